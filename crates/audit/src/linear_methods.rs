@@ -67,7 +67,7 @@ fn refuted(claim: &Claim, delta: f64, runs: u64, statistic: impl Fn(bool, u64) -
 
 fn planned(examples: &Examples, epsilon: f64) -> (PerturbedObjective, Plan<ObjectiveSchedule>) {
     let problem = problem(41, examples.rows.columns(), Relation::ZeroOut);
-    let options = ObjectivePerturbation { shift: Some(0.0), regularization: Some(1e-6), clip_norm: None };
+    let options = ObjectivePerturbation { shift: Some(0.0), regularization: Some(1e-6), ..Default::default() };
     let plan = options.plan(&problem, budget(epsilon)).unwrap();
     (PerturbedObjective { target_bound: 1.0, ..plan.schedule.mechanism(&problem) }, plan)
 }
@@ -146,7 +146,7 @@ fn minimisers_of_neighbours_differ_by_almost_the_bound_of_output_perturbation() 
     let distance = (minimiser(true) - minimiser(false)).abs();
     assert!((distance - 0.990100).abs() < 1e-5, "{distance}");
     let problem = problem(40_001, 1, Relation::ZeroOut);
-    let options = OutputPerturbation { regularization: Some(1.0), shift: Some(0.0), clip_norm: None };
+    let options = OutputPerturbation { regularization: Some(1.0), shift: Some(0.0), ..Default::default() };
     let sensitivity = options.plan(&problem, budget(1.0)).unwrap().schedule.sensitivity;
     assert!(distance <= sensitivity);
     assert!(distance > 0.5 * sensitivity); // the planted bug Δ = L/(2λ)
@@ -184,7 +184,7 @@ fn newton_steps_of_neighbours_stay_within_the_sensitivity() {
         let g: Vec<f64> = extra.iter().map(|e| 10.0 * f64::from(e.1) + 0.3 * random.normal()).collect();
         for (which, inverse) in [Inverse::Clip, Inverse::Add].into_iter().enumerate() {
             let lambda = 0.02 + 2.0 * random.uniform();
-            let options = NoisyNewton { steps: Some(1), regularization: Some(lambda), inverse };
+            let options = NoisyNewton { steps: Some(1), regularization: Some(lambda), inverse, ..Default::default() };
             let problem = |relation| problem(n as u64 + 1, d, relation);
             let plan = options.plan(&problem(Relation::ZeroOut), budget(1.0)).unwrap();
             let step = |examples: &Examples| plan.schedule.facts.direction(examples, &theta, &g);

@@ -68,6 +68,7 @@ pub use draws::minimiser::{
 pub use draws::newton_step::{Inverse, NewtonFacts, NewtonStep};
 pub use draws::objective_draw::{ObjectiveDraw, Tempered};
 pub use draws::phased_pass::{Phase, PhasedPass};
+pub use draws::solved::SolvedRecords;
 pub use refused::{CuratorError, NotApplicable};
 pub use sampler_error::SamplerError;
 pub use sensitive::{Public, Released, Sensitive};

@@ -588,6 +588,7 @@ fn a_minimiser_is_for_as_many_records_as_were_planned() {
         noise_multiplier: 20.0,
         grid: Grid::new(-30),
         target_bound: 1.0,
+        records: std::marker::PhantomData,
     };
     let released = |mechanism: PerturbedMinimiser| {
         let terms = Neighbours::of_records(mechanism.relation).within(Budget::new(1.0, 1e-6).unwrap());

@@ -88,6 +88,12 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     fn runs_from_disk(&self, _plan: &Plan<Self::Schedule>) -> bool {
         Self::TRAITS.rows != RowAccess::Memory
     }
+
+    /// Passes over the records that a run on parts makes: one for each question. Public; a certified minimiser makes more of them where records
+    /// resist.
+    fn passes(&self, plan: &Plan<Self::Schedule>, problem: &Problem) -> u64 {
+        (plan.summary.gradients / problem.rows as f64).ceil() as u64
+    }
 }
 
 /// What one run of a plan works with. Having one says that the examples have the shape the problem promised.
@@ -241,6 +247,8 @@ pub trait Prepared: Send + Sync {
     fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult;
     /// Runs the plan on rows that are elsewhere, in parts.
     fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult;
+    /// Passes over the records that it makes then.
+    fn passes(&self) -> u64;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
@@ -284,6 +292,10 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
 
     fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult {
         self.algorithm.run(&self.plan, run)
+    }
+
+    fn passes(&self) -> u64 {
+        self.algorithm.passes(&self.plan, &self.problem)
     }
 }
 

@@ -72,6 +72,7 @@ pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use options::MethodOptions;
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use phased_sgd::{PhasedSchedule, PhasedSgd};
+pub use planning::Solver;
 pub use regime::{Regime, Regimes};
 pub use registry::{
     Candidate, Described, METHODS, about, candidates, catalogue, check_options, check_values, choose, first_applicable,

@@ -5,22 +5,24 @@
 //! never diverges.
 
 use super::planning::{
-    SamplerError, asked_steps, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive,
+    SamplerError, Solver, asked_steps, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive,
 };
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult, Solution};
+use crate::algorithm::{ByRow, Traits};
 use crate::options::Said;
 use crate::options::common::{REGULARIZATION, STEPS};
 use crate::oracle::NoisySum;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{Gaussian, Inverse, NewtonFacts, NewtonStep};
+use dpopt_mechanism::{Gaussian, Inverse, NewtonFacts, NewtonStep, SolvedRecords};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::solver::norm;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
+use std::marker::PhantomData;
 
 /// Options of double-noise Newton. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,8 @@ pub struct NoisyNewton {
     pub regularization: Option<f64>,
     /// How H is regularised.
     pub inverse: Inverse,
+    /// Where the rows are.
+    pub solver: Solver,
 }
 
 /// The schedule of double-noise Newton.
@@ -68,6 +72,7 @@ impl NoisyNewton {
             relation: problem.relation(),
             regularization,
             inverse: self.inverse,
+            integers: self.solver == Solver::InParts,
         }
     }
 }
@@ -76,9 +81,15 @@ impl Algorithm for NoisyNewton {
     type Schedule = NewtonSchedule;
     const NAME: &'static str = "noisy-newton";
     const ABOUT: &'static str = "releases noisy gradients and noisy Newton steps; for two labels and few features";
+    const TRAITS: Traits = Traits { sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
-        Self { steps: said.get(&STEPS), regularization: said.get(&REGULARIZATION), ..Self::default() }
+        Self {
+            steps: said.get(&STEPS),
+            regularization: said.get(&REGULARIZATION),
+            solver: Solver::of(said),
+            ..Self::default()
+        }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<NewtonSchedule>, NotApplicable> {
@@ -150,29 +161,38 @@ impl Algorithm for NoisyNewton {
     }
 
     fn run<R: OfRows + 'static>(&self, plan: &Plan<NewtonSchedule>, run: Run<'_, R>) -> RunResult {
-        let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
-        let s = &plan.schedule;
-        let d = problem.features;
-        let noise_multiplier = s.noise_multiplier;
-        let noise = Gaussian::new(noise_multiplier, problem.row_norm, Grid::new(s.grid_exponent), d, "gradient sum");
-        let gradients = NoisySum::new(problem.objective().with_loss(s.loss), noise)?;
-        let mut theta = vec![0.0; d];
-        let mut variance = 0.0;
-        progress.start(Self::NAME, s.steps);
-        for _ in 0..s.steps {
-            let noisy = gradients.release(examples, curator, &theta)?;
-            let size = norm(noisy.get());
-            if !(size.is_finite() && size > 0.0) {
-                return Err(RunError::Numerical("a released gradient is not a number"));
-            }
-            let newton = NewtonStep { facts: s.facts, theta: &theta, gradient: noisy.get(), noise_multiplier };
-            let (noise_std, step) = (newton.noise_std(), curator.release(&newton, examples)?);
-            theta.iter_mut().zip(step.get()).for_each(|(t, s)| *t -= s);
-            variance += noise_std.powi(2) + (s.noise_multiplier * problem.row_norm / s.regularization).powi(2);
-            progress.tick();
+        match run.by_row(Self::NAME)? {
+            ByRow::Memory(run) => on(&plan.schedule, run),
+            ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
+            ByRow::Parts(run) => on(&plan.schedule, run),
         }
-        progress.finish();
-        // at most: where the data bend the loss, earlier noise is forgotten and H is larger than λ0
-        Ok(curator.answer(Solution { noise: Some(vec![variance.sqrt(); d]), ..theta.into() }))
     }
+}
+
+/// All steps, on rows wherever they are.
+fn on<R: SolvedRecords + OfRows>(s: &NewtonSchedule, run: Run<'_, R>) -> RunResult {
+    let Run { problem, examples, curator, progress } = run;
+    let d = problem.features;
+    let noise_multiplier = s.noise_multiplier;
+    let noise = Gaussian::new(noise_multiplier, problem.row_norm, Grid::new(s.grid_exponent), d, "gradient sum");
+    let gradients = NoisySum::new(problem.objective().with_loss(s.loss), noise)?;
+    let mut theta = vec![0.0; d];
+    let mut variance = 0.0;
+    progress.start(NoisyNewton::NAME, s.steps);
+    for _ in 0..s.steps {
+        let noisy = gradients.release(examples, curator, &theta)?;
+        let size = norm(noisy.get());
+        if !(size.is_finite() && size > 0.0) {
+            return Err(RunError::Numerical("a released gradient is not a number"));
+        }
+        let newton: NewtonStep<'_, R> =
+            NewtonStep { facts: s.facts, theta: &theta, gradient: noisy.get(), noise_multiplier, records: PhantomData };
+        let (noise_std, step) = (newton.noise_std(), curator.release(&newton, examples)?);
+        theta.iter_mut().zip(step.get()).for_each(|(t, s)| *t -= s);
+        variance += noise_std.powi(2) + (s.noise_multiplier * problem.row_norm / s.regularization).powi(2);
+        progress.tick();
+    }
+    progress.finish();
+    // at most: where the data bend the loss, earlier noise is forgotten and H is larger than λ0
+    Ok(curator.answer(Solution { noise: Some(vec![variance.sqrt(); d]), ..theta.into() }))
 }

@@ -6,22 +6,25 @@
 
 use super::output_perturbation::smooth_loss;
 use super::planning::{
-    SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows, most_rows_assumption, noise, positive,
-    remaining_mu, require_delta,
+    SamplerError, Solver, TARGET_BOUND, check_problem, most_rows, most_rows_assumption, noise, positive, remaining_mu,
+    require_delta,
 };
 use super::risk::RiskModel;
-use super::{Algorithm, Run, RunResult, Solution};
+use super::{Algorithm, Run, RunError, RunResult, Solution};
+use crate::algorithm::{ByRow, Traits};
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
-use dpopt_mechanism::{PerturbedObjective, closing_grid, largest_linear_term};
+use dpopt_mechanism::{PerturbedObjective, SolvedRecords, closing_grid, largest_linear_term};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::Elsewhere;
 use dpopt_objective::solver::Accuracy;
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Budget, Event, Relation, Shown, special};
 use serde::Serialize;
+use std::marker::PhantomData;
 
 /// Options of objective perturbation. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +36,8 @@ pub struct ObjectivePerturbation {
     pub shift: Option<f64>,
     /// Slope bound of Huber's loss when the problem's loss is squared. Default 0.5.
     pub clip_norm: Option<f64>,
+    /// Where the rows are.
+    pub solver: Solver,
 }
 
 /// The schedule of objective perturbation.
@@ -62,8 +67,13 @@ pub struct ObjectiveSchedule {
 }
 
 impl ObjectiveSchedule {
-    /// The release.
+    /// The release of rows in memory.
     pub fn mechanism(&self, problem: &Problem) -> PerturbedObjective {
+        self.mechanism_of(problem)
+    }
+
+    /// The release, of rows wherever they are.
+    pub fn mechanism_of<R: SolvedRecords>(&self, problem: &Problem) -> PerturbedObjective<R> {
         let [noise_multiplier, relative_regularization] = self.multipliers;
         PerturbedObjective {
             objective: problem.objective().with_loss(self.loss),
@@ -75,6 +85,7 @@ impl ObjectiveSchedule {
             closing_grid: Grid::new(self.closing_grid_exponent),
             target_bound: TARGET_BOUND,
             relation: problem.relation(),
+            records: PhantomData,
         }
     }
 }
@@ -119,7 +130,7 @@ impl ObjectivePerturbation {
                 let quiet = |lambda: &f64| {
                     let linear = c * r / mu / RiskModel::pull(loss);
                     let b = largest_linear_term(c * r / mu, problem.weights());
-                    accuracy(problem, loss, *lambda, b).is_ok_and(|a| {
+                    self.solver.accuracy(problem, loss, *lambda, b).is_ok_and(|a| {
                         let closing = 2.1 * closing_multiplier * a.tolerance / lambda / neighbours;
                         risk.regularized(*lambda, linear, closing) <= 1.1 * risk.regularized(*lambda, linear, 0.0)
                     })
@@ -160,7 +171,7 @@ impl ObjectivePerturbation {
         // the grid of b enters τ' = τ + h_b√d/2: at most 1% of τ
         let root = (dimension as f64).sqrt();
         let Accuracy { tolerance, steps } =
-            accuracy(problem, loss, lambda, largest_linear_term(linear_std, dimension))?;
+            self.solver.accuracy(problem, loss, lambda, largest_linear_term(linear_std, dimension))?;
         let linear_grid =
             Grid::new(((tolerance / (64.0 * root)).min(linear_std * 2f64.powi(-20))).log2().floor() as i32);
         let linear_grid = Grid::new(linear_grid.exponent().max((linear_std.log2() - 55.0).ceil() as i32));
@@ -179,7 +190,10 @@ impl ObjectivePerturbation {
             closing_grid_exponent: grid.exponent(),
             multipliers: [multiplier, regularization(multiplier)],
         };
-        schedule.closing_std = schedule.mechanism(problem).closing_std();
+        schedule.closing_std = match self.solver {
+            Solver::Here => schedule.mechanism(problem).closing_std(),
+            Solver::InParts => schedule.mechanism_of::<Elsewhere>(problem).closing_std(),
+        };
         Ok((schedule, certificate, multiplier))
     }
 }
@@ -197,9 +211,15 @@ impl Algorithm for ObjectivePerturbation {
     const NAME: &'static str = "objective-perturbation";
     const ABOUT: &'static str =
         "releases the minimiser of the loss plus a random linear term, closed with a little noise; best for two labels";
+    const TRAITS: Traits = Traits { sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
-        Self { regularization: said.get(&REGULARIZATION), shift: said.get(&SHIFT), clip_norm: said.get(&CLIP_NORM) }
+        Self {
+            regularization: said.get(&REGULARIZATION),
+            shift: said.get(&SHIFT),
+            clip_norm: said.get(&CLIP_NORM),
+            solver: Solver::of(said),
+        }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<ObjectiveSchedule>, NotApplicable> {
@@ -215,7 +235,7 @@ impl Algorithm for ObjectivePerturbation {
                 loss: schedule.loss,
                 noise_multiplier: multiplier,
                 steps: 1,
-                gradients: problem.rows as f64 * 15.0,
+                gradients: problem.rows as f64 * self.solver.passes(),
                 weight_noise: Some((schedule.linear_std / schedule.regularization).hypot(schedule.closing_std)),
                 predicted_excess_risk: risk.regularized(
                     schedule.regularization,
@@ -240,13 +260,20 @@ impl Algorithm for ObjectivePerturbation {
     }
 
     fn run<R: OfRows + 'static>(&self, plan: &Plan<ObjectiveSchedule>, run: Run<'_, R>) -> RunResult {
-        let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
-        let schedule = &plan.schedule;
-        progress.start(Self::NAME, 1);
-        let mechanism = schedule.mechanism(problem);
-        let released = curator.release(&mechanism, examples)?;
-        progress.tick();
-        progress.finish();
-        Ok(released.map(Solution::from))
+        match run.by_row(Self::NAME)? {
+            ByRow::Memory(run) => on(&plan.schedule, run),
+            ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
+            ByRow::Parts(run) => on(&plan.schedule, run),
+        }
     }
+}
+
+/// The one release, of rows wherever they are.
+fn on<R: SolvedRecords + OfRows>(schedule: &ObjectiveSchedule, run: Run<'_, R>) -> RunResult {
+    let Run { problem, examples, curator, progress } = run;
+    progress.start(ObjectivePerturbation::NAME, 1);
+    let released = curator.release(&schedule.mechanism_of::<R>(problem), examples)?;
+    progress.tick();
+    progress.finish();
+    Ok(released.map(Solution::from))
 }

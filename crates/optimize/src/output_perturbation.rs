@@ -4,21 +4,24 @@
 //! is the same in every direction, also where the data would determine the answer, so other methods are usually better.
 
 use super::planning::{
-    SamplerError, TARGET_BOUND, accuracy, check_problem, gaussian_mu, in_range, most_rows, most_rows_assumption, noise,
+    SamplerError, Solver, TARGET_BOUND, check_problem, gaussian_mu, in_range, most_rows, most_rows_assumption, noise,
     positive,
 };
 use super::risk::RiskModel;
-use super::{Algorithm, Run, RunResult, Solution};
+use super::{Algorithm, Run, RunError, RunResult, Solution};
+use crate::algorithm::{ByRow, Traits};
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{PerturbedMinimiser, closing_grid};
+use dpopt_mechanism::{PerturbedMinimiser, SolvedRecords, closing_grid};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::Elsewhere;
 use dpopt_objective::solver::Accuracy;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
+use std::marker::PhantomData;
 
 /// Options of output perturbation. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,8 @@ pub struct OutputPerturbation {
     pub shift: Option<f64>,
     /// Slope bound of Huber's loss when the problem's loss is squared. Default 0.5.
     pub clip_norm: Option<f64>,
+    /// Where the rows are.
+    pub solver: Solver,
 }
 
 /// The schedule of output perturbation.
@@ -53,8 +58,13 @@ pub struct OutputSchedule {
 }
 
 impl OutputSchedule {
-    /// The release: sensitivity and noise are its own.
+    /// The release of rows in memory: sensitivity and noise are its own.
     pub fn mechanism(&self, problem: &Problem) -> PerturbedMinimiser {
+        self.mechanism_of(problem)
+    }
+
+    /// The release, of rows wherever they are.
+    pub fn mechanism_of<R: SolvedRecords>(&self, problem: &Problem) -> PerturbedMinimiser<R> {
         PerturbedMinimiser {
             objective: problem.objective().with_loss(self.loss),
             regularization: self.regularization,
@@ -63,6 +73,7 @@ impl OutputSchedule {
             noise_multiplier: self.noise_multiplier,
             grid: Grid::new(self.grid_exponent),
             target_bound: TARGET_BOUND,
+            records: PhantomData,
         }
     }
 }
@@ -107,9 +118,15 @@ impl Algorithm for OutputPerturbation {
     type Schedule = OutputSchedule;
     const NAME: &'static str = "output-perturbation";
     const ABOUT: &'static str = "releases the minimiser plus noise; a baseline for smooth losses";
+    const TRAITS: Traits = Traits { sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
-        Self { regularization: said.get(&REGULARIZATION), shift: said.get(&SHIFT), clip_norm: said.get(&CLIP_NORM) }
+        Self {
+            regularization: said.get(&REGULARIZATION),
+            shift: said.get(&SHIFT),
+            clip_norm: said.get(&CLIP_NORM),
+            solver: Solver::of(said),
+        }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<OutputSchedule>, NotApplicable> {
@@ -120,7 +137,7 @@ impl Algorithm for OutputPerturbation {
         let mu = gaussian_mu(problem, budget)?;
         let risk = RiskModel::of(problem);
         let predicted = |lambda: f64, noise_std: f64| risk.regularized(lambda, 0.0, noise_std / RiskModel::pull(loss));
-        let tried = |lambda: f64| match accuracy(problem, loss, lambda, 0.0) {
+        let tried = |lambda: f64| match self.solver.accuracy(problem, loss, lambda, 0.0) {
             Ok(_) => predicted(lambda, lipschitz / (lambda * mu)),
             Err(_) => f64::INFINITY,
         };
@@ -135,7 +152,7 @@ impl Algorithm for OutputPerturbation {
         let dimension = problem.weights();
         let event = |z: f64| SamplerError::rounded(dimension as f64).on(Event::gaussian(z));
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
-        let Accuracy { tolerance, steps } = accuracy(problem, loss, regularization, 0.0)?;
+        let Accuracy { tolerance, steps } = self.solver.accuracy(problem, loss, regularization, 0.0)?;
         let bare = (lipschitz + 2.0 * tolerance) / regularization;
         let grid = closing_grid(bare * noise_multiplier, bare, dimension);
         let mut schedule = OutputSchedule {
@@ -148,8 +165,10 @@ impl Algorithm for OutputPerturbation {
             noise_std: 0.0,
             grid_exponent: grid.exponent(),
         };
-        let mechanism = schedule.mechanism(problem);
-        (schedule.sensitivity, schedule.noise_std) = (mechanism.sensitivity(), mechanism.noise_std());
+        (schedule.sensitivity, schedule.noise_std) = match self.solver {
+            Solver::Here => scales(&schedule.mechanism(problem)),
+            Solver::InParts => scales(&schedule.mechanism_of::<Elsewhere>(problem)),
+        };
         let noise_std = schedule.noise_std;
         Ok(Plan {
             summary: Summary {
@@ -157,7 +176,7 @@ impl Algorithm for OutputPerturbation {
                 loss,
                 noise_multiplier,
                 steps: 1,
-                gradients: problem.rows as f64 * 15.0,
+                gradients: problem.rows as f64 * self.solver.passes(),
                 weight_noise: Some(noise_std),
                 predicted_excess_risk: predicted(regularization, noise_std),
                 certificate,
@@ -177,11 +196,25 @@ impl Algorithm for OutputPerturbation {
     }
 
     fn run<R: OfRows + 'static>(&self, plan: &Plan<OutputSchedule>, run: Run<'_, R>) -> RunResult {
-        let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
-        progress.start(Self::NAME, 1);
-        let released = curator.release(&plan.schedule.mechanism(problem), examples)?;
-        progress.tick();
-        progress.finish();
-        Ok(released.map(Solution::from))
+        match run.by_row(Self::NAME)? {
+            ByRow::Memory(run) => on(&plan.schedule, run),
+            ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
+            ByRow::Parts(run) => on(&plan.schedule, run),
+        }
     }
+}
+
+/// Sensitivity, and noise per weight.
+fn scales<R: SolvedRecords>(mechanism: &PerturbedMinimiser<R>) -> (f64, f64) {
+    (mechanism.sensitivity(), mechanism.noise_std())
+}
+
+/// The one release, of rows wherever they are.
+fn on<R: SolvedRecords + OfRows>(schedule: &OutputSchedule, run: Run<'_, R>) -> RunResult {
+    let Run { problem, examples, curator, progress } = run;
+    progress.start(OutputPerturbation::NAME, 1);
+    let released = curator.release(&schedule.mechanism_of::<R>(problem), examples)?;
+    progress.tick();
+    progress.finish();
+    Ok(released.map(Solution::from))
 }

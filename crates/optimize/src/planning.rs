@@ -1,9 +1,10 @@
 //! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
 
+use crate::options::Said;
 use crate::plan::{Assumption, NotApplicable, Problem};
 pub(crate) use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::solver::{Accuracy, Scale};
+use dpopt_objective::solver::{Accuracy, IntegerSums, MOST_CURVED_WEIGHTS, Scale, USUAL_PASSES};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
 
 /// Regression targets are scaled to [−1, 1] by the encoder.
@@ -162,23 +163,70 @@ pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<Assumption> {
     })
 }
 
-/// What the solver promises for the problem's records, a loss, λ of the sum objective and a linear term of norm at most
-/// `linear_norm`.
-pub(crate) fn accuracy(
-    problem: &Problem,
-    loss: Loss,
-    regularization: f64,
-    linear_norm: f64,
-) -> Result<Accuracy, NotApplicable> {
-    let scale = Scale {
-        rows: most_rows(problem),
-        row_norm: problem.row_norm,
-        loss,
-        regularization,
-        linear_norm,
-        target_bound: TARGET_BOUND,
-    };
-    Ok(scale.accuracy()?)
+/// Where the sums of a certified minimiser come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Solver {
+    /// Rows in memory: sums of floats.
+    #[default]
+    Here,
+    /// Rows elsewhere, in parts: sums of integers, the same bits however the rows are divided.
+    InParts,
+}
+
+impl Solver {
+    /// Of rows that are where the options say.
+    pub(crate) fn of(said: &Said<'_>) -> Self {
+        if said.elsewhere() { Self::InParts } else { Self::Here }
+    }
+
+    /// What it promises for the problem's records, a loss, λ of the sum objective and a linear term of norm at most `linear_norm`.
+    pub(crate) fn accuracy(
+        self,
+        problem: &Problem,
+        loss: Loss,
+        regularization: f64,
+        linear_norm: f64,
+    ) -> Result<Accuracy, NotApplicable> {
+        let grid_error = match self {
+            Self::Here => 0.0,
+            Self::InParts => {
+                let weights = loss.outputs() * problem.features;
+                if weights > MOST_CURVED_WEIGHTS {
+                    return Err(NotApplicable::Problem(format!(
+                        "in parts it asks for a matrix of curvature, and {weights} weights are more than {MOST_CURVED_WEIGHTS}; take a method \
+                         of steps"
+                    )));
+                }
+                if !matches!(loss, Loss::Logistic { .. } | Loss::Softmax { .. }) {
+                    return Err(NotApplicable::Problem(
+                        "in parts it takes steps of Newton's method, one pass each, and where the curvature of a loss jumps they are many; use \
+                         logistic or softmax, or a method of steps"
+                            .into(),
+                    ));
+                }
+                let objective = problem.objective().with_loss(loss);
+                IntegerSums::new(&objective, most_rows(problem), TARGET_BOUND).grid_error()
+            }
+        };
+        let scale = Scale {
+            rows: most_rows(problem),
+            row_norm: problem.row_norm,
+            loss,
+            regularization,
+            linear_norm,
+            target_bound: TARGET_BOUND,
+            grid_error,
+        };
+        Ok(scale.accuracy()?)
+    }
+
+    /// Passes over the records, on most tables.
+    pub(crate) fn passes(self) -> f64 {
+        match self {
+            Self::Here => 15.0,
+            Self::InParts => USUAL_PASSES as f64,
+        }
+    }
 }
 
 /// Refuses parameters of a loss that are outside their ranges.

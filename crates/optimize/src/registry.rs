@@ -288,7 +288,8 @@ pub const METHODS: [&str; 29] = {
 /// the work of the least of them, and that is more than a minute or so, comes after it. Where rows are so few and features so many that only an
 /// error that grows with ln d is of use ([`Regime::Sparse`]), methods with such an error come first: the common model of the data
 /// thinks too well of the others there. A method asked for by name comes before all others;
-/// the fixed options are its own then, and the others are planned with their defaults, for comparison.
+/// the fixed options are its own then, and the others are planned with their defaults, for comparison. Where rows are elsewhere, in parts,
+/// one that is as good in fewer passes comes first (docs/decisions/0029).
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
     if options.embedding.is_some() {
         let plan = options.check().and_then(|()| (EMBEDDING.plan)(problem, budget, options));
@@ -323,7 +324,28 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && logarithmic(c.method));
     // stable: keeps the order of METHODS within a factor of two
     all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c), stands_last(c.method, problem.loss)));
+    if options.elsewhere && options.method.is_none() {
+        fewest_passes_first(&mut all, risk, problem.loss);
+    }
     all
+}
+
+/// What fewer passes may cost: a share of the predicted risk, far below what predictions are good for.
+const RISK_OF_FEWER_PASSES: f64 = 1.05;
+
+/// Where every pass is a question to a cluster: of the method that would be taken and those whose predicted risk is at most 5 % above its own, the one that makes
+/// the fewest passes comes first. One that stands last for a reason that predictions do not know does not come before others for this.
+fn fewest_passes_first(all: &mut Vec<Candidate>, risk: impl Fn(&Candidate) -> f64, loss: Loss) {
+    let Some(taken) = all.iter().position(is_certified) else { return };
+    let most = RISK_OF_FEWER_PASSES * risk(&all[taken]);
+    let passes = |c: &Candidate| c.plan.as_ref().map_or(u64::MAX, |plan| plan.passes());
+    let as_good = |c: &&Candidate| is_certified(c) && risk(c) <= most && !stands_last(c.method, loss);
+    // of equals the first
+    let fewest = all.iter().filter(as_good).map(passes).min().filter(|fewest| *fewest < passes(&all[taken]));
+    let place = fewest.and_then(|fewest| all.iter().position(|c| as_good(&c) && passes(c) == fewest));
+    if let Some(place) = place {
+        all[..=place].rotate_right(1);
+    }
 }
 
 /// Whether a method stands after all that predictions cannot tell from it. Of squared loss, objective perturbation must clip residuals as descents do, and

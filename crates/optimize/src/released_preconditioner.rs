@@ -4,7 +4,8 @@
 use super::descent::default_clip_norm;
 use super::planning::{SamplerError, asked_steps, check_problem, gaussian_mu, in_range, noise, positive};
 use super::risk::RiskModel;
-use super::{Algorithm, Run, RunResult, Solution};
+use super::{Algorithm, Run, RunError, RunResult, Solution};
+use crate::algorithm::{ByRow, Traits};
 use crate::driver::{Course, Driver, drive};
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, REGULARIZATION, STEPS};
@@ -14,6 +15,7 @@ use dpopt_mechanism::{Gaussian, SecondMoment};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::Records;
 use dpopt_objective::solver::Spectrum;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -78,6 +80,8 @@ impl Algorithm for ReleasedPreconditioner {
     const NAME: &'static str = "released-preconditioner";
     const ABOUT: &'static str =
         "releases the noisy second-moment matrix once, then noisy gradients; for features of very different scale";
+
+    const TRAITS: Traits = Traits { sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self {
@@ -161,42 +165,54 @@ impl Algorithm for ReleasedPreconditioner {
     }
 
     fn run<R: OfRows + 'static>(&self, plan: &Plan<PreconditionedSchedule>, run: Run<'_, R>) -> RunResult {
-        let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
-        let s = &plan.schedule;
-        let d = problem.features;
-        let weights = problem.weights();
-        progress.start(Self::NAME, s.steps + 1);
-
-        let moment = NoisyMoment {
-            row_norm: problem.row_norm,
-            factor: s.smoothness,
-            noise_multiplier: s.matrix_multiplier,
-            grid: Grid::new(s.grid_exponents[0]),
-        };
-        let spectrum = moment.release(examples, curator, d)?;
-        progress.tick();
-
-        let grid = Grid::new(s.grid_exponents[1]);
-        let noise = Gaussian::new(s.gradient_multiplier, s.clip_norm, grid, weights, "gradient sum");
-        let gradients = NoisySum::new(problem.objective().with_loss(s.loss), noise)?;
-        let shift = s.regularization + s.damping;
-        let mut driver = Preconditioned { spectrum: &spectrum, features: d, regularization: s.regularization, shift };
-        // everything is on the scale of sums here
-        let course = Course { steps: s.steps, first_averaged: s.steps / 2, per_record: 1.0 };
-        let mean = drive(&mut driver, course, vec![0.0; weights], progress, |theta| {
-            gradients.release(examples, curator, theta)
-        })?;
-        progress.finish();
-        let gradient_std = s.gradient_multiplier * s.clip_norm;
-        // a step forgets at least the share λ/(w + γ + λ) of earlier noise, and what the data bend comes on top; the noise of
-        // the matrix itself moves the answer in second order only
-        let variance = |w: f64| {
-            let step = 1.0 / (w.max(0.0) + shift);
-            (gradient_std * step).powi(2) * variance_of_last_half(1.0 - s.regularization * step, s.steps)
-        };
-        let noise: Vec<f64> = spectrum.diagonal(variance).iter().map(|v| v.sqrt()).collect();
-        Ok(curator.answer(Solution { noise: Some(noise.repeat(weights / d)), ..mean.into() }))
+        match run.by_row(Self::NAME)? {
+            ByRow::Memory(run) => on(&plan.schedule, run),
+            ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
+            ByRow::Parts(run) => on(&plan.schedule, run),
+        }
     }
+
+    /// One for the matrix.
+    fn passes(&self, plan: &Plan<PreconditionedSchedule>, _: &Problem) -> u64 {
+        plan.schedule.steps + 1
+    }
+}
+
+/// The matrix and all steps, on rows wherever they are.
+fn on<R: Records + OfRows>(s: &PreconditionedSchedule, run: Run<'_, R>) -> RunResult {
+    let Run { problem, examples, curator, progress } = run;
+    let d = problem.features;
+    let weights = problem.weights();
+    progress.start(ReleasedPreconditioner::NAME, s.steps + 1);
+
+    let moment = NoisyMoment {
+        row_norm: problem.row_norm,
+        factor: s.smoothness,
+        noise_multiplier: s.matrix_multiplier,
+        grid: Grid::new(s.grid_exponents[0]),
+    };
+    let spectrum = moment.release(examples, curator, d)?;
+    progress.tick();
+
+    let grid = Grid::new(s.grid_exponents[1]);
+    let noise = Gaussian::new(s.gradient_multiplier, s.clip_norm, grid, weights, "gradient sum");
+    let gradients = NoisySum::new(problem.objective().with_loss(s.loss), noise)?;
+    let shift = s.regularization + s.damping;
+    let mut driver = Preconditioned { spectrum: &spectrum, features: d, regularization: s.regularization, shift };
+    // everything is on the scale of sums here
+    let course = Course { steps: s.steps, first_averaged: s.steps / 2, per_record: 1.0 };
+    let mean =
+        drive(&mut driver, course, vec![0.0; weights], progress, |theta| gradients.release(examples, curator, theta))?;
+    progress.finish();
+    let gradient_std = s.gradient_multiplier * s.clip_norm;
+    // a step forgets at least the share λ/(w + γ + λ) of earlier noise, and what the data bend comes on top; the noise of
+    // the matrix itself moves the answer in second order only
+    let variance = |w: f64| {
+        let step = 1.0 / (w.max(0.0) + shift);
+        (gradient_std * step).powi(2) * variance_of_last_half(1.0 - s.regularization * step, s.steps)
+    };
+    let noise: Vec<f64> = spectrum.diagonal(variance).iter().map(|v| v.sqrt()).collect();
+    Ok(curator.answer(Solution { noise: Some(noise.repeat(weights / d)), ..mean.into() }))
 }
 
 /// θ ← θ − (H + λ + γ)⁻¹(g + λθ), for each output: H is the released matrix, its negative eigenvalues at 0.

@@ -14,7 +14,7 @@
 
 use super::output_perturbation::smooth_loss;
 use super::planning::{
-    SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows, most_rows_assumption, noise, positive,
+    SamplerError, Solver, TARGET_BOUND, check_problem, most_rows, most_rows_assumption, noise, positive,
 };
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunResult};
@@ -162,7 +162,8 @@ impl Algorithm for SparseOutputPerturbation {
             NoiseLaw::Laplace => Event::laplace(z),
         })?;
         // 2√s·L·‖ξ‖∞ + (λ/n)D²/2, and for the population what one record can do to the loss of another, 2L²/λ
-        let tolerance = |lambda: f64| accuracy(problem, loss, lambda, 0.0).map_or(f64::INFINITY, |a| a.tolerance);
+        let tolerance =
+            |lambda: f64| Solver::Here.accuracy(problem, loss, lambda, 0.0).map_or(f64::INFINITY, |a| a.tolerance);
         let bound = |lambda: f64| {
             let largest =
                 reach(&shape, law, lambda, tolerance(lambda)) * noise_multiplier * largest_noise(shape.dimension, law);
@@ -189,7 +190,7 @@ impl Algorithm for SparseOutputPerturbation {
                 .min_by(|a, b| tuned(*a).total_cmp(&tuned(*b)))
                 .unwrap_or(shape.lipschitz * problem.row_norm),
         };
-        let Accuracy { tolerance, steps } = accuracy(problem, loss, regularization, 0.0)?;
+        let Accuracy { tolerance, steps } = Solver::Here.accuracy(problem, loss, regularization, 0.0)?;
         let bare = reach(&shape, law, regularization, tolerance);
         // rounding moves each world's minimiser by at most h/2 per coordinate: h√d in l2, h·d in l1 norm
         let (grid, rounding) = match law {
@@ -278,6 +279,7 @@ impl Algorithm for SparseOutputPerturbation {
                     noise_multiplier: s.noise_multiplier,
                     grid,
                     target_bound: TARGET_BOUND,
+                    records: std::marker::PhantomData,
                 };
                 curator.release(&mechanism, examples)?
             }

@@ -104,6 +104,11 @@ impl Algorithm for SufficientStatistics {
         })
     }
 
+    /// One for each statistic.
+    fn passes(&self, _: &Plan<SufficientStatisticsSchedule>, _: &Problem) -> u64 {
+        2
+    }
+
     fn run<R: OfRows + 'static>(&self, plan: &Plan<SufficientStatisticsSchedule>, run: Run<'_, R>) -> RunResult {
         match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => on(&plan.schedule, run),

@@ -100,6 +100,9 @@ pub(crate) fn described(planned: &Planned, forms: &[(EncoderForm, String, f64)])
                 if let Some(clips) = prepared.problem().record.clips() {
                     row["clips"] = value!(clips);
                 }
+                if planned.in_parts {
+                    row["passes"] = value!(prepared.passes() * planned.models as u64);
+                }
                 row
             }
             Err(why) => value!({ "method": candidate.method, "not_applicable": in_python(&why.to_string()) }),

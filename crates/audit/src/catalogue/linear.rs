@@ -33,7 +33,7 @@ fn objective(
     statistic: impl Fn(Logistic, &ObjectiveSchedule, f64) -> f64 + Send + Sync + 'static,
 ) -> PlantedBug {
     let subject = || {
-        let algorithm = ObjectivePerturbation { shift: Some(0.0), regularization: Some(1e-6), clip_norm: None };
+        let algorithm = ObjectivePerturbation { shift: Some(0.0), regularization: Some(1e-6), ..Default::default() };
         let worlds = if others == 0 { alone(1) } else { crowd(others + 1, 1.0) };
         Subject::new(algorithm, problem(others + 1, 1, LOGISTIC), (1.0, 1e-5), worlds)
     };
@@ -106,7 +106,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = objectives();
 
     let subject = || {
-        let algorithm = OutputPerturbation { regularization: Some(5.0), shift: Some(0.0), clip_norm: None };
+        let algorithm = OutputPerturbation { regularization: Some(5.0), shift: Some(0.0), ..Default::default() };
         Subject::new(algorithm, problem(400, 1, LOGISTIC), (4.377, 1e-5), crowd(400, 0.05))
     };
     // noise for half of it, by its own word
@@ -125,7 +125,8 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| code.pick(&right, &wrong).run(with, draws, |_, _, view| view.weights[0]),
     ));
 
-    let options = NoisyNewton { steps: Some(1), regularization: Some(1.0), inverse: Inverse::Add };
+    let options =
+        NoisyNewton { steps: Some(1), regularization: Some(1.0), inverse: Inverse::Add, ..Default::default() };
     let newton = Subject::new(options, problem(1, 1, LOGISTIC), (4.377, 1e-5), alone(1));
     bugs.push(PlantedBug::counting(
         (

@@ -27,6 +27,7 @@ mod ledger;
 mod linear;
 mod objectives;
 mod owners;
+mod parts;
 mod peeling;
 mod phased;
 mod run;
@@ -191,6 +192,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(arrivals::bugs());
     bugs.push(fixed_size::triangle());
     bugs.extend(experts::of_blocks());
+    bugs.extend(parts::bugs());
     bugs
 }
 

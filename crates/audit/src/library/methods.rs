@@ -105,7 +105,7 @@ fn newton(
     inverse: Inverse,
     worlds: [Sensitive<Examples>; 2],
 ) -> LibraryAudit {
-    let algorithm = NoisyNewton { steps: Some(steps), regularization: Some(2.5), inverse };
+    let algorithm = NoisyNewton { steps: Some(steps), regularization: Some(2.5), inverse, ..Default::default() };
     let rows = past_the_curator::made_up(&worlds[0]).targets.len();
     let subject = Subject::new(algorithm, problem(rows, 1, LOGISTIC), BUDGET, worlds);
     let reach = if steps == 1 { newton_reach(&subject) } else { Reach::Unknown };

@@ -316,6 +316,12 @@ mod tests {
         let sampled = fit(logistic, "noisy-sgd", true, false).unwrap().open("run", None, Some(1), None);
         let why = sampled.err().unwrap().to_string();
         assert!(why.contains("noisy-gradient-descent") && why.contains("elsewhere"), "{why}");
+        let hinge = ClassLoss::OneAgainstRest(Loss::SmoothedHinge { width: 0.5 });
+        for target in [Target::Number(Loss::Squared), Target::Classes { loss: hinge, known: Some(2) }] {
+            let number = matches!(target, Target::Number(_));
+            let jumps = fit(target, "objective-perturbation", true, number).unwrap().open("run", None, Some(1), None);
+            assert!(jumps.err().unwrap().to_string().contains("curvature of a loss jumps"));
+        }
         let unknown = Target::Classes { loss: ClassLoss::Logistic, known: None };
         assert!(fit(unknown, "auto", true, false).err().unwrap().to_string().contains("declare the classes"));
         let here = fit(logistic, "auto", false, false).unwrap();

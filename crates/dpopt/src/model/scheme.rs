@@ -86,6 +86,8 @@ pub struct Planned {
     pub candidates: Vec<Candidate>,
     /// Place of the one to run, or why there is none.
     pub chosen: Result<usize, NotApplicable>,
+    /// Rows are elsewhere, in parts: every pass is a question to them.
+    pub in_parts: bool,
 }
 
 impl Planned {
@@ -101,7 +103,7 @@ impl Planned {
         let one = if compare { None } else { named(&problem, budget, options) };
         let candidates = one.map_or_else(|| candidates(&problem, budget, options), |one| vec![one]);
         let chosen = first_applicable(&candidates, options);
-        Ok(Self { problem, models, budget, candidates, chosen })
+        Ok(Self { problem, models, budget, candidates, chosen, in_parts: options.elsewhere })
     }
 
     /// What runs.

@@ -66,7 +66,7 @@ impl MatrixStreamPlan {
         let plan = plan_linear_stream(&problem, of_each, options, batches)?;
         let method = plan.summary().method;
         let candidates = vec![Candidate { method, plan: Ok(plan.prepared()) }];
-        let planned = Planned { problem, models, budget: of_each, candidates, chosen: Ok(0) };
+        let planned = Planned { problem, models, budget: of_each, candidates, chosen: Ok(0), in_parts: false };
         Ok(Self { plan, planned, budget, neighbours })
     }
 

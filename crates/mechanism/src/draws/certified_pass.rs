@@ -5,8 +5,9 @@
 //! moves the mean by no more than that factor times its own step. How far a table is from one with too many has sensitivity 1; it
 //! is compared with a threshold, with noise, and neither it nor the number of clips ever leaves: only whether it was above.
 
-use super::minimiser::{closing_grid, made_for};
+use super::minimiser::closing_grid;
 use super::phased_pass::{ABOVE_SPACING, Phase, ROUNDING};
+use super::solved::made_for;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;

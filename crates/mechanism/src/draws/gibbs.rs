@@ -2,7 +2,7 @@
 //! docs/proofs/proximal-sampler.md).
 
 use super::gibbs_chain::{GibbsChain, GibbsFacts, Start};
-use super::minimiser::made_for;
+use super::solved::made_for;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler::potential::GlmPotential;
@@ -119,7 +119,7 @@ impl GibbsDraw {
             Start::Centre => zero,
             Start::Minimiser => {
                 let sum = RegularizedSum::of(input, objective, (regularization, &zero), *target_bound);
-                let promised = self.facts.minimised(regularization).accuracy();
+                let promised = self.facts.minimised(regularization).accuracy(false);
                 minimise(&sum, promised).theta.rounded().iter().map(|x| (x / grid).round() * grid).collect()
             }
         }

@@ -1,7 +1,7 @@
 //! All numbers of a certified draw, proved from public facts: temperature, step, rounds, precision, and how far the chain's end is
 //! from its law (spec 03 §5, §7; docs/proofs/proximal-sampler.md).
 
-use super::minimiser::Minimised;
+use super::solved::Minimised;
 use crate::sampler::precision::{Arithmetic, error_per_step};
 use crate::sampler::{Contraction, Convexity, Domain, MAX_STEPS};
 use dpopt_objective::loss::Loss;
@@ -141,7 +141,7 @@ impl GibbsFacts {
         let start = if from_minimiser { Start::Minimiser } else { Start::Centre };
         let start_distance = match start {
             Start::Minimiser => {
-                let tolerance = Some(self.minimised(lambda).accuracy().tolerance).filter(|t| t.is_finite())?;
+                let tolerance = Some(self.minimised(lambda).accuracy(false).tolerance).filter(|t| t.is_finite())?;
                 1.01 * tolerance / lambda + START_ROUNDING / m.sqrt()
             }
             Start::Centre => minimiser_norm,

@@ -1,7 +1,7 @@
 //! Gradient descent with noise in every step, of which only the last iterate is released: what is known of the iterates before it shrinks with each
 //! contraction, so that the whole run costs as much as one release (docs/proofs/last-iterate.md).
 
-use super::minimiser::made_for;
+use super::solved::made_for;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;

@@ -4,6 +4,8 @@
 //! The closing noise is not optional: with b on a grid (or in floating point) the possible minimisers of two neighbours
 //! are different finite sets, so the minimiser alone has no differential privacy at all.
 
+use super::solved::sealed::Solved as _;
+use super::solved::{Minimised, SolvedRecords};
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
@@ -12,21 +14,9 @@ use crate::sums::grid_sum::GridSum;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedLaplace};
 use dpopt_objective::objective::{Fact, Linear};
 use dpopt_objective::records::Examples;
-use dpopt_objective::solver::{Accuracy, RegularizedSum, Scale, minimise};
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Event, Relation};
-
-/// Refuses rows of another width, or longer than the facts of `objective` say.
-pub(crate) fn made_for(objective: &Linear, input: &Examples) -> Result<(), CuratorError> {
-    let (norm, bound) = (input.rows.norm_bound(), objective.row_norm());
-    if norm > bound {
-        return Err(CuratorError::Sensitivity { input: norm, mechanism: bound });
-    }
-    if input.rows.columns() != objective.features() {
-        return Err(CuratorError::Shape);
-    }
-    Ok(())
-}
+use std::marker::PhantomData;
 
 /// No normal draw is larger, in standard deviations, but with probability 2·10^-38 < 2^-110.
 const LARGEST_NORMAL: f64 = 13.0;
@@ -37,40 +27,6 @@ pub fn largest_linear_term(std: f64, weights: usize) -> f64 {
     LARGEST_NORMAL * 1.001 * std * (weights as f64).sqrt()
 }
 
-/// A sum of convex losses that is minimised, all public: what the solver promises for it follows from this alone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Minimised<'a> {
-    pub(crate) objective: &'a Linear,
-    pub(crate) most_rows: u64,
-    pub(crate) regularization: f64,
-    pub(crate) linear_norm: f64,
-    pub(crate) target_bound: f64,
-}
-
-impl Minimised<'_> {
-    /// τ and the steps within which it is reached, whatever the records are; an infinite τ, and so infinite noise, where nothing can
-    /// be promised.
-    pub(crate) fn accuracy(&self) -> Accuracy {
-        let scale = Scale {
-            rows: self.most_rows,
-            row_norm: self.objective.row_norm(),
-            loss: self.objective.loss(),
-            regularization: self.regularization,
-            linear_norm: self.linear_norm,
-            target_bound: self.target_bound,
-        };
-        scale.accuracy().unwrap_or(Accuracy { tolerance: f64::INFINITY, steps: 0 })
-    }
-
-    /// Refuses rows that the promise does not hold for. Where their number is protected nobody looks at it: that there are at most
-    /// so many is public then.
-    pub(crate) fn check(&self, input: &Examples, relation: Relation) -> Result<(), CuratorError> {
-        made_for(self.objective, input)?;
-        let counted = relation == Relation::AddOrRemove || input.rows.len() as u64 <= self.most_rows;
-        if counted && self.accuracy().tolerance.is_finite() { Ok(()) } else { Err(CuratorError::Shape) }
-    }
-}
-
 /// Grid for a d-vector of sensitivity Δ: fine against the noise, and h√d far below Δ.
 pub fn closing_grid(noise_std: f64, sensitivity: f64, dimension: usize) -> Grid {
     let step = (noise_std * 2f64.powi(-10)).min(sensitivity * 2f64.powi(-10) / (dimension as f64).sqrt());
@@ -79,7 +35,7 @@ pub fn closing_grid(noise_std: f64, sensitivity: f64, dimension: usize) -> Grid 
 
 /// argmin Σφ + (λ/2)‖θ‖² + b·θ with b ~ N(0, σ²I), plus Gaussian noise that covers the solver's error.
 #[derive(Clone, Debug)]
-pub struct PerturbedObjective {
+pub struct PerturbedObjective<R = Examples> {
     /// Σφ over rows of at most the norm that the noise was made for.
     pub objective: Linear,
     /// z: standard deviation of b over R·C. C is the slope bound; 1 for softmax, whose √2 the accountants add.
@@ -98,9 +54,11 @@ pub struct PerturbedObjective {
     pub target_bound: f64,
     /// Which data sets are neighbours.
     pub relation: Relation,
+    /// Where the records are decides how their sums are added up.
+    pub records: PhantomData<fn(&R)>,
 }
 
-impl PerturbedObjective {
+impl<R: SolvedRecords> PerturbedObjective<R> {
     /// C of the units that the proof divides by; infinite for a loss without one, which no proof covers.
     fn slope(&self) -> f64 {
         let loss = self.objective.loss().facts();
@@ -135,17 +93,17 @@ impl PerturbedObjective {
     pub fn closing_std(&self) -> f64 {
         let root = (self.objective.weights() as f64).sqrt();
         // the grid of b is a part of the gradient at the answer
-        let reached = self.minimised().accuracy().tolerance + 0.5 * self.linear_grid.step() * root;
+        let reached = self.minimised().accuracy(R::INTEGERS).tolerance + 0.5 * self.linear_grid.step() * root;
         let deviation = (2.0 * reached / self.regularization() + self.closing_grid.step() * root) * (1.0 + 1e-12);
         // both neighbours' points lie around the *same* exact minimiser: this is the whole change, also for replace-one
         self.closing_multiplier * deviation / self.relation.sum_sensitivity()
     }
 }
 
-impl sealed::Sealed for PerturbedObjective {}
+impl<R> sealed::Sealed for PerturbedObjective<R> {}
 
-impl Mechanism for PerturbedObjective {
-    type Input = Examples;
+impl<R: SolvedRecords> Mechanism for PerturbedObjective<R> {
+    type Input = R;
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
@@ -158,7 +116,7 @@ impl Mechanism for PerturbedObjective {
         Event::composed(vec![main, Event::gaussian(self.closing_multiplier)])
     }
 
-    fn sampler_error(&self, _input: &Examples) -> f64 {
+    fn sampler_error(&self, _input: &R) -> f64 {
         // both noises, and that no entry of b is above 13σ (2·10^-38): the solver's promise is for such b
         SamplerError::rounded(3.0 * self.objective.weights() as f64).total_variation()
     }
@@ -171,7 +129,7 @@ impl Mechanism for PerturbedObjective {
         "minimiser of the perturbed objective"
     }
 
-    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+    fn check(&self, input: &R) -> Result<(), CuratorError> {
         self.minimised().check(input, self.relation)
     }
 
@@ -179,14 +137,12 @@ impl Mechanism for PerturbedObjective {
         Some(output)
     }
 
-    fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+    fn apply(&self, input: &R, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let mut b = vec![0i64; self.objective.weights()];
         add_rounded_gaussian(&mut b, self.linear_std(), self.linear_grid, noise)?;
         let linear: Vec<f64> = b.iter().map(|&u| self.linear_grid.to_f64(u)).collect();
-        let sum = (self.regularization(), &linear[..]);
-        let objective = RegularizedSum::of(input, &self.objective, sum, self.target_bound);
-        let minimiser = minimise(&objective, self.minimised().accuracy());
-        let mut units = GridSum::of_query(minimiser.theta.rounded().into_iter(), self.closing_grid, 0.0).units;
+        let minimiser = input.minimised(&self.minimised(), &linear)?;
+        let mut units = GridSum::of_query(minimiser.into_iter(), self.closing_grid, 0.0).units;
         add_rounded_gaussian(&mut units, self.closing_std(), self.closing_grid, noise)?;
         Ok(units.into_iter().map(|u| self.closing_grid.to_f64(u)).collect())
     }
@@ -195,7 +151,7 @@ impl Mechanism for PerturbedObjective {
 /// argmin Σφ + (λ/2)‖θ‖² with Gaussian noise for how far one record moves it: L/λ, and what the solver and the grid add.
 /// Event: `Gaussian(z)`.
 #[derive(Clone, Debug)]
-pub struct PerturbedMinimiser {
+pub struct PerturbedMinimiser<R = Examples> {
     /// Σφ over rows of at most the norm that the noise is made for.
     pub objective: Linear,
     /// λ of the sum objective.
@@ -210,9 +166,11 @@ pub struct PerturbedMinimiser {
     pub grid: Grid,
     /// Largest |target| of regression losses; targets are clamped to it.
     pub target_bound: f64,
+    /// Where the records are decides how their sums are added up.
+    pub records: PhantomData<fn(&R)>,
 }
 
-impl PerturbedMinimiser {
+impl<R: SolvedRecords> PerturbedMinimiser<R> {
     fn minimised(&self) -> Minimised<'_> {
         let (most_rows, regularization, target_bound) = (self.most_rows, self.regularization, self.target_bound);
         Minimised { objective: &self.objective, most_rows, regularization, linear_norm: 0.0, target_bound }
@@ -221,7 +179,7 @@ impl PerturbedMinimiser {
     /// How far one record's presence moves the rounded answer; infinite for a loss that no theorem covers.
     pub fn sensitivity(&self) -> f64 {
         let lipschitz = self.objective.known().convex_lipschitz();
-        let bare = (lipschitz + 2.0 * self.minimised().accuracy().tolerance) / self.regularization;
+        let bare = (lipschitz + 2.0 * self.minimised().accuracy(R::INTEGERS).tolerance) / self.regularization;
         (bare + self.grid.step() * (self.objective.weights() as f64).sqrt()) * (1.0 + 1e-12)
     }
 
@@ -231,17 +189,17 @@ impl PerturbedMinimiser {
     }
 }
 
-impl sealed::Sealed for PerturbedMinimiser {}
+impl<R> sealed::Sealed for PerturbedMinimiser<R> {}
 
-impl Mechanism for PerturbedMinimiser {
-    type Input = Examples;
+impl<R: SolvedRecords> Mechanism for PerturbedMinimiser<R> {
+    type Input = R;
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
         Event::gaussian(self.noise_multiplier)
     }
 
-    fn sampler_error(&self, _input: &Examples) -> f64 {
+    fn sampler_error(&self, _input: &R) -> f64 {
         SamplerError::rounded(self.objective.weights() as f64).total_variation()
     }
 
@@ -253,7 +211,7 @@ impl Mechanism for PerturbedMinimiser {
         "regularised minimiser"
     }
 
-    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+    fn check(&self, input: &R) -> Result<(), CuratorError> {
         self.minimised().check(input, self.relation)
     }
 
@@ -261,10 +219,9 @@ impl Mechanism for PerturbedMinimiser {
         Some(output)
     }
 
-    fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+    fn apply(&self, input: &R, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let zero = vec![0.0; self.objective.weights()];
-        let objective = RegularizedSum::of(input, &self.objective, (self.regularization, &zero), self.target_bound);
-        let minimiser = minimise(&objective, self.minimised().accuracy()).theta.rounded();
+        let minimiser = input.minimised(&self.minimised(), &zero)?;
         let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
         add_rounded_gaussian(&mut units, self.noise_std(), self.grid, noise)?;
         Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
@@ -363,7 +320,7 @@ impl LaplaceMinimiser {
 
     /// How far one record's presence moves the rounded answer: each world's moves by at most h/2 per coordinate.
     pub(crate) fn sensitivity(&self) -> f64 {
-        let bare = self.reach().in_l1(self.regularization, self.minimised().accuracy().tolerance);
+        let bare = self.reach().in_l1(self.regularization, self.minimised().accuracy(false).tolerance);
         (bare + self.grid.step() * self.objective.weights() as f64) * (1.0 + 1e-12)
     }
 }
@@ -404,8 +361,7 @@ impl Mechanism for LaplaceMinimiser {
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let enforced = Examples { rows: input.rows.within_l1(self.row_l1_norm()), targets: input.targets.clone() };
         let zero = vec![0.0; self.objective.weights()];
-        let objective = RegularizedSum::of(&enforced, &self.objective, (self.regularization, &zero), self.target_bound);
-        let minimiser = minimise(&objective, self.minimised().accuracy()).theta.rounded();
+        let minimiser = enforced.minimised(&self.minimised(), &zero)?;
         let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
         // the product z·Δ was rounded once: next_up makes the noise at least what was accounted
         let scale = (self.noise_multiplier * self.sensitivity()).next_up();

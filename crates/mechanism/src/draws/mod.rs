@@ -8,3 +8,4 @@ pub(crate) mod minimiser;
 pub(crate) mod newton_step;
 pub(crate) mod objective_draw;
 pub(crate) mod phased_pass;
+pub(crate) mod solved;

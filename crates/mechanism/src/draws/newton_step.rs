@@ -1,7 +1,8 @@
 //! The step H⁻¹g̃ of double-noise Newton, with noise fitted to the released ‖g̃‖ (spec 17 §4; docs/proofs/noisy-newton.md). The
 //! matrix H itself never leaves.
 
-use super::minimiser::{closing_grid, made_for};
+use super::minimiser::closing_grid;
+use super::solved::{SolvedRecords, made_for, majorant_here};
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
@@ -15,6 +16,7 @@ use dpopt_objective::solver::{RegularizedSum, Spectrum, UNIT, decomposition_erro
 use dpopt_privacy::{Event, Relation};
 use faer::linalg::solvers::Solve;
 use serde::Serialize;
+use std::marker::PhantomData;
 
 /// How H is kept away from singular.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -40,6 +42,9 @@ pub struct NewtonFacts {
     pub regularization: f64,
     /// How the curvature is inverted.
     pub inverse: Inverse,
+    /// Whether it is a sum of integers, of records that are elsewhere. What each of them adds is rounded, so that it is no longer one
+    /// row's product with itself: [`Inverse::Add`] is not proved for that.
+    pub integers: bool,
 }
 
 impl NewtonFacts {
@@ -58,8 +63,9 @@ impl NewtonFacts {
     pub(crate) fn matrix_error(&self) -> f64 {
         let (n, d) = (self.most_rows as f64, self.objective.features());
         let (bound, lambda) = (n * 0.25 * self.objective.row_norm() * self.objective.row_norm(), self.regularization);
-        // products, the sum within a block, over blocks and over chunks
-        let sum = UNIT * (32.0 + RegularizedSum::summation_depth(n, d)) * bound;
+        // an exact sum is rounded when it becomes a float and by the root; in floats: products, the sum within a block, over blocks and over chunks
+        let roundings = if self.integers { 4.0 } else { 32.0 + RegularizedSum::summation_depth(n, d) };
+        let sum = UNIT * roundings * bound;
         sum + decomposition_error(d) * 3.0 * (bound + lambda) + 4.0 * d as f64 * UNIT * lambda
     }
 
@@ -70,7 +76,8 @@ impl NewtonFacts {
         let digits = (1e3 * d).max(40.0 * d * d) * UNIT;
         let factored = digits * (self.matrix_bound() + lambda) <= 0.1 * lambda && self.matrix_error() <= 0.01 * lambda;
         let logistic = matches!(self.objective.loss(), Loss::Logistic { .. });
-        logistic && lambda > 0.0 && lambda.is_finite() && (self.inverse == Inverse::Clip || factored)
+        let inverted = self.inverse == Inverse::Clip || (factored && !self.integers);
+        logistic && lambda > 0.0 && lambda.is_finite() && inverted
     }
 
     /// (Sensitivity of a step over ‖g̃‖ as one record's share under the relation, residual of the solver over ‖g̃‖.)
@@ -78,7 +85,12 @@ impl NewtonFacts {
         let (beta, lambda, matrix_error) = (self.curvature(), self.regularization, self.matrix_error());
         match (self.inverse, self.relation) {
             (Inverse::Clip, relation) => {
-                let pair = if relation == Relation::ReplaceOne { std::f64::consts::SQRT_2 } else { 1.0 };
+                let pair = match (relation, self.integers) {
+                    (Relation::ReplaceOne, false) => std::f64::consts::SQRT_2,
+                    // two rounded products: the triangle inequality, and no more
+                    (Relation::ReplaceOne, true) => 2.0,
+                    _ => 1.0,
+                };
                 let change = (pair * beta + 2.0 * matrix_error) / (lambda * lambda);
                 (change / relation.sum_sensitivity(), 0.0)
             }
@@ -96,17 +108,13 @@ impl NewtonFacts {
 
     /// inv(H)·g with H = Σ h_i x_i x_iᵀ at `theta`.
     pub fn direction(&self, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
-        let (d, lambda) = (theta.len(), self.regularization);
+        self.inverted(majorant_here(examples, &self.objective, theta), g)
+    }
+
+    /// inv(H)·g of H, row-major.
+    fn inverted(&self, mut matrix: Vec<f64>, g: &[f64]) -> Vec<f64> {
+        let (d, lambda) = (g.len(), self.regularization);
         let zero = vec![0.0; d];
-        let objective = RegularizedSum::of(examples, &self.objective, (0.0, &zero), 1.0);
-        let shift = if let Loss::Logistic { shift } = self.objective.loss() { shift } else { 0.0 };
-        let weights = objective.majorising_curvatures(theta, shift);
-        let mut matrix = objective.dense_hessian(&weights);
-        for j in 0..d {
-            for k in 0..j {
-                matrix[k * d + j] = matrix[j * d + k];
-            }
-        }
         if self.inverse == Inverse::Clip {
             return Spectrum::certified(&matrix, d, self.matrix_bound()).apply(|w| 1.0 / w.max(lambda), g);
         }
@@ -134,7 +142,7 @@ impl NewtonFacts {
 
 /// inv(H(θ))·g̃ for released θ and g̃, plus Gaussian noise for how far one record moves it. Event: `Gaussian(z)`.
 #[derive(Clone, Debug)]
-pub struct NewtonStep<'a> {
+pub struct NewtonStep<'a, R = Examples> {
     /// What its sensitivity follows from.
     pub facts: NewtonFacts,
     /// θ.
@@ -143,9 +151,11 @@ pub struct NewtonStep<'a> {
     pub gradient: &'a [f64],
     /// z: noise over the sensitivity.
     pub noise_multiplier: f64,
+    /// Where the records are decides how their sums are added up.
+    pub records: PhantomData<fn(&R)>,
 }
 
-impl NewtonStep<'_> {
+impl<R: SolvedRecords> NewtonStep<'_, R> {
     /// ‖g̃‖ is public by now: scale, grid and noise may depend on it. (Grid, sensitivity of the rounded step.)
     fn scale(&self) -> (Grid, f64) {
         let d = self.gradient.len();
@@ -160,17 +170,17 @@ impl NewtonStep<'_> {
     }
 }
 
-impl sealed::Sealed for NewtonStep<'_> {}
+impl<R> sealed::Sealed for NewtonStep<'_, R> {}
 
-impl Mechanism for NewtonStep<'_> {
-    type Input = Examples;
+impl<R: SolvedRecords> Mechanism for NewtonStep<'_, R> {
+    type Input = R;
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
         Event::gaussian(self.noise_multiplier)
     }
 
-    fn sampler_error(&self, _input: &Examples) -> f64 {
+    fn sampler_error(&self, _input: &R) -> f64 {
         SamplerError::rounded(self.gradient.len() as f64).total_variation()
     }
 
@@ -182,12 +192,12 @@ impl Mechanism for NewtonStep<'_> {
         "newton step"
     }
 
-    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+    fn check(&self, input: &R) -> Result<(), CuratorError> {
         made_for(&self.facts.objective, input)?;
         let d = self.facts.objective.weights();
-        let counted = self.facts.relation == Relation::AddOrRemove || input.rows.len() as u64 <= self.facts.most_rows;
+        let counted = self.facts.relation == Relation::AddOrRemove || input.len() as u64 <= self.facts.most_rows;
         let size = norm(self.gradient);
-        let proved = self.facts.are_proved() && size > 0.0 && size.is_finite();
+        let proved = self.facts.are_proved() && self.facts.integers == R::INTEGERS && size > 0.0 && size.is_finite();
         let shaped = self.gradient.len() == d && self.theta.len() == d;
         if counted && proved && shaped { Ok(()) } else { Err(CuratorError::Shape) }
     }
@@ -196,9 +206,11 @@ impl Mechanism for NewtonStep<'_> {
         Some(output)
     }
 
-    fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+    fn apply(&self, input: &R, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let grid = self.scale().0;
-        let direction = self.facts.direction(input, self.theta, self.gradient);
+        let direction = self
+            .facts
+            .inverted(input.majorant(&self.facts.objective, self.facts.most_rows, self.theta)?, self.gradient);
         let mut units = GridSum::of_query(direction.into_iter(), grid, 0.0).units;
         add_rounded_gaussian(&mut units, self.noise_std(), grid, noise)?;
         Ok(units.into_iter().map(|u| grid.to_f64(u)).collect())
@@ -234,9 +246,10 @@ mod tests {
             relation: Relation::ZeroOut,
             regularization: 1.0,
             inverse: Inverse::Clip,
+            integers: false,
         };
         let of = |facts: NewtonFacts, gradient: &[f64], n: usize| {
-            let step = NewtonStep { facts, theta: &[0.0, 0.0], gradient, noise_multiplier: 3.0 };
+            let step = NewtonStep { facts, theta: &[0.0, 0.0], gradient, noise_multiplier: 3.0, records: PhantomData };
             released(&step, Relation::ZeroOut, n)
         };
         let g = [0.5, -1.0];
@@ -257,7 +270,7 @@ mod tests {
         assert_eq!(of(squared, &g, 5), Err(CuratorError::Shape));
         let short = NewtonFacts { objective: Linear::new(logistic, 2, 0.5), ..facts };
         assert!(matches!(of(short, &g, 5), Err(CuratorError::Sensitivity { .. })));
-        let step = NewtonStep { facts, theta: &[0.0, 0.0], gradient: &g, noise_multiplier: 3.0 };
+        let step = NewtonStep { facts, theta: &[0.0, 0.0], gradient: &g, noise_multiplier: 3.0, records: PhantomData };
         assert!(matches!(released(&step, Relation::ReplaceOne, 5), Err(CuratorError::OtherRelation { .. })));
     }
 

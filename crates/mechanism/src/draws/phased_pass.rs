@@ -4,7 +4,8 @@
 //! Each record is in one phase and makes one step there. That step moves the phase's mean by ηC at most, and contractions never make
 //! it more; the iterates themselves never leave. What later phases start from has been released.
 
-use super::minimiser::{closing_grid, made_for};
+use super::minimiser::closing_grid;
+use super::solved::made_for;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;

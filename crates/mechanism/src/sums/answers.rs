@@ -1,6 +1,8 @@
 //! Answers to the questions of a driver, by the loops that one process uses.
 
 use super::clipped::Clipped;
+use super::contributions::add_up;
+use super::majorant::Majorant;
 use super::matrix::SecondMoment;
 use super::moments::TargetMoment;
 use super::question::Question;
@@ -8,6 +10,7 @@ use crate::refused::CuratorError;
 use dpopt_noise::Grid;
 use dpopt_objective::objective::{Cells, GradientSizes, InWords, Linear, Objective};
 use dpopt_objective::records::{Examples, PartialSum, fingerprint};
+use dpopt_objective::solver::Split;
 use std::convert::Infallible;
 
 /// What a question asks of these records.
@@ -31,8 +34,26 @@ fn sum(asked: &Question, records: &Examples, point: &[f64]) -> Result<Vec<i64>, 
             let Ok(units) = TargetMoment::new(target_bound, row_norm, Grid::new(grid))?.add_up(records);
             Ok(units)
         }
+        Question::Curved(sums) => {
+            let theta = Split::from_numbers(point).filter(|theta| theta.len() == sums.weights());
+            let theta = theta.filter(|_| sums.describes(records)).ok_or(CuratorError::Shape)?;
+            let Ok(units) = add_up(records.rows.len(), sums.width(), GRAIN, |range| {
+                Ok::<_, Infallible>(sums.over(records, range, &theta))
+            });
+            Ok(units)
+        }
+        Question::Majorant { shift, row_norm, grid } => {
+            if point.len() != records.rows.columns() || records.rows.norm_bound() > row_norm {
+                return Err(CuratorError::Shape);
+            }
+            let Ok(units) = Majorant::new(shift, row_norm, Grid::new(grid))?.add_up(records, point);
+            Ok(units)
+        }
     }
 }
+
+/// Records that a thread takes at least.
+const GRAIN: usize = 64;
 
 fn gradients<O: Objective<Examples>>(
     clipped: Clipped<O>,
@@ -139,6 +160,40 @@ mod tests {
         assert_eq!(elsewhere(&[37, 100]).len(), 100);
     }
 
+    /// A record's share of the matrix of a Newton step, in the coordinates whose l2 norm is that of the matrix, is at most R²/4, whatever the record.
+    #[test]
+    fn a_record_moves_the_matrix_of_a_newton_step_by_no_more_than_its_bound() {
+        use dpopt_objective::solver::majorising_curvature;
+        let mut largest = 0.0f64;
+        for (row_norm, entries) in [
+            (1.0, vec![(0, 0.6f32), (1, -0.8)]),
+            (2.0, vec![(0, 1.0), (1, 1.0), (2, -1.0), (3, 1.0)]),
+            (0.1, vec![(3, 9.0)]),
+            (1.0, vec![(0, f32::MAX), (2, f32::MIN_POSITIVE)]),
+            (1.0, Vec::new()),
+        ] {
+            for (shift, theta) in [(0.0, [0.0; 4]), (2.0, [0.5, -3.0, 1e300, 0.0]), (2.0, [f64::NAN; 4])] {
+                for target in [1.0, -1.0, f32::NAN, f32::INFINITY] {
+                    let mut rows = Rows::new(4);
+                    rows.push_clipped(&mut entries.clone(), row_norm);
+                    let one = Examples { rows, targets: vec![target] };
+                    let majorant = Majorant::of(&Linear::new(Loss::Logistic { shift }, 4, row_norm), 1000).unwrap();
+                    let Ok(units) = majorant.add_up(&one, &theta);
+                    let size = units.iter().map(|&u| majorant.grid().to_f64(u).powi(2)).sum::<f64>().sqrt();
+                    let bound = 0.25 * row_norm * row_norm;
+                    assert!(size <= bound * (1.0 + 1e-14), "{size} {bound}");
+                    largest = largest.max(size / bound);
+                    if theta == [0.0; 4] && shift == 0.0 {
+                        // at u = 0 it is the row's product with itself, a quarter of it
+                        let length: f64 = one.rows.row(0).1.iter().map(|x| f64::from(*x).powi(2)).sum();
+                        assert!((size - majorising_curvature(0.0) * length).abs() <= 1e-6 * bound);
+                    }
+                }
+            }
+        }
+        assert!(largest > 0.999, "{largest}");
+    }
+
     #[test]
     fn what_is_released_of_parts_is_what_is_released_of_all_records() {
         use crate::Curator;
@@ -194,6 +249,20 @@ mod tests {
         {
             assert!(answer(&part, &bad, 0, (0, 0)).is_err());
         }
+        for asked in [
+            Question::Curved(dpopt_objective::solver::IntegerSums::new(&Linear::new(LOGISTIC, 4, 1.0), 10, 1.0)),
+            Question::Majorant { shift: 0.0, row_norm: 1.0, grid: -40 },
+        ] {
+            let entries = if matches!(asked, Question::Curved(_)) { 8 } else { 4 };
+            let told = Question::parse(&asked.at(&vec![0.5; entries]));
+            assert_eq!(told, Some((asked, vec![0.5; entries])));
+            assert!(answer(&part, &asked.at(&vec![0.5; entries]), 0, (0, 0)).is_ok());
+            for wrong in [entries - 1, entries + 1, 0] {
+                assert!(answer(&part, &asked.at(&vec![0.5; wrong]), 0, (0, 0)).is_err());
+            }
+        }
+        let longer = Question::Majorant { shift: 0.0, row_norm: 0.5, grid: -40 };
+        assert!(answer(&part, &longer.at(&[0.0; 4]), 0, (0, 0)).is_err(), "rows are longer than was told");
         let tight = Question::Gradients {
             of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None },
             clip_norm: 1.0,

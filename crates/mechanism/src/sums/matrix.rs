@@ -49,19 +49,34 @@ impl SecondMoment {
         Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
     }
 
+    /// What the integers are multiples of.
+    pub(crate) fn grid(&self) -> Grid {
+        self.quantizer.grid()
+    }
+
     /// The same as integers.
     pub(crate) fn add_up<R: Records>(&self, records: &R) -> Result<Vec<i64>, R::Error> {
+        self.add_up_weighted(records, |_, _, _| self.weight)
+    }
+
+    /// The same with a weight of each record's own: whatever that is, its term is clipped to weight·R² as it is planned.
+    pub(crate) fn add_up_weighted<R: Records>(
+        &self,
+        records: &R,
+        weight: impl Fn(&[u32], &[f32], f32) -> f64 + Sync,
+    ) -> Result<Vec<i64>, R::Error> {
         let width = Self::coordinates(records.columns());
         add_up(records.len(), width, 256, |range| {
             let mut sum = vec![0i64; width];
             let (mut values, mut at, mut units) = (Vec::new(), Vec::new(), Vec::new());
             let mut buffer = RecordBuffer::default();
             for i in range {
-                let (indices, entries, _) = records.record(i, &mut buffer)?;
+                let (indices, entries, target) = records.record(i, &mut buffer)?;
+                let weight = weight(indices, entries, target);
                 values.clear();
                 at.clear();
                 for (a, (&j, &x)) in indices.iter().zip(entries).enumerate() {
-                    let scaled = self.weight * f64::from(x);
+                    let scaled = weight * f64::from(x);
                     let line = j as usize * (j as usize + 1) / 2;
                     for (&k, &y) in indices[..a].iter().zip(&entries[..a]) {
                         values.push(std::f64::consts::SQRT_2 * scaled * f64::from(y));

@@ -10,6 +10,7 @@ pub(crate) mod grid_sum;
 pub(crate) mod histograms;
 pub(crate) mod l1_recovery;
 pub(crate) mod local_updates;
+pub(crate) mod majorant;
 pub(crate) mod matrix;
 pub(crate) mod moments;
 pub(crate) mod question;

@@ -1,9 +1,11 @@
-//! Sums of records that are elsewhere, as questions: what is asked is public, and what a part answers is as sensitive as its records.
+//! Sums of records that are elsewhere, as questions: what is asked for is public, and what a part answers is as sensitive as its records.
+//! So is the point at which a minimiser asks, which no noise has made fit to be seen.
 //!
 //! A question is a line of JSON and the point it is asked at, 8 bytes per coordinate, so that everybody has the same bits. Where the
 //! records are, [`answers`](super::answers) has the same loops as here.
 
 use dpopt_objective::objective::InWords;
+use dpopt_objective::solver::IntegerSums;
 use serde::{Deserialize, Serialize};
 
 /// First line of a question, version in it.
@@ -19,6 +21,10 @@ pub(crate) enum Question {
     SecondMoment { weight: f64, row_norm: f64, grid: i32 },
     /// Σ y_i·x_i.
     TargetMoment { target_bound: f64, row_norm: f64, grid: i32 },
+    /// Σ∇φ_i(x) and Σ∇²φ_i(x), not clipped: for the certified minimiser. The point is heads and tails.
+    Curved(IntegerSums),
+    /// Σ h_i(x)·x_i x_iᵀ for a Newton step.
+    Majorant { shift: f64, row_norm: f64, grid: i32 },
 }
 
 impl Question {

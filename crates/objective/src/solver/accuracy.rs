@@ -19,6 +19,8 @@ pub struct Scale {
     pub linear_norm: f64,
     /// At least every |target| of a regression.
     pub target_bound: f64,
+    /// What adding up on a grid moves a gradient by, at most ([`IntegerSums::grid_error`](super::IntegerSums::grid_error)); 0 for sums of floats.
+    pub grid_error: f64,
 }
 
 /// The promise: whatever the records, a gradient norm of at most `tolerance` is certified within `steps` steps of the
@@ -123,7 +125,7 @@ impl Scale {
         let above = n * self.loss_at_zero() + self.linear_norm * self.linear_norm / (2.0 * lambda);
         // every iterate lies within six times √(2(J(0) − J*)/λ) of 0
         let radius = 6.0 * (2.0 * above / lambda).sqrt();
-        let rounding = rounding(n, smoothness, n * gradient, self.linear_norm, radius);
+        let rounding = rounding(n, smoothness, n * gradient, self.linear_norm, radius) + self.grid_error;
         let tolerance = (1e-8 * gradient).max(30.0 * rounding).max(12.0 * condition.powf(0.75) * rounding);
         let steps =
             (8.0 * condition.sqrt() * (8.0 * (smoothness * above).sqrt() / tolerance).max(1.0).ln()).ceil().max(1.0);

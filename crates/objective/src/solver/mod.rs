@@ -8,23 +8,30 @@
 //! included ([`Scale::accuracy`], docs/proofs/solver.md). It never loosens τ; iteration counts stay inside.
 
 mod accuracy;
+mod by_sums;
 mod clipped_pass;
 mod double;
+mod integer_sums;
 mod pass;
 mod spectrum;
 mod sums;
 
 #[cfg(test)]
+mod by_sums_tests;
+#[cfg(test)]
 mod tests;
 
 pub use accuracy::{Accuracy, NoPromise, Scale};
+pub use by_sums::{AskedSum, USUAL_PASSES, minimise_by_sums};
 pub use clipped_pass::{ClippedPass, Walked};
+pub use integer_sums::{IntegerSums, MOST_CURVED_WEIGHTS};
 pub use pass::Pass;
 pub use spectrum::{Spectrum, decomposition_error};
-pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, norm, plain_add, plain_dot};
+pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, majorising_curvature, norm, plain_add, plain_dot};
 
 use faer::Side;
 use faer::linalg::solvers::Solve;
+use std::convert::Infallible;
 use sums::Curvature;
 
 /// A minimiser with its certificate.
@@ -185,27 +192,42 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Nesterov's accelerated descent from 0 for half the convexity and twice the smoothness, which is what makes errors of
-/// the gradient add up to little: ‖∇J‖ ≤ τ is certified within `accuracy.steps` steps for every data set.
+/// Nesterov's accelerated descent from 0: ‖∇J‖ ≤ τ is certified within `accuracy.steps` steps for every data set.
 fn descend(objective: &RegularizedSum<'_>, accuracy: Accuracy) -> Minimiser {
     let facts = objective.loss.facts();
     let (n, r, lambda) = (objective.rows.len() as f64, objective.row_norm, objective.regularization);
     let smoothness = n * r * r * facts.smoothness.unwrap_or(1.0) + lambda;
+    let start = Split::zero(objective.weights());
+    let Ok((theta, certified_norm)) = accelerated(start, (smoothness, lambda), accuracy, |theta| {
+        let here = objective.evaluate(theta);
+        Ok::<_, Infallible>((here.gradient, here.certified_norm))
+    });
+    Minimiser { theta, certified_norm }
+}
+
+/// Accelerated descent for half the convexity and twice the smoothness, which is what makes errors of the gradient add up to little.
+/// `evaluate` gives the gradient at a point and a bound on its norm.
+fn accelerated<E>(
+    start: Split,
+    (smoothness, lambda): (f64, f64),
+    accuracy: Accuracy,
+    mut evaluate: impl FnMut(&Split) -> Result<(Vec<f64>, f64), E>,
+) -> Result<(Split, f64), E> {
     let rate = 0.5 * (lambda / smoothness).sqrt(); // √((λ/2)/(2L))
     let momentum = (1.0 - rate) / (1.0 + rate);
-    let mut theta = Split::zero(objective.weights());
+    let mut theta = start;
     let mut ahead = theta.clone();
     for _ in 0..accuracy.steps {
-        let here = objective.evaluate(&ahead);
-        if here.certified_norm <= accuracy.tolerance {
-            return Minimiser { theta: ahead, certified_norm: here.certified_norm };
+        let (gradient, certified_norm) = evaluate(&ahead)?;
+        if certified_norm <= accuracy.tolerance {
+            return Ok((ahead, certified_norm));
         }
-        let next = ahead.moved(-0.5 / smoothness, &here.gradient);
+        let next = ahead.moved(-0.5 / smoothness, &gradient);
         ahead = next.moved(momentum, &next.minus(&theta));
         theta = next;
     }
-    let certified_norm = objective.evaluate(&theta).certified_norm;
-    Minimiser { theta, certified_norm }
+    let (_, certified_norm) = evaluate(&theta)?;
+    Ok((theta, certified_norm))
 }
 
 /// −(∇²J)^{-1}∇J, and whether it was made from the Hessian at this point.

@@ -71,6 +71,27 @@ impl Split {
         parts.map(|((h, t), (other_h, other_t))| (h - other_h) + (t - other_t)).collect()
     }
 
+    /// Heads, then tails.
+    pub fn numbers(&self) -> Vec<f64> {
+        [&self.head[..], &self.tail[..]].concat()
+    }
+
+    /// From [`numbers`](Self::numbers); `None` if their number is odd.
+    pub fn from_numbers(numbers: &[f64]) -> Option<Self> {
+        let (head, tail) = numbers.split_at(numbers.len() / 2);
+        (head.len() == tail.len()).then(|| Self { head: head.to_vec(), tail: tail.to_vec() })
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.head.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty()
+    }
+
     /// Rounded to f64.
     pub fn rounded(&self) -> Vec<f64> {
         self.head.iter().zip(&self.tail).map(|(h, t)| h + t).collect()
@@ -239,24 +260,13 @@ impl RegularizedSum<'_> {
                 t[2] += p[2];
             }
         }
-        let lambda = self.regularization;
-        let gradient: Vec<f64> = (0..width)
-            .map(|j| {
-                let (sum, error) = two_sum(total[j][0], self.linear[j]);
-                let ridge = lambda * theta.head[j];
-                let ridge_error = lambda.mul_add(theta.head[j], -ridge);
-                let (sum, more) = two_sum(sum, ridge);
-                sum + (total[j][1] + error + more + ridge_error + lambda * theta.tail[j] + total[j][2])
-            })
-            .collect();
-        let computed = norm(&gradient);
-        let facts = self.loss.facts();
-        let (n, r) = (self.rows.len() as f64, self.row_norm);
-        let smoothness = n * r * r * facts.smoothness.unwrap_or(f64::INFINITY) + lambda;
-        let gradients = n * r * facts.lipschitz.unwrap_or(f64::INFINITY);
-        let bound = rounding(n, smoothness, gradients, norm(self.linear), theta.norm());
-        let certified_norm = computed * (1.0 + UNIT * (width as f64 + 16.0)) + bound;
+        let gradient = with_ridge(&total, theta, self.regularization, self.linear);
+        let certified_norm = self.ridge().certified_norm(&gradient, self.rows.len() as f64, theta);
         Evaluation { gradient, certified_norm, scores }
+    }
+
+    fn ridge(&self) -> Ridge<'_> {
+        Ridge { loss: self.loss, row_norm: self.row_norm, regularization: self.regularization, linear: self.linear }
     }
 
     /// φ''(score) per record (scalar losses).
@@ -278,9 +288,7 @@ impl RegularizedSum<'_> {
             .map(|i| {
                 let (indices, values) = self.rows.row(i);
                 let u = self.target(i).map_or(0.0, |y| shift - y * plain_dot(indices, values, theta));
-                // series near 0: tanh(u/2)/(2u) = 1/4 − u²/48 + …
-                let h = if u.abs() < 1e-4 { 0.25 - u * u / 48.0 } else { (0.5 * u).tanh() / (2.0 * u) };
-                if h.is_finite() { h.clamp(0.0, 0.25) } else { 0.0 }
+                majorising_curvature(u)
             })
             .collect()
     }
@@ -404,6 +412,37 @@ impl RegularizedSum<'_> {
     }
 }
 
+/// Σ∇φ + λθ + b from sums in three parts, rounded once.
+pub(super) fn with_ridge(total: &[[f64; 3]], theta: &Split, lambda: f64, linear: &[f64]) -> Vec<f64> {
+    let entry = |(j, part): (usize, &[f64; 3])| {
+        let (sum, error) = two_sum(part[0], linear[j]);
+        let ridge = lambda * theta.head[j];
+        let ridge_error = lambda.mul_add(theta.head[j], -ridge);
+        let (sum, more) = two_sum(sum, ridge);
+        sum + (part[1] + error + more + ridge_error + lambda * theta.tail[j] + part[2])
+    };
+    total.iter().enumerate().map(entry).collect()
+}
+
+/// What the rounding of a gradient of J follows from, besides the number of records.
+pub(super) struct Ridge<'a> {
+    pub(super) loss: Loss,
+    pub(super) row_norm: f64,
+    pub(super) regularization: f64,
+    pub(super) linear: &'a [f64],
+}
+
+impl Ridge<'_> {
+    /// The norm of a gradient over `n` records that was summed in three parts, plus a bound on its error.
+    pub(super) fn certified_norm(&self, gradient: &[f64], n: f64, theta: &Split) -> f64 {
+        let (facts, r) = (self.loss.facts(), self.row_norm);
+        let smoothness = n * r * r * facts.smoothness.unwrap_or(f64::INFINITY) + self.regularization;
+        let gradients = n * r * facts.lipschitz.unwrap_or(f64::INFINITY);
+        let bound = rounding(n, smoothness, gradients, norm(self.linear), theta.norm());
+        norm(gradient) * (1.0 + UNIT * (gradient.len() as f64 + 16.0)) + bound
+    }
+}
+
 fn add_and_clear(whole: &mut [f64], part: &mut [f64]) {
     for (w, p) in whole.iter_mut().zip(part) {
         *w += std::mem::take(p);
@@ -420,7 +459,7 @@ pub(super) enum Curvature {
 
 /// Scores to about 79 bits of ‖x‖‖θ‖: heads times `f32` features are exact products, and tails are 2^28 times smaller.
 #[inline]
-fn exact_scores(indices: &[u32], values: &[f32], theta: &Split, d: usize, scores: &mut [Double]) {
+pub(super) fn exact_scores(indices: &[u32], values: &[f32], theta: &Split, d: usize, scores: &mut [Double]) {
     for (out, score) in scores.iter_mut().enumerate() {
         let head = &theta.head[out * d..(out + 1) * d];
         let tail = &theta.tail[out * d..(out + 1) * d];
@@ -434,11 +473,17 @@ fn exact_scores(indices: &[u32], values: &[f32], theta: &Split, d: usize, scores
     }
 }
 
+/// A slope as a head, whose product with an `f32` is exact, and the rest.
+#[inline]
+pub(super) fn split_slope(c: Double) -> (f64, f64) {
+    let head = head_of(c.hi);
+    (head, (c.hi - head) + c.lo)
+}
+
 /// sums += c·x, carrying the errors along.
 #[inline]
 fn add_outer(indices: &[u32], values: &[f32], c: Double, sums: &mut [[f64; 3]]) {
-    let head = head_of(c.hi);
-    let tail = (c.hi - head) + c.lo;
+    let (head, tail) = split_slope(c);
     for (&j, &x) in indices.iter().zip(values) {
         let x = f64::from(x);
         let slot = &mut sums[j as usize];
@@ -461,6 +506,14 @@ fn carry_low(sums: &mut [f64; 3], term: f64) {
     let (sum, error) = two_sum(sums[1], term);
     sums[1] = sum;
     sums[2] += error;
+}
+
+/// tanh(u/2)/(2u): at most 1/4.
+#[inline]
+pub fn majorising_curvature(u: f64) -> f64 {
+    // series near 0: 1/4 − u²/48 + …
+    let h = if u.abs() < 1e-4 { 0.25 - u * u / 48.0 } else { (0.5 * u).tanh() / (2.0 * u) };
+    if h.is_finite() { h.clamp(0.0, 0.25) } else { 0.0 }
 }
 
 /// ⟨row, v⟩ in plain arithmetic.

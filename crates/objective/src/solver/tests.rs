@@ -19,7 +19,7 @@ fn promised(objective: &RegularizedSum<'_>) -> Accuracy {
 }
 
 fn scale(rows: u64, loss: Loss, regularization: f64, linear_norm: f64) -> Scale {
-    Scale { rows, row_norm: 1.0, loss, regularization, linear_norm, target_bound: 1.0 }
+    Scale { rows, row_norm: 1.0, loss, regularization, linear_norm, target_bound: 1.0, grid_error: 0.0 }
 }
 
 fn objective<'a>(examples: &'a Examples, loss: Loss, lambda: f64, linear: &'a [f64]) -> RegularizedSum<'a> {
@@ -28,7 +28,7 @@ fn objective<'a>(examples: &'a Examples, loss: Loss, lambda: f64, linear: &'a [f
 }
 
 /// ‖∇J‖ recomputed without anything of the solver, in plain f64.
-fn plain_gradient_norm(examples: &Examples, loss: Loss, lambda: f64, linear: &[f64], theta: &[f64]) -> f64 {
+pub(super) fn plain_gradient_norm(examples: &Examples, loss: Loss, lambda: f64, linear: &[f64], theta: &[f64]) -> f64 {
     let (d, k) = (examples.rows.columns(), loss.outputs());
     let mut g: Vec<f64> = theta.iter().zip(linear).map(|(t, b)| lambda * t + b).collect();
     let mut slope = vec![0.0; k];
@@ -45,7 +45,7 @@ fn plain_gradient_norm(examples: &Examples, loss: Loss, lambda: f64, linear: &[f
     norm(&g)
 }
 
-const LOSSES: [Loss; 5] = [
+pub(super) const LOSSES: [Loss; 5] = [
     Loss::Logistic { shift: 0.0 },
     Loss::Logistic { shift: 2.0 },
     Loss::Huber { threshold: 0.3 },

@@ -220,6 +220,11 @@ impl Algorithm for AdaptiveClipDescent {
         Ok(Plan { schedule, summary })
     }
 
+    /// A look is a pass of its own.
+    fn passes(&self, plan: &Plan<AdaptiveClipSchedule>, _: &Problem) -> u64 {
+        plan.summary.steps + plan.schedule.looks.len() as u64
+    }
+
     fn run<R: OfRows + 'static>(&self, plan: &Plan<AdaptiveClipSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
         let s = &plan.schedule;

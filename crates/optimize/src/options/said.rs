@@ -53,6 +53,11 @@ impl<'a> Said<'a> {
         self.options.intercept
     }
 
+    /// Whether rows are elsewhere, in parts.
+    pub fn elsewhere(&self) -> bool {
+        self.options.elsewhere
+    }
+
     /// The embedding model that is asked for.
     pub fn embedding(&self) -> Option<Embedding> {
         self.options.embedding.clone()

@@ -47,6 +47,8 @@ pub struct RegularizedDescent {
     pub regularization: Option<f64>,
     /// C. Default: the loss's own bound R·sup|φ'|, at which nothing is clipped.
     pub clip_norm: Option<f64>,
+    /// All records at every step, and no samples: rows that are in parts.
+    pub full_batches: bool,
 }
 
 /// The schedule of regularised descent.
@@ -105,7 +107,7 @@ impl Algorithm for RegularizedDescent {
     type Schedule = RegularizedSchedule;
     const NAME: &'static str = "regularized-descent";
     const ABOUT: &'static str = "releases noisy sums of gradients of a regularised loss; has a proved bound on the error, better where features decay or have low rank";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         said.only_one(&GRADIENT_RANK, &GRADIENT_DECAY);
@@ -122,6 +124,7 @@ impl Algorithm for RegularizedDescent {
             learning_rate: said.get(&LEARNING_RATE),
             regularization: said.get(&REGULARIZATION),
             clip_norm: said.get(&CLIP_NORM),
+            full_batches: said.elsewhere(),
         }
     }
 
@@ -161,8 +164,13 @@ impl Algorithm for RegularizedDescent {
                 (10.0 / (k.parameters.directions as f64 * noise * noise)).ceil().clamp(20.0, MOST_STEPS) as u64
             }
         };
-        let q = self.sampling_probability.unwrap_or((MOST_PASSES / steps as f64).min(1.0));
-        let q = in_range("the sampling probability", q, 1e-9, 1.0)?;
+        let most = if self.full_batches { 1.0 } else { (MOST_PASSES / steps as f64).min(1.0) };
+        let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(most), 1e-9, 1.0)?;
+        if self.full_batches && q < 1.0 {
+            return Err(NotApplicable::Option(
+                "rows that are elsewhere, in parts, are not sampled; leave out the sampling probability".into(),
+            ));
+        }
         // the event does not depend on the learning rate: this tells the noise
         let trial = Self::plan_descent(problem, budget, q, self.descent(steps, clip_norm, None, problem.rows))?;
         let noise = GradientNoise {

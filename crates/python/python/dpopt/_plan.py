@@ -30,6 +30,10 @@ class Plan:
         encoders: forms of the encoder that were compared where it encodes a table, each with its constants (``knots``, ``pair_knots``,
             …), ``words`` and ``excess_risk``: the first one is taken. None where there was no choice.
         n_units: how many units own the rows, where a unit may have several; None: each row is one.
+
+    Where records are in parts each candidate has its ``passes``: questions to all parts, for all models together. It is a public number; of the
+    methods that minimise, ``objective-perturbation`` and ``output-perturbation``, it holds for all but tables on which the solver has
+    to go on.
     """
 
     method: str | None
@@ -56,6 +60,21 @@ class Plan:
             if candidate["method"] == self.method and not candidate.get("not_applicable"):
                 return candidate
         raise _core.PrivacyError(self.refusal or "no method applies")
+
+    @property
+    def passes(self) -> int | None:
+        """Questions that the chosen method asks of parts; None if the records are here."""
+        return None if self.method is None else self.chosen.get("passes")
+
+    def seconds(self, a_pass: float) -> float:
+        """What the chosen method's passes take, if one takes so many seconds: ``statistics.median(parts.seconds)`` of an earlier fit.
+
+        Raises:
+            ValueError: if the records are not in parts.
+        """
+        if self.passes is None:
+            raise ValueError("this plan is for records that are here, and asks nobody; make one by explain(parts)")
+        return self.passes * a_pass
 
     @property
     def refused(self) -> dict[str, str]:
@@ -86,9 +105,11 @@ class Plan:
         rows = "" if self.n_rows == self.n_units else f"{self.n_rows:,} rows of "
         whose = [] if self.n_units is None else [f"{rows}{self.n_units:,} units", ""]
         by_unit = any("clips" in c for c in self.candidates)
+        in_parts = any("passes" in c for c in self.candidates)
         lines = [
             *whose,
-            f"{'method':<26} {'noise':>8} {'steps':>6} {'risk':>9} {'epsilon':>8}{'  clips' if by_unit else ''}",
+            f"{'method':<26} {'noise':>8} {'steps':>6} {'risk':>9} {'epsilon':>8}"
+            f"{'  clips' if by_unit else ''}{'  passes' if in_parts else ''}",
         ]
         refused = [c for c in self.candidates if c.get("not_applicable")]
         for c in self.candidates:
@@ -98,6 +119,7 @@ class Plan:
                     f"{mark} {c['method']:<24} {c['noise_multiplier']:>8.4g} {c['steps']:>6} "
                     f"{c['predicted_excess_risk']:>9.3g} {c['epsilon']:>8.4g}"
                     f"{'  ' + c['clips'] if 'clips' in c else ''}"
+                    f"{'  {:>6}'.format(c['passes']) if 'passes' in c else ''}"
                 )
         if len(refused) == len(self.candidates):
             lines += [f"  {c['method']:<24} does not apply: {c['not_applicable']}" for c in refused]

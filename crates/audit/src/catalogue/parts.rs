@@ -1,0 +1,141 @@
+//! What sums of integers over parts are trusted for: the certificate of a minimiser, and how far a record moves the matrix of a Newton step.
+
+use super::{Code, PlantedBug, Source::Altered};
+use dpopt_mechanism::{Inverse, NewtonFacts, NewtonStep, Sensitive, answer, past_the_curator};
+use dpopt_noise::NoiseSource;
+use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::Linear;
+use dpopt_objective::records::{Elsewhere, Examples, PartialSum, Parts, PartsFailed, Rows};
+use dpopt_objective::solver::{AskedSum, IntegerSums, Scale, minimise_by_sums, norm};
+use dpopt_privacy::{Event, Relation};
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
+
+const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
+
+pub(super) fn bugs() -> Vec<PlantedBug> {
+    vec![
+        PlantedBug::looking(
+            (
+                "17.coarse-sums",
+                Altered,
+                "the gradient of a minimiser summed on a coarse grid (2^-30 R), which its certificate does not count",
+                "its gradient in floats against the certified tolerance",
+            ),
+            certificate,
+        ),
+        PlantedBug::looking(
+            (
+                "17.parts-not-clipped",
+                Altered,
+                "the matrix of a Newton step in parts: shares rounded away from zero on a coarse grid, not clipped",
+                "norm of one record's share against R²/4",
+            ),
+            share,
+        ),
+    ]
+}
+
+/// Rows that no grid holds.
+fn examples() -> Examples {
+    let mut rows = Rows::new(3);
+    let mut targets = Vec::new();
+    for i in 0..1000u32 {
+        let entry = |j: u32| ((i * 7919 + j * 104_729) % 1999) as f32 / 1999.0 - 0.5;
+        rows.push_clipped(&mut [(0, entry(0)), (1, entry(1)), (2, 0.7)], 1.0);
+        targets.push(if i % 3 == 0 { -1.0 } else { 1.0 });
+    }
+    Examples { rows, targets }
+}
+
+fn certificate(code: Code) -> Result<(), String> {
+    let (examples, lambda) = (examples(), 1.0);
+    let sums = IntegerSums::new(&Linear::new(LOGISTIC, 3, 1.0), 1000, 1.0);
+    let scale = Scale {
+        rows: 1000,
+        row_norm: 1.0,
+        loss: LOGISTIC,
+        regularization: lambda,
+        linear_norm: 0.0,
+        target_bound: 1.0,
+        grid_error: sums.grid_error(),
+    };
+    let accuracy = scale.accuracy().map_err(|e| e.to_string())?;
+    let linear = [0.0; 3];
+    let Ok(found) =
+        minimise_by_sums(&AskedSum { sums, regularization: lambda, linear: &linear }, accuracy, |sums, theta| {
+            let mut total = vec![0i64; sums.width()];
+            for i in 0..1000 {
+                let mut one = sums.over(&examples, i..i + 1, theta);
+                if code == Code::Planted {
+                    // the lower words, and of the upper ones what is below 2^-30
+                    let (low, rest) = one.split_at_mut(3);
+                    low.fill(0);
+                    rest[..3].iter_mut().for_each(|unit| *unit = (*unit >> 20) << 20);
+                }
+                total.iter_mut().zip(&one).for_each(|(a, b)| *a = a.wrapping_add(*b));
+            }
+            Ok::<_, Infallible>(total)
+        });
+    let theta = found.theta.rounded();
+    let mut gradient: Vec<f64> = theta.iter().map(|t| lambda * t).collect();
+    for i in 0..1000 {
+        let (columns, values) = examples.rows.row(i);
+        let score: f64 = columns.iter().zip(values).map(|(&j, &x)| theta[j as usize] * f64::from(x)).sum();
+        let slope = LOGISTIC.scalar_slope(score, f64::from(examples.targets[i]));
+        columns.iter().zip(values).for_each(|(&j, &x)| gradient[j as usize] += slope * f64::from(x));
+    }
+    // plain sums of a thousand terms err by less than 1e-12
+    match norm(&gradient) {
+        size if size <= accuracy.tolerance + 1e-12 => Ok(()),
+        size => Err(format!("gradient {size:.2e}, certified {:.2e}", accuracy.tolerance)),
+    }
+}
+
+/// One part, whose last answer is kept.
+struct One {
+    examples: Examples,
+    code: Code,
+    said: Mutex<Vec<i64>>,
+}
+
+impl Parts for One {
+    fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+        let bytes = answer(&self.examples, question, 0, (0, 0)).map_err(|_| PartsFailed)?;
+        let honest = PartialSum::from_bytes(&bytes).map_err(|_| PartsFailed)?;
+        let mut units = vec![0; honest.width()];
+        honest.add_to(&mut units);
+        if self.code == Code::Planted {
+            // on multiples of 2^40, away from zero
+            units
+                .iter_mut()
+                .for_each(|unit| *unit = unit.signum() * ((unit.unsigned_abs().div_ceil(1 << 40) << 40) as i64));
+        }
+        *self.said.lock().map_err(|_| PartsFailed)? = units.clone();
+        Ok(vec![PartialSum::new(honest.question(), 0, (1, 0), units).to_bytes()])
+    }
+}
+
+fn share(code: Code) -> Result<(), String> {
+    let mut rows = Rows::new(40);
+    rows.push_clipped(&mut (0..40).map(|j| (j, 1.0)).collect::<Vec<_>>(), 1.0);
+    let one = Arc::new(One { examples: Examples { rows, targets: vec![1.0] }, code, said: Mutex::default() });
+    let facts = NewtonFacts {
+        objective: Linear::new(LOGISTIC, 40, 1.0),
+        most_rows: 1,
+        relation: Relation::ZeroOut,
+        regularization: 1.0,
+        inverse: Inverse::Clip,
+        integers: true,
+    };
+    let records = Sensitive::new(Elsewhere::new(one.clone(), vec![(1, 0)], 40, 1.0));
+    let (theta, gradient) = ([0.0; 40], [1.0; 40]);
+    let step = NewtonStep { facts, theta: &theta, gradient: &gradient, noise_multiplier: 1.0, records: PhantomData };
+    let mut curator = past_the_curator::uncharged(&Event::gaussian(1.0), NoiseSource::insecure(1));
+    curator.release(&step, &records).map_err(|e| e.to_string())?;
+    let units = one.said.lock().map_err(|e| e.to_string())?;
+    // a quarter has 2^46 steps: below 2^47, and a power of two
+    let size = units.iter().map(|&unit| (unit as f64 / 2f64.powi(48)).powi(2)).sum::<f64>().sqrt();
+    if size > 0.2 && size <= 0.25 { Ok(()) } else { Err(format!("a share of norm {size:.4} where 0.25 was promised")) }
+}

@@ -1,0 +1,218 @@
+//! Methods of few passes over records in parts: the same bits in all parts, near a fit in memory, and asked as often as they say.
+
+use dpopt::loss::Loss;
+use dpopt::model::{ClassLoss, FitError, MatrixFacts, MatrixFit, MatrixFitted, Shard, Target};
+use dpopt::optimize::MethodOptions;
+use dpopt::privacy::Relation;
+use dpopt::records::{Bounded, Bounding, Parts, PartsFailed, Rows};
+use std::sync::{Arc, Mutex};
+
+const ROWS: usize = 2000;
+
+/// Three classes that lines tell apart, and a number; every hundredth record has no target.
+fn records(which: std::ops::Range<usize>, number: bool) -> Bounded {
+    let bounding = Bounding::in_box(vec![-1.0; 3], vec![1.0; 3], 1.0, 0.5, false).unwrap();
+    let (first, count) = (which.start, which.len());
+    let entry = |i: usize, j: usize| ((i * (j + 3) * 7919) % 2001) as f64 / 1000.0 - 1.0;
+    let row = |i: usize| (0..3).map(move |j| entry(first + i, j));
+    let target = |i: usize| match (i % 100, number) {
+        (0, _) => f64::NAN,
+        (_, true) => 0.5 * entry(i, 0) - 0.3 * entry(i, 1),
+        (_, false) => (0..3).max_by(|&a, &b| entry(i, a).total_cmp(&entry(i, b))).unwrap() as f64,
+    };
+    let targets: Vec<f64> = which.map(target).collect();
+    bounding.dense((count, 3), row, &targets).unwrap()
+}
+
+/// Parts in this process, each sent to and fro before every answer.
+struct Here(Vec<Shard>);
+
+impl Parts for Here {
+    fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+        let moved = |shard: &Shard| Shard::from_bytes(&shard.to_bytes()).map_err(|_| PartsFailed);
+        self.0.iter().rev().map(|shard| moved(shard)?.answer(question).map_err(|_| PartsFailed)).collect()
+    }
+}
+
+fn fit(target: Target, method: &str, elsewhere: bool, number: bool) -> Result<Arc<MatrixFit>, FitError> {
+    fit_with(MethodOptions::default(), target, method, elsewhere, number)
+}
+
+fn fit_with(
+    mut options: MethodOptions,
+    target: Target,
+    method: &str,
+    elsewhere: bool,
+    number: bool,
+) -> Result<Arc<MatrixFit>, FitError> {
+    let row_norm = records(0..10, number).rows.norm_bound();
+    let facts = MatrixFacts { rows: ROWS as u64, features: 4, nonzeros: 4, row_norm, units: None };
+    options.elsewhere = elsewhere;
+    options.method = (method != "auto").then(|| method.into());
+    MatrixFit::new(facts, target, Relation::ZeroOut, (2.0, Some(1e-6)), options).map(Arc::new)
+}
+
+fn in_parts(fit: Arc<MatrixFit>, classes: usize, ends: &[usize], number: bool) -> Result<MatrixFitted, FitError> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let shards: Vec<Shard> =
+        starts.zip(ends).zip(0..).map(|((a, &b), part)| Shard::new(records(a..b, number), part)).collect();
+    let known: Vec<(u64, u64)> = shards.iter().map(|shard| (shard.records(), shard.digest())).collect();
+    let parts: Arc<dyn Parts> = Arc::new(Here(shards));
+    fit.open("run", None, Some(1), None)?.fit_elsewhere(&parts, &known, classes)
+}
+
+const CUTS: [&[usize]; 3] = [&[ROWS], &[700, ROWS], &[0, 100, 150, 151, 900, 900, ROWS]];
+
+/// Their sums are integers in parts and floats in memory: the same bits in all parts, and of both the same point but for what the closing noise covers.
+#[test]
+fn a_minimiser_is_the_same_bits_in_all_parts_and_near_that_of_one_process() {
+    let one_of = |loss: ClassLoss, classes: usize| Target::Classes { loss, known: Some(classes) };
+    let each = ClassLoss::OneAgainstRest(Loss::Logistic { shift: 0.0 });
+    for (target, method, classes) in [
+        (one_of(ClassLoss::Logistic, 2), "objective-perturbation", 2),
+        (one_of(ClassLoss::Logistic, 2), "output-perturbation", 2),
+        (one_of(ClassLoss::Logistic, 3), "objective-perturbation", 3),
+        (one_of(ClassLoss::Logistic, 3), "output-perturbation", 3),
+        (one_of(each, 3), "output-perturbation", 3),
+    ] {
+        let number = false;
+        let there = fit(target, method, true, number).unwrap();
+        let planned = there.planned(classes).unwrap();
+        let plan = planned.plan().unwrap();
+        assert_eq!((plan.summary().method, plan.passes()), (method, 16));
+        let schedule = plan.schedule();
+        let number_of = |name: &str| schedule[name].as_f64().unwrap();
+        let [one, two, seven] = CUTS.map(|ends| in_parts(there.clone(), classes, ends, number).unwrap());
+        assert!(one.solutions == two.solutions && one.solutions == seven.solutions, "{method} {target:?}");
+        let here = fit(target, method, false, number).unwrap();
+        let whole = here.clone().open("run", None, Some(1), None).unwrap().fit(records(0..ROWS, number), classes, None);
+        let whole = whole.unwrap();
+        // with so few records both promise the same, and so draw the same noise
+        let here = here.planned(classes).unwrap().plan().unwrap().schedule();
+        assert_eq!(here["tolerance"], schedule["tolerance"], "{method} {target:?}");
+        let grid = ["closing_grid_exponent", "grid_exponent"].iter().find_map(|name| schedule[*name].as_f64());
+        for (a, b) in one.solutions.iter().zip(&whole.solutions) {
+            let gap = a.weights.iter().zip(&b.weights).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+            let root = (a.weights.len() as f64).sqrt();
+            let near = 2.0 * number_of("tolerance") / number_of("regularization") + 2f64.powf(grid.unwrap()) * root;
+            assert!(gap <= near, "{method} {target:?}: {gap:e} {near:e}");
+        }
+        assert_eq!(one.guarantee.certified_epsilon, whole.guarantee.certified_epsilon);
+        assert_eq!(one.releases.len(), whole.releases.len());
+    }
+}
+
+/// The matrix of a step is rounded record by record: close to that of one process at a noise that is next to none.
+#[test]
+fn newton_steps_are_the_same_bits_in_all_parts() {
+    let target = Target::Classes { loss: ClassLoss::Logistic, known: Some(2) };
+    let there = fit(target, "noisy-newton", true, false).unwrap();
+    let planned = there.planned(2).unwrap();
+    assert_eq!(planned.plan().unwrap().passes(), 12);
+    let [one, two, seven] = CUTS.map(|ends| in_parts(there.clone(), 2, ends, false).unwrap());
+    assert!(one.solutions == two.solutions && one.solutions == seven.solutions);
+    let whole = fit(target, "noisy-newton", false, false).unwrap().open("run", None, Some(1), None).unwrap();
+    let whole = whole.fit(records(0..ROWS, false), 2, None).unwrap();
+    // the same noise but for the last digits of its scale
+    for (a, b) in one.solutions[0].weights.iter().zip(&whole.solutions[0].weights) {
+        assert!((a - b).abs() <= 1e-3 * (1.0 + b.abs()), "{a} {b}");
+    }
+}
+
+#[test]
+fn descents_that_need_no_more_than_sums_are_those_of_one_process() {
+    let target = Target::Classes { loss: ClassLoss::Logistic, known: Some(2) };
+    for (method, passes) in [("released-preconditioner", 21), ("regularized-descent", 20)] {
+        let of = |elsewhere| {
+            let options = MethodOptions::default().with("steps", 20u64);
+            fit_with(options, target, method, elsewhere, false).unwrap()
+        };
+        assert_eq!(of(true).planned(2).unwrap().plan().unwrap().passes(), passes);
+        let whole = of(false).open("run", None, Some(1), None).unwrap().fit(records(0..ROWS, false), 2, None);
+        let whole = whole.unwrap();
+        for ends in CUTS {
+            assert!(in_parts(of(true), 2, ends, false).unwrap().solutions == whole.solutions, "{method} {ends:?}");
+        }
+    }
+    let sampled = MethodOptions::default().with("sampling_probability", 0.1);
+    let refused =
+        fit_with(sampled, target, "regularized-descent", true, false).unwrap().open("run", None, Some(1), None);
+    assert!(refused.err().unwrap().to_string().contains("are not sampled"));
+}
+
+/// How often parts are asked is seen by whoever looks at an engine: as often as the plan says, whatever the records are.
+#[test]
+fn parts_are_asked_as_often_as_the_plan_says() {
+    struct Counting(Here, Mutex<u64>);
+    impl Parts for Counting {
+        fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+            *self.1.lock().unwrap() += 1;
+            self.0.ask(question)
+        }
+    }
+    let two = Target::Classes { loss: ClassLoss::Logistic, known: Some(2) };
+    let three = Target::Classes { loss: ClassLoss::OneAgainstRest(Loss::Logistic { shift: 0.0 }), known: Some(3) };
+    let softmax = Target::Classes { loss: ClassLoss::Logistic, known: Some(3) };
+    let number = Target::Number(Loss::Squared);
+    for (target, method, classes) in [
+        (two, "objective-perturbation", 2),
+        (three, "output-perturbation", 3),
+        (softmax, "objective-perturbation", 3),
+        (two, "noisy-newton", 2),
+        (two, "noisy-gradient-descent", 2),
+        (two, "released-preconditioner", 2),
+        (number, "sufficient-statistics", 0),
+        (number, "adaptive-clip-descent", 0),
+    ] {
+        let there = fit(target, method, true, classes == 0).unwrap();
+        let planned = there.planned(classes).unwrap();
+        let said = planned.plan().unwrap().passes() * planned.models as u64;
+        // as they are, rows without content, and all of one class
+        for world in 0..3 {
+            let mut of = records(0..ROWS, classes == 0);
+            if world == 1 {
+                let norm = of.rows.norm_bound();
+                let mut empty = Rows::new(4);
+                (0..ROWS).for_each(|_| empty.push_clipped(&mut [], norm));
+                of = Bounded { rows: empty, targets: vec![f64::NAN; ROWS] };
+            }
+            if world == 2 {
+                of.targets = vec![1.0; ROWS];
+            }
+            let shard = Shard::new(of, 0);
+            let known = [(shard.records(), shard.digest())];
+            let parts = Arc::new(Counting(Here(vec![shard]), Mutex::new(0)));
+            let run = there.clone().open("run", None, Some(1), None).unwrap();
+            run.fit_elsewhere(&(parts.clone() as Arc<dyn Parts>), &known, classes).unwrap();
+            assert_eq!(*parts.1.lock().unwrap(), said, "{method} world {world}");
+        }
+    }
+}
+
+#[test]
+fn auto_takes_few_passes_where_they_are_as_good() {
+    for (target, classes) in [
+        (Target::Classes { loss: ClassLoss::Logistic, known: Some(2) }, 2),
+        (Target::Classes { loss: ClassLoss::Logistic, known: Some(3) }, 3),
+        (Target::Number(Loss::Squared), 0),
+    ] {
+        let planned = fit(target, "auto", true, classes == 0).unwrap().explain(classes).unwrap();
+        let taken = planned.plan().unwrap();
+        let risk = taken.summary().predicted_excess_risk;
+        for candidate in &planned.candidates {
+            if let Ok(plan) = &candidate.plan
+                && plan.passes() < taken.passes()
+            {
+                // what is quicker is worse by its prediction
+                let worse = plan.summary().predicted_excess_risk > risk;
+                assert!(worse, "{} {}", taken.summary().method, candidate.method);
+            }
+        }
+        println!("{} {} passes", taken.summary().method, taken.passes());
+        for c in &planned.candidates {
+            if let Ok(plan) = &c.plan {
+                println!("   {} {} {}", c.method, plan.passes(), plan.summary().predicted_excess_risk);
+            }
+        }
+    }
+}

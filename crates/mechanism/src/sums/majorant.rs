@@ -1,0 +1,59 @@
+//! Σ h_i·x_i x_iᵀ with h_i = tanh(u/2)/(2u), u = shift − margin: the curvature of the parabolas above a logistic loss, as integers
+//! (docs/proofs/noisy-newton.md). Every record's share is clipped to Frobenius norm R²/4 on a public grid, so that a record moves the sum by at most
+//! that, exactly, however the records are divided.
+
+use super::matrix::SecondMoment;
+use super::question::Question;
+use crate::refused::CuratorError;
+use dpopt_noise::Grid;
+use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::Linear;
+use dpopt_objective::records::Records;
+use dpopt_objective::solver::{majorising_curvature, plain_dot};
+
+/// No h_i is larger.
+const LARGEST: f64 = 0.25;
+
+/// How the sum is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Majorant {
+    shift: f64,
+    row_norm: f64,
+    moment: SecondMoment,
+}
+
+impl Majorant {
+    /// Of a logistic loss with this shift and rows of norm at most R.
+    pub(crate) fn new(shift: f64, row_norm: f64, grid: Grid) -> Result<Self, CuratorError> {
+        Ok(Self { shift, row_norm, moment: SecondMoment::new(LARGEST, row_norm, grid)? })
+    }
+
+    /// Of the loss of `objective`, for at most `most_rows` records: as fine as their sum allows.
+    pub(crate) fn of(objective: &Linear, most_rows: u64) -> Result<Self, CuratorError> {
+        let Loss::Logistic { shift } = objective.loss() else { return Err(CuratorError::Shape) };
+        let share = LARGEST * objective.row_norm() * objective.row_norm();
+        let above = |x: f64| x.log2().floor() as i32 + 1;
+        // a share has less than 2^47 steps, and all of them together less than 2^62
+        let exponent = (above(share) - 47).max(above(share * most_rows as f64) - 61);
+        Self::new(shift, objective.row_norm(), Grid::new(exponent))
+    }
+
+    /// What is asked at a point.
+    pub(crate) fn question(&self) -> Question {
+        Question::Majorant { shift: self.shift, row_norm: self.row_norm, grid: self.grid().exponent() }
+    }
+
+    /// What the integers are multiples of, in isometric coordinates.
+    pub(crate) fn grid(&self) -> Grid {
+        self.moment.grid()
+    }
+
+    /// The integers at `theta`; a record without a usable target counts as one at u = 0, as it does in one process.
+    pub(crate) fn add_up<R: Records>(&self, records: &R, theta: &[f64]) -> Result<Vec<i64>, R::Error> {
+        let loss = Loss::Logistic { shift: self.shift };
+        self.moment.add_up_weighted(records, |columns, values, target| {
+            let target = loss.usable_target(f64::from(target), f64::MAX);
+            majorising_curvature(target.map_or(0.0, |y| self.shift - y * plain_dot(columns, values, theta)))
+        })
+    }
+}
