@@ -40,7 +40,10 @@ def test_the_noise_is_what_the_accountant_asks_for_all_rounds():
     moved_twice = accounting.GaussianDpEvent(updates.noise_multiplier / 2)
     planned = accounting.epsilon(accounting.SelfComposedDpEvent(moved_twice, 3), 1e-5, relation="add-or-remove")
     assert 7.9 < float(planned) <= 8.0
-    assert float(updates.privacy_.epsilon) <= 8.0 and updates.privacy_.unit == "user"
+    assert 7.9 < float(updates.privacy_.epsilon) <= 8.0 and updates.privacy_.unit_column == "client"
+    assert updates.privacy_.grade == "certified" and updates.privacy_.delta_at(8.0) == pytest.approx(1e-5, rel=0.05)
+    updates.release(SENT, SENT)
+    assert 7.9 < float(updates.privacy_.epsilon) <= 8.0
     assert float(updates.epsilon_at(1)) < float(updates.epsilon_at(2)) < float(updates.epsilon_at(3)) <= 8.0
     half = PrivateUpdates(**{**TERMS, "relation": "zero-out"})
     assert updates.noise_multiplier == pytest.approx(2 * half.noise_multiplier, rel=1e-6)

@@ -70,7 +70,9 @@ def test_the_aggregator_adds_the_planned_noise_to_the_sum():
     assert not np.array_equal(*sums)
     with pytest.raises(BudgetExceeded):
         terms.release(np.zeros(4000, dtype=np.uint64))
-    assert terms.privacy_.epsilon <= 8.0 and terms.local_epsilon == math.inf
+    assert 7.5 < terms.privacy_.epsilon <= 8.0 and terms.privacy_.grade == "research"
+    assert "per client, replace-one" in str(terms.privacy_) and "VOID" in str(terms.privacy_).upper()
+    assert terms.local_epsilon == math.inf
     # against the Gaussian of the same noise: what the accountant of the discrete law costs more
     sigma = terms.noise_std / terms.clip_norm
     gaussian = accounting.epsilon(f"gaussian({sigma!r}) x 2", 1e-5, relation="replace-one")
@@ -131,9 +133,13 @@ def test_what_clients_who_add_noise_promise():
     assert clients._share >= LEAST_SHARE and closeness(4, clients._share) < 1e-290
     # one client alone: σ/2, so between twice and four times the ε
     assert 2 * 8.0 < clients.local_epsilon < 4 * 8.0
-    # what one client draws is certified for itself by the kernel
     local = accounting.epsilon(clients._local_event, 1e-5, relation="replace-one")
     assert float(local) == clients.local_epsilon
+    # many shares of little noise each: nothing is promised of one, and too little is refused
+    many = SecureSum(**{**TERMS, "clients": 400, "honest": 200})
+    assert many.local_epsilon == math.inf and many.encode(None).any()
+    with pytest.raises(ValueError, match="count on fewer"):
+        SecureSum(**{**TERMS, "clients": 10**5, "honest": 10**5})
     for refused in (lambda: clients.privacy_, lambda: clients.release(clients.encode(None))):
         with pytest.raises(PrivacyError):
             refused()

@@ -174,8 +174,11 @@ class PrivateUpdates:
     @property
     def privacy_(self) -> Privacy:
         """What all planned rounds cost, per client."""
-        event = self.event.to_json()
-        return Privacy.of_session(self._kernel_session(event, None, self._seed))
+        session = self._kernel_session(self.event.to_json(), None, self._seed)
+        dimension = 1 if self._open is None else self._open.plan["dimension"]
+        # opens the door that every release goes through, and releases nothing
+        _core.Training(1, 1.0, dimension, self.clip_norm, self.noise_multiplier, session)
+        return Privacy.of_session(session)
 
     def epsilon_at(self, rounds: int) -> accounting.Bound:
         """Certified ε of the first so many rounds, at the `delta` of all."""

@@ -107,9 +107,10 @@ class PrivateUpdateFilter(DXOFilter):
         Raises:
             ContentBlockedException: for a result of another task, or one to whose task the server sent no weights: nothing that the client holds decides it.
         """
+        # for one result only, whatever becomes of it
+        sent, self._sent = self._sent, None
         if fl_ctx.get_prop(FLContextKey.TASK_NAME) != self.train_task:
             raise ContentBlockedException(f"results of other tasks than {self.train_task} are not protected by noise")
-        sent, self._sent = self._sent, None
         if sent is None:
             raise ContentBlockedException(
                 "the server sent no weights with the task, to which a difference could be taken"

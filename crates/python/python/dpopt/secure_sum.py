@@ -80,7 +80,8 @@ class SecureSum:
         step: of the grid, a power of two; an update is rounded to it, toward zero.
         modulus: 2^k, with room for the sum of all clients and its noise.
         noise_std: standard deviation of the noise in a sum, of h clients' where there are more.
-        local_epsilon: ε of what *one* client sends, if everybody else works together and unmasks it; infinite where it adds no noise.
+        local_epsilon: ε of what *one* client sends in all sums, if everybody else works together and unmasks it; infinite where it adds no noise, or too little
+            to be certified.
         event: what all sums release, as it is accounted.
     """
 
@@ -152,12 +153,34 @@ class SecureSum:
             raise ValueError(
                 "the grid is too coarse for shares of noise: fewer clients, or a smaller epsilon, leave room for a finer one"
             )
-        self._local_event = self._event(self.dimension * DISCRETE_SAMPLER_ERROR, self._share)
-        self.local_epsilon = float(accounting.epsilon(self._local_event, self.delta, relation=self.relation))
+        drawn = self.dimension * DISCRETE_SAMPLER_ERROR
+        self._local_event = self._once(drawn, self._share)
+        try:
+            alone = accounting.epsilon(self._event(drawn, self._share), self.delta, relation=self.relation)
+            self.local_epsilon = float(alone)
+        except _core.PrivacyError:
+            # beyond about 95 the samplers' error is more than any delta
+            self.local_epsilon = math.inf
+        self._door()
+
+    def _door(self) -> tuple[str, float, float, str]:
+        """What opens the kernel's door: a sum and its noise as the aggregator promises them, or one share as it is for itself, which is no promise to anybody."""
+        if self.honest is None:
+            return self.event.to_json(), self.epsilon, self.delta, self.relation
+        try:
+            alone = float(accounting.epsilon(self._local_event, 0.5, relation="zero-out"))
+        except _core.PrivacyError:
+            raise ValueError(
+                f"a share for {self.honest} honest clients is too little noise to be certified by itself; count on fewer of them"
+            ) from None
+        return self._local_event.to_json(), max(alone, 1e-9), 0.5, "zero-out"
 
     def _event(self, drawn: float, sigma: float) -> accounting.DpEvent:
-        once = accounting.ApproximateDpEvent(drawn, accounting.DiscreteGaussianDpEvent(sigma, self.sensitivity))
+        once = self._once(drawn, sigma)
         return once if self.rounds == 1 else accounting.SelfComposedDpEvent(once, self.rounds)
+
+    def _once(self, drawn: float, sigma: float) -> accounting.DpEvent:
+        return accounting.ApproximateDpEvent(drawn, accounting.DiscreteGaussianDpEvent(sigma, self.sensitivity))
 
     def _choose_modulus(self) -> None:
         # of many shares more noise may come than of h
@@ -175,12 +198,20 @@ class SecureSum:
 
     @property
     def privacy_(self) -> Privacy:
-        """What all planned sums cost, per client, where the aggregator adds the noise."""
+        """What all planned sums cost, per client, where the aggregator adds the noise. Research grade: each client's own clip bounds what it adds, and nobody can
+        check that in a sum."""
         if self.honest is not None:
             raise _core.PrivacyError(
                 "the guarantee of the sum rests on h honest clients and on the protocol, which are not certified here; see epsilon and local_epsilon"
             )
-        return Privacy.of_session(self._kernel_session(None, self._seed))
+        bound = accounting.certify(self.event, self.epsilon, self.delta, relation=self.relation)
+        stage = {
+            "name": "sums", "epsilon": self.epsilon, "delta": self.delta, "event": self.event.to_dict(), "bound": bound.details,
+        }  # fmt: skip
+        return Privacy(
+            float(bound), self.delta, self.relation, self.epsilon, self.event, [stage], [], insecure_seed=self._seed is not None, unit="user",
+            grade="research", unit_column=UNIT,
+        )  # fmt: skip
 
     def encode(self, update: Any) -> np.ndarray:
         """What a client masks and sends: its clipped update in steps of the grid, with its share of noise if clients add it, modulo 2^k.
@@ -240,10 +271,7 @@ class SecureSum:
         return integers.astype(np.int64).view(np.uint64) & np.uint64(self.modulus - 1)
 
     def _kernel_session(self, charge: Any, seed: int | None) -> Any:
-        event, epsilon = (self.event, self.epsilon) if self.honest is None else (self._local_event, self.local_epsilon)
-        return _core.Session(
-            "SecureSum", "sums", (event.to_json(), epsilon, self.delta, self.relation), charge, seed, None, UNIT
-        )
+        return _core.Session("SecureSum", "sums", self._door(), charge, seed, None, UNIT)
 
     def _opened(self) -> RoundsFile | RoundsInMemory:
         if self._open is None:
