@@ -140,6 +140,7 @@ def runs_in_the_simulator(directory):
     from nvflare.app_common.np.np_trainer import NPTrainer
     from nvflare.app_common.workflows.fedavg import FedAvg
     from nvflare.job_config.api import FedJob
+    from nvflare.job_config.defs import FilterType
 
     rounds = Path(directory) / "simulated"
     rounds.mkdir()
@@ -148,9 +149,9 @@ def runs_in_the_simulator(directory):
     for site in ("site-1", "site-2"):
         job.to(NPTrainer(delta=100), site, tasks=["train"])
         job.to(
-            PrivateUpdateFilter(**TERMS, session=f"{rounds}/{{client}}"), site, tasks=["train"], filter_type="task_result_filters"
+            PrivateUpdateFilter(**TERMS, session=f"{rounds}/{{client}}"), site, tasks=["train"], filter_type=FilterType.TASK_RESULT
         )  # fmt: skip
-    job.simulator_run(str(Path(directory) / "workspace"), n_clients=2, threads=2)
+    job.simulator_run(str(Path(directory) / "workspace"), threads=2)
     sessions = sorted(rounds.iterdir())
     assert [path.name for path in sessions] == ["site-1", "site-2"], sessions
     for path in sessions:
