@@ -264,6 +264,30 @@ def test_what_the_stock_mod_lets_out_besides():
         mod(asked(SENT), context(), by(0.0))
 
 
+@pytest.mark.parametrize(("weights", "share"), [((10,) * 10, 0.1), ((10,) * 9 + (90,), 0.5)])
+def test_a_client_of_more_examples_moves_what_fixed_clipping_adds_up_by_more(weights, share):
+    strategy = pytest.importorskip("flwr.serverapp.strategy")
+    sent, means = {"a": np.zeros(4)}, []
+    for last in (1e-12, 100.0):
+        # noise that shows nothing: what is left is how far the last client moves the mean of ten, clipped to 1
+        wrapped = strategy.DifferentialPrivacyServerSideFixedClipping(
+            strategy.FedAvg(fraction_evaluate=0.0, min_train_nodes=10, min_available_nodes=10), 1e-9, 1.0, 10
+        )
+        apps = []
+        for number, weight in enumerate(weights):
+            made, update = ClientApp(), last if number == 9 else 1e-12
+
+            def train(message, where, update=update, weight=weight):
+                reply = answer(message, {"a": np.full(4, update)})
+                reply.content["metrics"]["num-examples"] = weight
+                return reply
+
+            made.train()(lambda message, where, train=train: train(message, where))
+            apps.append(made)
+        means.append(wrapped.start(InProcess(apps), arrays_of(sent), num_rounds=1).arrays["a"].numpy())
+    assert float(np.linalg.norm(means[1] - means[0])) == pytest.approx(share, rel=1e-6)
+
+
 # --- the accountant ---
 
 

@@ -28,7 +28,7 @@ from ._by_unit import UnitMeans, Units, ids_alone, settled, unused
 from ._flower_accountant import Accountant
 from ._flower_update import PrivateUpdate
 from ._plan import Privacy
-from ._reading import array, number, positive, shown, target, whole
+from ._reading import array, kind, number, positive, shown, target, whole
 from ._rounds import RoundsFile
 from ._warnings import refuse_seed
 from .ledger import RECORD, Ledger
@@ -115,6 +115,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         if relation == "add-or-remove":
             raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
         refuse_seed(insecure_seed, charged=budget is not None)
+        if not (budget is None or isinstance(budget, Ledger)):
+            raise TypeError(f"budget is {kind(budget)}; give a dpopt.Ledger, or nothing")
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
         if session is not None and budget is not None and budget.path is None:
