@@ -84,6 +84,20 @@ test-engines: $(ENGINES)/ready java wheel ## Dask, Ray and Spark give the same m
 	@$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
 	$(ENGINES)/bin/python crates/python/engines/check.py $(ONLY)
 
+# NVFlare for real, in an environment of its own.
+FLARE := .venv-nvflare
+
+$(FLARE)/ready: crates/python/engines/nvflare-requirements.txt
+	@rm -rf $(FLARE)
+	@$(PYTHON) -m venv $(FLARE) 2>/dev/null || { rm -rf $(FLARE); $(PYTHON) -m virtualenv --quiet $(FLARE); }
+	$(FLARE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+.PHONY: test-nvflare
+test-nvflare: $(FLARE)/ready wheel ## the filter for NVFlare inside NVFlare, and a job in its simulator (a minute and the download)
+	@$(FLARE)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	$(FLARE)/bin/python crates/python/engines/nvflare_filter.py
+
 .PHONY: bench-engines
 bench-engines: $(ENGINES)/ready java wheel ## what a pass over a million rows costs on Dask, Ray and Spark, beside one process
 	@$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl

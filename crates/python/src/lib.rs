@@ -13,6 +13,7 @@ mod errors;
 mod fit;
 mod games;
 mod heavy_tailed;
+mod integers;
 mod ledger;
 mod minimize;
 mod objectives;
@@ -52,6 +53,8 @@ mod _core {
     use crate::games::{BanditGame, ConvexGame, bandit_plan, convex_plan};
     #[pymodule_export]
     use crate::heavy_tailed::{heavy_tailed_mean, heavy_tailed_plans};
+    #[pymodule_export]
+    use crate::integers::{clipped_integers, grid_exponent};
     #[pymodule_export]
     use crate::ledger::FileLedger;
     #[pymodule_export]

@@ -99,8 +99,19 @@ GOOD = {
     "objective": lambda x, *rows: np.zeros((len(rows[0]), 2)), "start": np.zeros(2), "n_records": 60, "n_columns": 2, "rank": 1, "input_shape": 2,
     "layers": [2], "x": np.zeros(6), "rows": X, "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
     "groups": 200, "radius": 0.5, "outliers": 0.05, "jobs": 1, "noise_std": np.zeros(2),
-    "experts": 3, "arms": 2, "gradient": [0.1, 0.2], "reward": 0.5, "losses": [0.1, 0.2, 0.3], "probability": 0.5,
+    "clients": 3, "share": 1.0, "session": os.path.join(tempfile.mkdtemp(), "rounds"), "experts": 3, "arms": 2, "gradient": [0.1, 0.2], "reward": 0.5, "losses": [0.1, 0.2, 0.3], "probability": 0.5,
 }  # fmt: skip
+
+
+def flower_settings():
+    serverapp = pytest.importorskip("flwr.serverapp")
+    if not hasattr(serverapp, "PrivacyConfig"):
+        return {}
+    return serverapp.PrivacyConfig(
+        1e-5, 100, serverapp.NeighboringRelation.ADD_OR_REMOVE_ONE, serverapp.SamplingMethod.NO_AMPLIFICATION
+    )
+
+
 #: The same where a name means something else.
 OF = {
     "dpopt.minimize": {"data": (X, Y)},
@@ -114,6 +125,7 @@ OF = {
     "dpopt.online.OnlineConvex": {"dimension": 2, "rounds": 10, "radius": 1.0, "losses": "convex"},
     "dpopt.online.explain_convex": {"dimension": 2, "rounds": 10, "radius": 1.0, "losses": "convex"},
     "dpopt.online.Bandit": {"arms": 2, "rounds": 10},
+    "dpopt.flower.Accountant": {"config": flower_settings()},
     "dpopt.online.explain_bandit": {"arms": 2, "rounds": 10},
 }
 #: Parameters that records come in through; all others are public, and get the shorter list.
@@ -134,7 +146,7 @@ DATA = {
     "losses",
 }
 #: Modules without callables that are given data, and names that are not ours to call.
-SKIPPED_MODULES = {"_core", "torch", "dask", "ray", "spark"}
+SKIPPED_MODULES = {"_core", "torch", "dask", "ray", "spark", "nvflare"}
 #: What gives back what it was given, to whoever gave it.
 RETURNING = {"hard_threshold", "predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "fit_transform", "inverse_transform",
              "user_vectors", "item_vectors"}  # fmt: skip

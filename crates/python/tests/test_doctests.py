@@ -11,8 +11,8 @@ from pathlib import Path
 import dpopt
 import pytest
 
-#: What needs more than the package's own requirements: `make test-engines` runs the engines.
-ELSEWHERE = ("_core", "torch", "dask", "ray", "spark")
+#: What needs more than the package's own requirements: `make test-engines` runs the engines, `make test-nvflare` NVFlare.
+ELSEWHERE = ("_core", "torch", "dask", "ray", "spark", "nvflare")
 MODULES = sorted(m.name for m in pkgutil.iter_modules(dpopt.__path__) if m.name not in ELSEWHERE)
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
 

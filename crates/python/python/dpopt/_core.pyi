@@ -49,6 +49,7 @@ __all__ = [
     "calibrate",
     "certified",
     "choose",
+    "clipped_integers",
     "compare",
     "default_delta",
     "delta",
@@ -59,6 +60,7 @@ __all__ = [
     "epsilon",
     "gaussian_sum",
     "gdp_estimate",
+    "grid_exponent",
     "guarantee_by",
     "guarantee_delta",
     "experts_plans",
@@ -415,6 +417,8 @@ def histogram(records: NDArray[np.int64], cells: int, scale: float, session: Ses
 def histogram_of_units(
     records: NDArray[np.int64], cells: int, scale: float, units: UnitRows, session: Session
 ) -> list[int]: ...
+def grid_exponent(clip_norm: float, noise_std: float, vectors: int, dimension: int) -> int: ...
+def clipped_integers(values: NDArray[np.float64], clip_norm: float, exponent: int) -> NDArray[np.int64]: ...
 def discrete_gaussian(counts: list[int], sigma: float, sensitivity: float, session: Session) -> list[int]: ...
 def choose(scores: list[int], law: str, epsilon: float, sensitivity: int, monotone: bool, session: Session) -> int: ...
 def quantile_choices(levels: int, under: str) -> int: ...

@@ -1,10 +1,15 @@
-"""Private sparse learning with Flower: a strategy for the server and a client that protects its own records.
+"""Flower: a mod that protects a client's whole update, and private sparse learning whose clients protect their own records.
 
-A client is a party that holds the records of many, a hospital say. Each of its records is protected from everybody else; where a
-person has several of them, so are the persons with all of theirs (``units=``). Every local gradient is clipped, summed and noised on the
-client, which accounts for all local steps of all rounds before the first one; the server sees noisy models only and keeps the largest
-coordinates of their mean. Whether a client takes part is not hidden, and a person with records at two clients is protected at each by
-itself. Needs ``pip install flwr``.
+**A client as a whole** is protected by :class:`PrivateUpdate`, whatever its app trains and however: one line in the client's app,
+
+    app = ClientApp(mods=[PrivateUpdate(clip_norm=1.0, epsilon=8.0, delta=1e-5, rounds=10, session="/var/lib/client/rounds")])
+
+**The records of a client** (a hospital, say, that holds those of many) are protected by :class:`PrivateClient`: every local gradient is clipped, summed and noised on
+the client, which accounts for all local steps of all rounds before the first one; the server sees noisy models only, of whose mean
+:class:`HardThresholding` keeps the largest coordinates. Where a person has several records, so are the persons with all of theirs (``units=``).
+Whether a client takes part is not hidden, and a person with records at two clients is protected at each by itself.
+
+:class:`Accountant` is this library's accounting behind Flower's own interface for it. Needs ``pip install flwr``; docs/federated.md says who is trusted for what.
 
 >>> from dpopt.flower import hard_threshold
 >>> hard_threshold([0.5, -2.0, 0.1, 1.0], 2).tolist()
@@ -20,14 +25,18 @@ import numpy as np
 
 from . import _core, accounting
 from ._by_unit import UnitMeans, Units, ids_alone, settled, unused
+from ._flower_accountant import Accountant
+from ._flower_update import PrivateUpdate
 from ._plan import Privacy
-from ._reading import array, number, positive, shown, target, whole
+from ._reading import array, kind, number, positive, shown, target, whole
+from ._rounds import RoundsFile
 from ._warnings import refuse_seed
+from .ledger import RECORD, Ledger
 
 try:
     import flwr.client
-    import flwr.common
-    from flwr.server.strategy import FedAvg
+    from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+    from flwr.serverapp.strategy import FedAvg
 except ImportError:  # only the strategy and real clients need it
     flwr = None  # type: ignore[assignment]
     FedAvg = object  # type: ignore[assignment, misc]
@@ -59,6 +68,9 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         max_rows_per_unit: with `units`, the most records of a person in a batch: of one with more, a uniform choice by secret coins, made
             anew for each batch. Must be given: the time that a step takes is the server's to see.
         n_units: public number of persons, of whom some may have no record; counted unless it is given.
+        session: a file in which the rounds are counted, for apps that are started anew for each message, as Flower does: whoever is given the
+            same file goes on where it was, at no further charge. A copy of the file is refused.
+        budget: a :class:`dpopt.Ledger` of these records, charged with all rounds before the first; with a `session` it must be a file.
 
     Attributes:
         noise_multiplier: noise standard deviation of a gradient sum over `clip_norm`.
@@ -69,7 +81,7 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         self, X: Any, y: Any, *, epsilon: float, delta: float, rounds: int, local_steps: int = 1,
         sampling_probability: float = 0.5, learning_rate: float = 1.0, clip_norm: float = 0.5, row_norm: float = 1.0,
         loss: str = "logistic", relation: str = "zero-out", insecure_seed: int | None = None, units: Any = None,
-        max_rows_per_unit: int | None = None, n_units: int | None = None,
+        max_rows_per_unit: int | None = None, n_units: int | None = None, session: Any = None, budget: Ledger | None = None,
     ):  # fmt: skip
         if loss not in ("logistic", "squared"):
             raise ValueError(f"loss is {shown(loss)}; choose logistic or squared")
@@ -102,7 +114,15 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             raise ValueError("rounds and local_steps must be at least 1")
         if relation == "add-or-remove":
             raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
-        refuse_seed(insecure_seed, charged=False)
+        refuse_seed(insecure_seed, charged=budget is not None)
+        if not (budget is None or isinstance(budget, Ledger)):
+            raise TypeError(f"budget is {kind(budget)}; give a dpopt.Ledger, or nothing")
+        if session is not None and insecure_seed is not None:
+            raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
+        if session is not None and budget is not None and budget.path is None:
+            raise ValueError(
+                "a session goes on in other processes, where a ledger in memory is not; keep it in a file, Ledger(…, path=…)"
+            )
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         self._units: Units | None = None
         if units is None:
@@ -117,14 +137,31 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             "records": self._number, "sampling_probability": self._q, "steps": steps, "dimension": dimension,
         })  # fmt: skip
         epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
-        self.noise_multiplier, event, _ = _core.batch_noise(facts, epsilon, delta, relation)
-        self.event = accounting.from_json(event)
-        session = _core.Session(
-            "PrivateClient", "training", (event, epsilon, delta, relation), None, seed, None,
-            None if self._units is None else self._units.name,
-        )  # fmt: skip
-        self._session = session
-        self._training = _core.Training(self._number, self._q, dimension, clip_norm, self.noise_multiplier, session)
+        unit = None if self._units is None else self._units.name
+        self._rounds, self._file = whole(rounds, "rounds"), None
+        charge = None if budget is None else budget._charge_for(() if unit is None else (unit,))
+
+        def opened() -> dict[str, Any]:
+            noise, event, _ = _core.batch_noise(facts, epsilon, delta, relation)
+            _core.Session("PrivateClient", "training", (event, epsilon, delta, relation), charge, seed, None, unit)
+            return {"noise_multiplier": noise, "event": event}
+
+        if session is None:
+            plan = opened()
+        else:
+            terms = {
+                **json.loads(facts), "epsilon": epsilon, "delta": delta, "relation": relation, "rounds": self._rounds, "clip_norm": clip_norm,
+                "unit": RECORD if unit is None else unit,
+            }  # fmt: skip
+            self._file = RoundsFile(session, terms, opened)
+            plan = self._file.plan
+        self.noise_multiplier, self.event = plan["noise_multiplier"], accounting.from_json(plan["event"])
+        self._session = _core.Session(
+            "PrivateClient", "training", (plan["event"], epsilon, delta, relation), None, seed, None, unit
+        )
+        self._training = _core.Training(
+            self._number, self._q, dimension, clip_norm, self.noise_multiplier, self._session
+        )
 
     @property
     def privacy_(self) -> Privacy:
@@ -158,9 +195,35 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
     def fit(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[list[np.ndarray], int, dict[str, Any]]:
         """`local_steps` noisy steps from the server's weights. The number of records, or of persons, is public."""
         weights = np.asarray(parameters[0], dtype=np.float64)
+        if weights.shape != (self._X.shape[1],):
+            raise ValueError(
+                f"the server sent weights of shape {weights.shape}; a record has {self._X.shape[1]} features"
+            )
+        if self._file is not None:
+            self._file.take(self._rounds)
         for _ in range(self._local):
             weights = self.local_step(weights)
         return [weights], self._number, {}
+
+    def train(self, message: Any) -> Any:
+        """The answer to a message of Flower that asks for training: one round from its arrays.
+
+        ::
+
+            @app.train()
+            def train(message, context):
+                return PrivateClient(X, y, session="/var/lib/hospital/rounds", …).train(message)
+        """
+        (key, record), *more = message.content.array_records.items()
+        names = list(record.keys())
+        if more or len(names) != 1:
+            raise ValueError("the server must send one array, the weights")
+        (weights,), count, _ = self.fit(record.to_numpy_ndarrays(), {})
+        answer: dict[str, Any] = {
+            key: ArrayRecord({names[0]: Array(weights)}),
+            "metrics": MetricRecord({"num-examples": count}),
+        }
+        return Message(RecordDict(answer), reply_to=message)
 
     def evaluate(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[float, int, dict[str, Any]]:
         """Refused: a loss on the records would be another release."""
@@ -175,8 +238,11 @@ class HardThresholding(FedAvg):  # type: ignore[misc, valid-type]
     Args:
         max_features: τ.
         dimension: number of weights; training starts from zeros.
-        options: of ``flwr.server.strategy.FedAvg``. All clients take part in every round unless these say otherwise, and no
+        options: of ``flwr.serverapp.strategy.FedAvg``. All clients take part in every round unless these say otherwise, and no
             client evaluates.
+
+    Attributes:
+        weights: the model so far.
     """
 
     def __init__(self, max_features: int, dimension: int, **options: Any) -> None:
@@ -186,17 +252,21 @@ class HardThresholding(FedAvg):  # type: ignore[misc, valid-type]
         if not 1 <= self.max_features <= dimension:
             raise ValueError(f"max_features is {self.max_features}; give a number from 1 to {dimension}")
         self.weights = np.zeros(whole(dimension, "dimension"))
-        options = {"fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_evaluate_clients": 0, **options}
-        super().__init__(initial_parameters=flwr.common.ndarrays_to_parameters([self.weights]), **options)
+        super().__init__(**{"fraction_evaluate": 0.0, **options})
 
-    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
+    def start(self, grid: Any, initial_arrays: Any = None, *given: Any, **options: Any) -> Any:
+        """Runs the rounds, as every strategy of Flower does; from zeros, unless other arrays are given."""
+        first = ArrayRecord([self.weights]) if initial_arrays is None else initial_arrays
+        return super().start(grid, first, *given, **options)
+
+    def aggregate_train(self, server_round: int, replies: Any) -> Any:
         """The mean by public numbers of records, then the threshold: post-processing of what the clients released."""
-        parameters, metrics = super().aggregate_fit(server_round, results, failures)
-        if parameters is None:
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        if arrays is None:
             return None, metrics
-        (mean,) = flwr.common.parameters_to_ndarrays(parameters)
-        self.weights = hard_threshold(mean, self.max_features)
-        return flwr.common.ndarrays_to_parameters([self.weights]), metrics
+        (name,) = arrays.keys()
+        self.weights = hard_threshold(arrays[name].numpy(), self.max_features)
+        return ArrayRecord({name: Array(self.weights)}), metrics
 
 
-__all__ = ["HardThresholding", "PrivateClient", "hard_threshold"]
+__all__ = ["Accountant", "HardThresholding", "PrivateClient", "PrivateUpdate", "hard_threshold"]
