@@ -102,7 +102,9 @@ def test_a_plan_for_parts_says_how_many_passes_each_method_makes():
     assert passes["noisy-gradient-descent"] > 16 and passes["noisy-newton"] == 12
     assert plan.seconds(0.5) == 8.0
     lines = str(plan).splitlines()
-    assert lines[0].endswith("  passes") and any(line.startswith("* objective") and line.endswith(" 16") for line in lines)
+    assert lines[0].endswith("  passes") and any(
+        line.startswith("* objective") and line.endswith(" 16") for line in lines
+    )
     here = model.explain(n_rows=N, n_features=4)
     assert here.passes is None and "passes" not in str(here)
     with pytest.raises(ValueError, match="asks nobody"):
