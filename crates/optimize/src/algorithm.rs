@@ -241,6 +241,8 @@ pub trait Prepared: Send + Sync {
     fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult;
     /// Runs the plan on rows that are elsewhere, in parts.
     fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult;
+    /// Runs the plan on units whose rows are elsewhere, in parts.
+    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
@@ -283,6 +285,10 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
     }
 
     fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult {
+        self.algorithm.run(&self.plan, run)
+    }
+
+    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult {
         self.algorithm.run(&self.plan, run)
     }
 }

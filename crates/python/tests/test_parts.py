@@ -184,7 +184,7 @@ def test_what_travels_to_workers_has_no_ledger_and_parts_survive_moving():
     shard = seen[0](X, CLASSES, 3)
     again = dpopt.parts._core.Shard.from_bytes(shard.to_bytes(), 5)
     assert (again.part, again.records, repr(again)) == (5, N, "<part 5>")
-    assert again.to_bytes()[16:-8] == shard.to_bytes()[16:-8]
+    assert again.to_bytes()[24:-8] == shard.to_bytes()[24:-8]
 
 
 def test_under_add_or_remove_the_guess_counts_and_not_the_rows():

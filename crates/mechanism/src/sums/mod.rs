@@ -12,6 +12,7 @@ pub(crate) mod l1_recovery;
 pub(crate) mod local_updates;
 pub(crate) mod matrix;
 pub(crate) mod moments;
+pub(crate) mod numbers_elsewhere;
 pub(crate) mod question;
 pub(crate) mod sketched_sum;
 pub(crate) mod sparse_descent;

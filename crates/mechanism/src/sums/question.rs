@@ -7,7 +7,7 @@ use dpopt_objective::objective::InWords;
 use serde::{Deserialize, Serialize};
 
 /// First line of a question, version in it.
-const VERSION: &str = "dpopt question 1\n";
+const VERSION: &str = "dpopt question 2\n";
 
 /// A sum over all records.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,10 @@ pub(crate) enum Question {
     SecondMoment { weight: f64, row_norm: f64, grid: i32 },
     /// Σ y_i·x_i.
     TargetMoment { target_bound: f64, row_norm: f64, grid: i32 },
+    /// Σ clip(v_i − x) over numbers as they were given, `width` in each record.
+    Vectors { width: usize, clip_norm: f64, grid: i32 },
+    /// How many numbers are in each cell of the public grid of quantiles, column by column.
+    Cells { width: usize },
 }
 
 impl Question {

@@ -30,6 +30,7 @@ class Plan:
         encoders: forms of the encoder that were compared where it encodes a table, each with its constants (``knots``, ``pair_knots``,
             …), ``words`` and ``excess_risk``: the first one is taken. None where there was no choice.
         n_units: how many units own the rows, where a unit may have several; None: each row is one.
+        seconds_per_pass: of parts that were loaded before, what a question cost besides its sums; see :attr:`dpopt.parts.Parts.seconds_per_pass`.
     """
 
     method: str | None
@@ -43,6 +44,7 @@ class Plan:
     refusal: str | None = None
     encoders: list[dict[str, Any]] = field(default_factory=list)
     n_units: int | None = None
+    seconds_per_pass: float | None = None
 
     @property
     def encoder(self) -> dict[str, Any] | None:
