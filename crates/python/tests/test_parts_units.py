@@ -16,7 +16,7 @@ RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (N, 4))
 CLASSES = np.argmax(X[:, :3], axis=1)
 NUMBERS = X @ [0.5, -0.3, 0.2, 0.0]
-IDS = RNG.integers(0, 300, N)
+IDS = RNG.integers(0, 450, N)
 ENDS = ([N], [700, N], [0, 1, 300, 300, 900, N - 1, N])
 COMMON = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
 MODELS = {
@@ -91,7 +91,7 @@ def test_blocks_and_ids_may_be_what_they_may_be(kind):
 
 def test_rows_of_a_unit_in_two_parts_are_refused_before_the_charge():
     model, y = MODELS["softmax"]
-    ledger = dpopt.Ledger(epsilon=9.0, delta=1e-2)
+    ledger = dpopt.Ledger(epsilon=9.0, delta=1e-2, unit="person")
     charged = clone(model).set_params(insecure_seed=None, budget=ledger)
     names = np.array([f"secret{i}" for i in IDS])
     parts = cut([700, N], X, y, names, AsTheyAre)
@@ -135,14 +135,14 @@ def test_what_needs_single_rows_or_secret_coins_is_refused():
 
 def test_numbers_of_units_are_those_of_one_process():
     model, y = MODELS["softmax"]
-    more = clone(model).set_params(n_units=400)
+    more = clone(model).set_params(n_units=500)
     assert same(clone(more).fit(cut([700, N], X, y, IDS)), clone(more).fit(X, y, units=IDS))
     with pytest.raises(ValueError, match="more ids than that"):
         clone(model).set_params(n_units=100).fit(cut([700, N], X, y, IDS))
-    guess = clone(model).set_params(neighbors="add-or-remove", n_units=280, n_rows=1400)
+    guess = clone(model).set_params(neighbors="add-or-remove", n_units=430, n_rows=1400)
     assert same(clone(guess).fit(cut([700, N], X, y, IDS)), clone(guess).fit(X, y, units=IDS))
-    plan = clone(model).set_params(n_units=300).explain(cut([N], X, y, IDS), n_rows=N, n_classes=3)
-    assert plan.n_units == 300 and plan.method == "noisy-gradient-descent"
+    plan = clone(model).set_params(n_units=450).explain(cut([N], X, y, IDS), n_rows=N, n_classes=3)
+    assert plan.n_units == 450 and plan.method == "noisy-gradient-descent"
 
 
 def test_the_key_of_units_is_shown_nowhere_and_moves_with_the_recipe():

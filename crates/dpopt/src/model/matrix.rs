@@ -737,7 +737,7 @@ mod tests {
             (Loss::Softmax { classes: 4 }, None, 3.0, 3.0),
             (Loss::Squared, None, -0.25, -0.25),
         ] {
-            let view = View { loss, against };
+            let view = View { loss, against, range: None };
             assert_eq!(view.target(given), read);
             assert_eq!(view.target(f64::NAN), 0.0);
         }

@@ -82,6 +82,23 @@ def _made(recipe: Recipe, blocks: Any, part: int, columns: Columns) -> Any:
     return recipe(X, y, part, None if columns.unit is None else block.column(columns.unit))
 
 
+def _schema_of(block: Any) -> Any:
+    return block.schema
+
+
+def _like(blocks: list[Any], names: list[str]) -> Any:
+    """A table of these columns without rows; None if no block has them."""
+    import ray
+
+    schema_of = ray.remote(num_cpus=0)(_schema_of)
+    for block in blocks:
+        # some blocks without rows have no columns either
+        schema = ray.get(schema_of.remote(block))
+        if all(name in schema.names for name in names):
+            return schema.empty_table().select(names)
+    return None
+
+
 def _places_of(block: Any) -> Any:
     """Places that rows of a block belong to, each once."""
     return np.unique(block.column(PLACE).to_numpy()) if block.num_rows else np.zeros(0, np.int64)
@@ -210,9 +227,6 @@ def parts(
         raise ValueError(f"there is no column {missing[0]!r} in the dataset; it has {', '.join(columns)}")
     import pyarrow as pa
 
-    schema = dataset.select_columns(names).schema().base_schema
-    if isinstance(schema, pa.Schema):
-        wanted.like = schema.empty_table()
     persons = None if units is None else Persons.called(units)
     chosen = dataset.select_columns(wanted.all).materialize()
     if persons is not None:
@@ -226,6 +240,7 @@ def parts(
     # a Dataset forgets its blocks when it is forgotten: the references keep them
     refs = chosen.to_arrow_refs()
     blocks = [[ref] for ref in refs] if persons is None else _together(refs)
+    wanted.like = _like(refs, names)
     if actors is None:
         actors = int(ray.cluster_resources().get("CPU", 1))
     if actors < 1:

@@ -191,9 +191,18 @@ def _brought_together(frame: Any, persons: Persons, partitions: int | None) -> A
             yield pa.RecordBatch.from_arrays([*batch.columns, places], [*batch.schema.names, "place"])
 
     schema = T.StructType([*frame.schema.fields, T.StructField("place", T.LongType())])
-    placed = frame.mapInArrow(place, schema)
-    divided = placed.repartition("place") if partitions is None else placed.repartition(partitions, "place")
-    return divided.sortWithinPartitions("place")
+    count = _partitions(frame) if partitions is None else partitions
+    return frame.mapInArrow(place, schema).repartition(count, "place").sortWithinPartitions("place")
+
+
+def _partitions(frame: Any) -> int:
+    """How many partitions a frame has. A shuffle would make two hundred of any, each of which costs its time at every pass."""
+    try:
+        return max(int(frame.rdd.getNumPartitions()), 1)
+    except Exception:
+        # Spark Connect has no such thing: those that have rows are counted
+        ids = frame.select(F.spark_partition_id().alias("id")).agg(F.countDistinct("id"))
+        return max(int(ids.first()[0]), 1)
 
 
 def _arrow_like(table: Any, names: Sequence[str]) -> pa.Table | None:
@@ -253,7 +262,7 @@ def parts(
         features: one column of vectors or arrays, or several of numbers; by default all but the target and the unit.
         n_features: entries of a vector; by default what VectorAssembler wrote down of the column.
         units: the column whose values are persons, where one may have several rows: the rows of each are brought into one partition (a shuffle).
-        partitions: how many there are after that; by default as Spark says.
+        partitions: how many there are after that; by default as many as before.
 
     Raises:
         ValueError: if there is no such column, or it holds something else.
