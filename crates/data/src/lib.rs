@@ -39,7 +39,7 @@ pub use groups::{RowGroups, groups_of_units};
 pub use histograms::column_histograms;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
-pub use owners::{RowOwners, kept_rows, unit_key, unit_name};
+pub use owners::{RowOwners, kept_rows, unit_key, unit_marks, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
     Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Texts, TruthWords, files_of, open, open_all,

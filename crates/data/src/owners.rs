@@ -63,6 +63,27 @@ pub fn unit_key(text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
+/// What each row's unit is called under a secret key, by which whoever holds parts of a table knows a unit again without its name; `None`: a row of nobody. As
+/// sensitive as the names.
+///
+/// # Errors
+/// If there is no such column, or the table can't be read.
+pub fn unit_marks(table: &dyn TableReader, column: &str, key: &[u8; 32]) -> Result<Vec<Option<[u8; 16]>>, DataError> {
+    let at = position(table.columns(), column, "the unit")?;
+    let width = table.columns().len();
+    let (mut marks, mut scratch) = (Vec::new(), Vec::new());
+    table.for_each_block(&mut |block| {
+        for row in 0..block.len() {
+            let readable = bad_row(&*block, row, width).is_none();
+            let own = if readable { self::key(block.field(row, at), &mut scratch) } else { None };
+            let mark = own.map(|name| *blake3::keyed_hash(key, &name).as_bytes());
+            marks.push(mark.and_then(|mark| mark.first_chunk().copied()));
+        }
+        Ok(())
+    })?;
+    Ok(marks)
+}
+
 impl RowOwners {
     /// One pass over the table's column `column`.
     ///

@@ -58,7 +58,7 @@ pub mod mechanism {
         ProjectedGaussian, ProjectedLaplace, Projection, Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord,
         Released, RoundLosses, RunScore, SamplerError, Searching, SecondMoment, Sensitive, SketchedGaussian,
         SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape, Tempered, VouchedRun,
-        VouchedSearch, symmetric_matrix,
+        VouchedSearch, below_counts, symmetric_matrix,
     };
 }
 

@@ -249,6 +249,9 @@ pub trait Prepared: Send + Sync {
     fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult;
     /// Passes over the records that it makes then.
     fn passes(&self) -> u64;
+
+    /// Runs the plan on units whose rows are elsewhere, in parts.
+    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
@@ -296,6 +299,10 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
 
     fn passes(&self) -> u64 {
         self.algorithm.passes(&self.plan, &self.problem)
+    }
+
+    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult {
+        self.algorithm.run(&self.plan, run)
     }
 }
 

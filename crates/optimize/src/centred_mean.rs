@@ -2,8 +2,9 @@
 //! (spec 09 §9.5; docs/proofs/centred-mean.md).
 
 use crate::plan::NotApplicable;
-use dpopt_mechanism::{ClippedVectors, Curator, CuratorError, Gaussian, Released, SamplerError};
+use dpopt_mechanism::{ClippedVectors, Curator, CuratorError, Gaussian, GridSum, Released, SamplerError, Sensitive};
 use dpopt_noise::Grid;
+use dpopt_objective::records::Elsewhere;
 use dpopt_privacy::special::gaussian_mu;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Shown, calibrate};
 use serde::Serialize;
@@ -142,16 +143,40 @@ impl CentredPlan {
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
         curator: &mut Curator,
     ) -> Result<Released<Vec<f64>>, CuratorError> {
+        self.around(problem, curator, |clipped, centre| {
+            let deviation = |i: usize, out: &mut Vec<f64>| {
+                vector(i, out);
+                out.iter_mut().zip(centre).for_each(|(v, c)| *v -= c);
+            };
+            Ok(clipped.sum(vectors, centre.len(), deviation))
+        })
+    }
+
+    /// The same of vectors that are elsewhere, in parts: numbers as they were given, one vector in each record.
+    ///
+    /// # Errors
+    /// As there; and if a part can't be asked.
+    pub fn run_elsewhere(
+        &self,
+        problem: &CentredProblem,
+        vectors: &Sensitive<Elsewhere>,
+        curator: &mut Curator,
+    ) -> Result<Released<Vec<f64>>, CuratorError> {
+        self.around(problem, curator, |clipped, centre| Ok(clipped.sum_elsewhere(vectors, centre)?))
+    }
+
+    /// One round after the other; `sum` adds up clipped vectors around a centre.
+    fn around(
+        &self,
+        problem: &CentredProblem,
+        curator: &mut Curator,
+        sum: impl Fn(&ClippedVectors, &[f64]) -> Result<Sensitive<GridSum>, CuratorError>,
+    ) -> Result<Released<Vec<f64>>, CuratorError> {
         let dimension = problem.dimension;
         let mut centre = vec![0.0; dimension];
         for &CentredRound { clip_norm, noise_multiplier } in &self.rounds {
             let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, problem.records, dimension);
-            let from = &centre;
-            let deviation = |i: usize, out: &mut Vec<f64>| {
-                vector(i, out);
-                out.iter_mut().zip(from).for_each(|(v, c)| *v -= c);
-            };
-            let sum = ClippedVectors::new(clip_norm, grid)?.sum(vectors, dimension, deviation);
+            let sum = sum(&ClippedVectors::new(clip_norm, grid)?, &centre)?;
             let mechanism = Gaussian::new(noise_multiplier, clip_norm, grid, dimension, "sum around a released centre");
             let released = curator.release(&mechanism, &sum)?.into_inner();
             centre.iter_mut().zip(released).for_each(|(c, s)| *c += s / problem.records as f64);

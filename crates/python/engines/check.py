@@ -24,6 +24,7 @@ warnings.simplefilter("ignore")
 
 import dpopt  # noqa: E402
 import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 
 ROWS = 20_000
@@ -57,6 +58,43 @@ MODELS = {
 #: Sums of integers in parts and of floats in memory: the last digits differ, and the model of one part is what the others are held against.
 SOLVED = ("objective", "output", "newton")
 SHORT = ("softmax", "moments", "objective")
+PERSONS = RNG.integers(0, 3000, ROWS)
+COLOURS = np.array(["red", "green", "blue"], dtype=object)[RNG.integers(0, 3, ROWS)]
+#: Everything in one table with names.
+FRAME = pd.DataFrame(X, columns=list("abcd")).assign(kind=CLASSES, number=NUMBERS, person=PERSONS, colour=COLOURS)
+BY_NAME = {
+    "bounds": {"a": (-1, 1), "b": (-1, 1)},
+    "levels": {"colour": ["red", "green", "blue"]},
+    "encoding": {"spread": False},
+}
+#: What is fitted besides rows of numbers with targets: the estimator, what it is given in one process, what parts are told.
+MORE = {
+    "mean": (dpopt.MeanEstimator(**COMMON), (X,), {}, {"features": list("abcd")}),
+    "range": (
+        dpopt.LinearRegression(method="noisy-gradient-descent", steps=5, **COMMON),
+        (X, NUMBERS),
+        {},
+        {"features": list("abcd"), "target": "number"},
+    ),
+    "units": (
+        dpopt.LogisticRegression(**KNOWN, **COMMON),
+        (X, CLASSES),
+        {"units": {"person": PERSONS}},
+        {"features": list("abcd"), "target": "kind", "units": "person"},
+    ),
+    "unit mean": (
+        dpopt.MeanEstimator(**COMMON),
+        (X,),
+        {"units": {"person": PERSONS}},
+        {"features": list("abcd"), "units": "person"},
+    ),
+    "table": (
+        dpopt.LogisticRegression(**{**COMMON, **KNOWN, **BY_NAME}),
+        (FRAME[["a", "b", "colour"]], FRAME["kind"]),
+        {},
+        {"features": ["a", "b", "colour"], "target": "kind"},
+    ),
+}
 #: Part boundaries: 1, 2 and 7 parts, of which one is empty.
 CUTS = {1: [ROWS], 2: [7000, ROWS], 7: [1, 3000, 3000, 9000, 15_000, 19_999, ROWS]}
 
@@ -70,10 +108,17 @@ class Tally:
             name: clone(model).fit(dpopt.parts.Here([(X, y)])) if name in SOLVED else clone(model).fit(X, y)
             for name, (model, y) in MODELS.items()
         }
+        for name, (model, given, said, _) in MORE.items():
+            self.whole[name] = clone(model).fit(*given, **said)
+
+    def more(self, engine, names, parts):
+        """Means, ranges, units and columns by name, of the parts that `parts` makes of the table with names."""
+        for name in MORE if set(names) >= set(MODELS) else ("mean", "units", "table"):
+            self.fit(engine, name, parts(**MORE[name][3]), "a table with names")
 
     def fit(self, engine, name, parts, what, after=None):
         """Fits `parts` and compares; `after`: what happens between the passes, with the number of the pass."""
-        model = clone(MODELS[name][0])
+        model = clone((MODELS if name in MODELS else MORE)[name][0])
         if after is not None:
             asked = parts.ask_parts
 
@@ -85,7 +130,8 @@ class Tally:
         started = time.perf_counter()
         model.fit(parts)
         seconds = time.perf_counter() - started
-        same = all(np.array_equal(getattr(model, a), getattr(self.whole[name], a)) for a in ("coef_", "intercept_"))
+        what_is_released = ("mean_",) if hasattr(model, "mean_") else ("coef_", "intercept_")
+        same = all(np.array_equal(getattr(model, a), getattr(self.whole[name], a)) for a in what_is_released)
         self.of += 1
         self.identical += same
         a_pass = statistics.median(parts.seconds)
@@ -104,7 +150,6 @@ def blocks(y, cuts):
 def on_dask(tally, names):
     import dask.array as da
     import dask.dataframe as dd
-    import pandas as pd
     from dask import delayed
     from distributed import Client
 
@@ -131,17 +176,16 @@ def on_dask(tally, names):
             os.kill(pid, signal.SIGKILL)
 
     tally.fit("dask", "softmax", parts(CLASSES, CUTS[7]), "a worker is killed between passes", kill)
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=CLASSES)
-    model = tally.fit(
-        "dask", "softmax", dpopt.dask.parts(dd.from_pandas(frame, npartitions=3), target="kind"), "a data frame"
-    )
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    tally.more("dask", names, lambda **said: dpopt.dask.parts(frame, **said))
+    numbers = dd.from_pandas(FRAME[[*"abcd", "kind"]], npartitions=3)
+    model = tally.fit("dask", "softmax", dpopt.dask.parts(numbers, target="kind"), "a data frame")
     assert list(model.feature_names_in_) == list("abcd")
     # a worker that was killed takes its time to be forgotten
     client.close(timeout=60)
 
 
 def on_ray(tally, names):
-    import pandas as pd
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -162,6 +206,8 @@ def on_ray(tally, names):
             ray.kill(dying._holders[0], no_restart=False)
 
     tally.fit("ray", "softmax", dying, "an actor is killed between passes", kill)
+    dataset = ray.data.from_pandas([FRAME[a:b] for a, b in zip([0, *CUTS[7][:-1]], CUTS[7]) if a < b])
+    tally.more("ray", names, lambda **said: dpopt.ray.parts(dataset, **said))
     ray.shutdown()
 
 
@@ -194,6 +240,9 @@ def on_spark(tally, names):
         for count, cuts in CUTS.items():
             tally.fit("spark", name, dpopt.spark.parts(frame(MODELS[name][1], cuts), target="y"), f"{count} parts")
 
+    named = spark.createDataFrame(FRAME).repartition(3).cache()
+    tally.more("spark", names, lambda **said: dpopt.spark.parts(named, **said))
+
     # the first attempt of every task of a pass dies after it has read its partition
     marks = tempfile.mkdtemp()
     answered = dpopt.spark._answered
@@ -224,6 +273,12 @@ def on_spark(tally, names):
     here = np.mean(tally.whole["softmax"].predict(X) == CLASSES)
     print(f"spark  pyspark.ml, vectors: {'identical' if same else 'DIFFERS'}; accuracy {hits:.4f}, here {here:.4f}")
     assert abs(hits - here) < 1e-12
+    centred = dpopt.spark.SparkMean(inputCol=list("abcd"), **COMMON).fit(named)
+    same = np.array_equal(centred.model.mean_, tally.whole["mean"].mean_)
+    tally.of, tally.identical = tally.of + 1, tally.identical + same
+    first = np.array(centred.transform(named).select("a", "b", "c", "d", "centred").first()[4])
+    print(f"spark  pyspark.ml, SparkMean: {'identical' if same else 'DIFFERS'}")
+    assert first.shape == (4,) and np.isfinite(first).all()
     spark.stop()
 
 
@@ -237,13 +292,13 @@ def on_connect(tally, names):
         words = last.split()
         tally.identical, tally.of = tally.identical + int(words[1]), tally.of + int(words[3])
         return
-    import pandas as pd
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=CLASSES)
-    frame = spark.createDataFrame(frame).repartition(3).cache()
-    tally.fit("spark", "softmax", dpopt.spark.parts(frame, target="y"), "Spark Connect, 3 parts")
+    frame = spark.createDataFrame(FRAME).repartition(3).cache()
+    numbers = frame.select(*"abcd", "kind")
+    tally.fit("spark", "softmax", dpopt.spark.parts(numbers, target="kind"), "Spark Connect, 3 parts")
+    tally.fit("spark", "units", dpopt.spark.parts(frame, **MORE["units"][3]), "Spark Connect, units")
     spark.stop()
 
 

@@ -2,10 +2,11 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
+use crate::release::Numbers;
 use crate::session::Session;
 use dpopt::estimate::{CentredPlan, CentredProblem};
 use dpopt::privacy::{Budget, Neighbours, Unit};
-use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
+use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde_json::json as value;
 
@@ -41,15 +42,22 @@ pub(crate) fn centred_plan(py: Python<'_>, facts: CentredFacts, by_unit: bool) -
 #[pyfunction]
 pub(crate) fn centred_mean<'py>(
     py: Python<'py>,
-    x: PyReadonlyArray2<'py, f64>,
+    x: Numbers<'py>,
     facts: CentredFacts,
     session: &Session,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let x = x.as_array();
-    let mean = py.detach(|| {
-        let (problem, plan) = facts.plan(session.certificate.neighbours().unit)?;
-        let row = |i: usize, out: &mut Vec<f64>| out.extend(x.row(i).iter().copied());
-        session.stage(&plan.certificate, |curator| plan.run(&problem, x.nrows(), row, curator).map_err(refused))
-    })?;
-    Ok(mean.get().to_pyarray(py))
+    let (problem, plan) = py.detach(|| facts.plan(session.certificate.neighbours().unit))?;
+    let mean = match &x {
+        Numbers::Here(x) => {
+            let x = x.as_array();
+            let row = |i: usize, out: &mut Vec<f64>| out.extend(x.row(i).iter().copied());
+            py.detach(|| {
+                session.stage(&plan.certificate, |curator| plan.run(&problem, x.nrows(), row, curator).map_err(refused))
+            })
+        }
+        Numbers::Elsewhere(x) => x.get().told(py, |numbers| {
+            session.stage(&plan.certificate, |curator| plan.run_elsewhere(&problem, numbers, curator).map_err(refused))
+        }),
+    };
+    Ok(mean?.get().to_pyarray(py))
 }

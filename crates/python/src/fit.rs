@@ -256,29 +256,34 @@ impl FitRun {
         released(py, &fitted)
     }
 
-    /// The same of rows in parts of which is `known` how many each has, and their digest: `ask` hands a question to the [`Shard`](crate::parts::Shard)s and gives what they answer.
+    /// The same of rows in parts of which is `known` how many records each has, and their digest: `ask` hands a question to the [`Shard`](crate::parts::Shard)s and gives what they answer.
+    /// `owner`: how a unit is called, if units were planned for; `range`: of targets, if it was not known when the parts were made.
+    #[pyo3(signature = (ask, known, classes, owner = None, range = None))]
     fn fit_elsewhere<'py>(
         &self,
         py: Python<'py>,
         ask: Py<PyAny>,
         known: Vec<(u64, u64)>,
         classes: usize,
+        owner: Option<&str>,
+        range: Option<(f64, f64)>,
     ) -> PyResult<Fitted<'py>> {
         let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let asking = Arc::new(Asking::new(ask));
         let parts: Arc<dyn Parts> = asking.clone();
-        let fitted = py.detach(|| run.fit_elsewhere(&parts, &known, classes)).map_err(|why| {
-            match asking.failure() {
-                // who interrupts wants the interruption
-                Some(failure) if !failure.is_instance_of::<pyo3::exceptions::PyException>(py) => failure,
-                failure => {
-                    let error = fit_error(why);
-                    error.set_cause(py, failure);
-                    error
-                }
-            }
-        })?;
-        released(py, &fitted)
+        let fitted = py.detach(|| run.fit_elsewhere(&parts, &known, classes, owner, range));
+        released(py, &fitted.map_err(|why| asking.cause(py, fit_error(why)))?)
+    }
+
+    /// A range that holds nearly all targets in parts.
+    fn range_elsewhere(&self, py: Python<'_>, ask: Py<PyAny>, known: Vec<(u64, u64)>) -> PyResult<(f64, f64)> {
+        let asking = Arc::new(Asking::new(ask));
+        let parts: Arc<dyn Parts> = asking.clone();
+        let found = py.detach(|| {
+            let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            run.as_mut().ok_or_else(over)?.find_range_elsewhere(&parts, &known).map_err(fit_error)
+        });
+        found.map_err(|error| asking.cause(py, error))
     }
 }
 

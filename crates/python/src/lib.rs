@@ -66,7 +66,7 @@ mod _core {
     #[pymodule_export]
     use crate::owners::{Owners, UnitRows};
     #[pymodule_export]
-    use crate::parts::Shard;
+    use crate::parts::{NumbersElsewhere, Shard, empty_question, places_of_units, units_are_apart, units_of};
     #[pymodule_export]
     use crate::release::{
         bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, histogram_of_units,

@@ -219,17 +219,30 @@ impl UnitRows {
         self.same_rows(x.nrows())?;
         let mut out = Array2::zeros((self.count(), x.ncols()));
         py.detach(|| {
-            let mut lines = out.rows_mut().into_iter();
+            let (mut lines, mut own_shares) = (out.rows_mut().into_iter(), Vec::new());
             self.look(0..self.count(), |own| {
                 let Some(mut line) = lines.next() else { return };
                 if own.is_empty() {
                     line.fill(nothing);
+                    return;
                 }
                 // divided before they are added up: a sum of large values would not be finite
                 let count = if mean { own.len() as f64 } else { 1.0 };
-                for &row in own {
-                    for (entry, &value) in line.iter_mut().zip(x.row(row as usize)) {
-                        *entry += if value.is_finite() { value / count } else { 0.0 };
+                let shares = |j: usize| {
+                    own.iter()
+                        .map(move |&row| x[(row as usize, j)])
+                        .filter(|value| value.is_finite())
+                        .map(move |value| value / count)
+                };
+                for (j, entry) in line.iter_mut().enumerate() {
+                    if own.len() > 2 {
+                        // in which order a unit has its rows changes nothing, not the last digit either
+                        own_shares.clear();
+                        own_shares.extend(shares(j));
+                        own_shares.sort_unstable_by(f64::total_cmp);
+                        *entry += own_shares.iter().sum::<f64>();
+                    } else {
+                        shares(j).for_each(|share| *entry += share);
                     }
                 }
             });

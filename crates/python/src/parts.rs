@@ -1,25 +1,67 @@
 //! Records that are elsewhere, in parts: what a part is, and how a fit asks them.
 
+use crate::cells::Given;
 use crate::errors::{invalid, refused};
+use crate::owners::Owners;
 use crate::rows::Rows;
+use crate::table::{ColumnEncoder, Table};
+use dpopt::Sensitive;
+use dpopt::data::{truth_words, unit_marks};
 use dpopt::model;
-use dpopt::records::{Parts, PartsFailed};
+use dpopt::records::{Elsewhere, Parts, PartsFailed};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of what a unit is called under a secret key.
+const MARK: usize = 16;
 
 /// One part of the records, near them.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Shard {
     inner: model::Shard,
+    /// What its units are called under a secret key, in order; empty where records are no units of several rows.
+    marks: Vec<u8>,
+}
+
+/// Bytes of a part, wherever they lie.
+#[derive(FromPyObject)]
+pub(crate) enum Encoded<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    /// Of somebody else's memory, read in place.
+    Array(PyReadonlyArray1<'py, u8>),
 }
 
 #[pymethods]
 impl Shard {
-    /// Part number `part` of bounded rows with their targets.
+    /// Part number `part` of bounded rows with their targets; those of `owners`, if it has **all** rows of some units, which are called `marks`.
     #[new]
-    fn new(rows: &Rows, part: u32) -> PyResult<Self> {
-        Ok(Self { inner: model::Shard::new(rows.take()?, part) })
+    #[pyo3(signature = (rows, part, owners = None, marks = None))]
+    fn new(py: Python<'_>, rows: &Rows, part: u32, owners: Option<&Owners>, marks: Option<&[u8]>) -> PyResult<Self> {
+        let records = rows.take()?;
+        let inner = py.detach(|| match owners {
+            None => Ok(model::Shard::new(records, part)),
+            Some(owners) => model::Shard::of_units(records, &owners.inner, part).map_err(invalid),
+        })?;
+        Ok(Self { inner, marks: marks.unwrap_or_default().to_vec() })
+    }
+
+    /// Part number `part` of a table's rows, encoded as `encoder` says.
+    #[staticmethod]
+    fn of_table(py: Python<'_>, table: &Table, encoder: &ColumnEncoder, part: u32) -> PyResult<Self> {
+        let made = py.detach(|| model::Shard::of_table(&encoder.inner, &table.inner, part));
+        Ok(Self { inner: made.map_err(invalid)?, marks: Vec::new() })
+    }
+
+    /// Part number `part` of numbers as they are, a row for each record; those of units that are called `marks`, if it has one row for **each** of them.
+    #[staticmethod]
+    #[pyo3(signature = (x, part, marks = None))]
+    fn of_numbers(py: Python<'_>, x: PyReadonlyArray2<'_, f64>, part: u32, marks: Option<&[u8]>) -> Self {
+        let x = x.as_array();
+        let inner = py.detach(|| model::Shard::of_numbers(x.ncols(), x.iter().copied().collect(), part));
+        Self { inner, marks: marks.unwrap_or_default().to_vec() }
     }
 
     /// Its number.
@@ -34,10 +76,11 @@ impl Shard {
         self.inner.records()
     }
 
-    /// How many records it has, and a digest of what they hold: by that a driver knows it again.
+    /// How many records it has and a digest of what they hold, by which a driver knows it again; how many rows they have; and what its units are called under
+    /// a secret key.
     #[getter]
-    fn known(&self) -> (u64, u64) {
-        (self.inner.records(), self.inner.digest())
+    fn known<'py>(&self, py: Python<'py>) -> (u64, u64, u64, Bound<'py, PyBytes>) {
+        (self.inner.records(), self.inner.digest(), self.inner.rows(), PyBytes::new(py, &self.marks))
     }
 
     /// What they add up to; as sensitive as they are. By one thread (`alone`), where every core has a worker.
@@ -48,33 +91,128 @@ impl Shard {
         Ok(PyBytes::new(py, &answer))
     }
 
-    /// All of it, for an engine that moves it; as sensitive as the records.
+    /// All of it but what its units are called, for an engine that moves it; as sensitive as the records.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &py.detach(|| self.inner.to_bytes()))
     }
 
     /// From these bytes.
     #[staticmethod]
-    #[pyo3(signature = (bytes, part = None))]
-    fn from_bytes(py: Python<'_>, bytes: &[u8], part: Option<u32>) -> PyResult<Self> {
+    #[pyo3(signature = (bytes, part = None, marks = None))]
+    fn from_bytes(py: Python<'_>, bytes: Encoded<'_>, part: Option<u32>, marks: Option<&[u8]>) -> PyResult<Self> {
+        let bytes = match &bytes {
+            Encoded::Bytes(bytes) => bytes.as_bytes(),
+            Encoded::Array(bytes) => bytes.as_slice().map_err(invalid)?,
+        };
         let shard = py.detach(|| model::Shard::from_bytes(bytes)).map_err(invalid)?;
         let part = part.unwrap_or(shard.part());
-        Ok(Self { inner: shard.numbered(part) })
+        Ok(Self { inner: shard.numbered(part), marks: marks.unwrap_or_default().to_vec() })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let py = slf.py();
-        Ok((py.get_type::<Self>().getattr("from_bytes")?, (slf.get().to_bytes(py),)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Moved<'py>)> {
+        let (py, shard) = (slf.py(), slf.get());
+        let from_bytes = py.get_type::<Self>().getattr("from_bytes")?;
+        Ok((from_bytes, (shard.to_bytes(py), None, PyBytes::new(py, &shard.marks))))
     }
 
     /// For engines that count what their workers hold.
     fn __sizeof__(&self) -> usize {
-        self.inner.bytes()
+        self.inner.bytes() + self.marks.len()
     }
 
     /// Nothing of what it holds.
     fn __repr__(&self) -> String {
         format!("<part {}>", self.inner.part())
+    }
+}
+
+/// Bytes, number and marks of a part that moves.
+type Moved<'py> = (Bound<'py, PyBytes>, Option<u32>, Bound<'py, PyBytes>);
+
+/// What the unit of each row is called under `key`, of `ids`.
+fn marks_of(ids: Given<'_>, key: &[u8]) -> PyResult<Vec<Option<[u8; MARK]>>> {
+    let key: &[u8; 32] = key.try_into().map_err(|_| invalid("the key has not 32 bytes"))?;
+    let table = Table::build("ids", vec![("unit".into(), ids)], |_| truth_words::<&str>(&[]), None)?;
+    unit_marks(&table.inner, "unit", key).map_err(invalid)
+}
+
+/// What the units of `ids` are called under the secret `key`, each once and in order, 16 bytes each.
+#[pyfunction]
+pub(crate) fn units_of<'py>(py: Python<'py>, ids: Given<'py>, key: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let marks: BTreeSet<[u8; MARK]> = marks_of(ids, key)?.into_iter().flatten().collect();
+    Ok(PyBytes::new(py, &marks.into_iter().flatten().collect::<Vec<u8>>()))
+}
+
+/// Which of `places` places the unit of each row belongs to, by the secret `key`; a row of nobody goes to any.
+#[pyfunction]
+pub(crate) fn places_of_units<'py>(
+    py: Python<'py>,
+    ids: Given<'py>,
+    key: &[u8],
+    places: u64,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let place = |(row, mark): (u64, Option<[u8; MARK]>)| {
+        let number = mark.map_or(row, |mark| u64::from_le_bytes(*mark.first_chunk().unwrap_or(&[0; 8])));
+        (number % places.max(1)) as i64
+    };
+    let placed: Vec<i64> = (0..).zip(marks_of(ids, key)?).map(place).collect();
+    Ok(placed.into_pyarray(py))
+}
+
+/// A question that asks for nothing: what a pass costs besides the sums.
+#[pyfunction]
+pub(crate) fn empty_question(py: Python<'_>) -> Bound<'_, PyBytes> {
+    PyBytes::new(py, &model::empty_question())
+}
+
+/// Whether no unit is in two parts, of each of which these are the [`units_of`]; `None` if they are no such lists.
+#[pyfunction]
+pub(crate) fn units_are_apart(parts: Vec<Bound<'_, PyBytes>>) -> Option<bool> {
+    let mut seen = HashSet::new();
+    for part in &parts {
+        let (marks, rest) = part.as_bytes().as_chunks::<MARK>();
+        if !rest.is_empty() {
+            return None;
+        }
+        if !marks.iter().all(|mark| seen.insert(*mark)) {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// Numbers in parts of which is `known` how many records each has, and their digest; `width` in each record. They cannot be read from here.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct NumbersElsewhere {
+    asking: Arc<Asking>,
+    known: Vec<(u64, u64)>,
+    width: usize,
+}
+
+#[pymethods]
+impl NumbersElsewhere {
+    /// `ask` hands a question to the [`Shard`]s and gives what they answer.
+    #[new]
+    fn new(ask: Py<PyAny>, known: Vec<(u64, u64)>, width: usize) -> Self {
+        Self { asking: Arc::new(Asking::new(ask)), known, width }
+    }
+}
+
+impl NumbersElsewhere {
+    /// Numbers in each record.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// What `release` makes of them; a failure of the engine is the cause of its error.
+    pub(crate) fn told<T: Send>(
+        &self,
+        py: Python<'_>,
+        release: impl FnOnce(&Sensitive<Elsewhere>) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        let parts: Arc<dyn Parts> = self.asking.clone();
+        let numbers = Sensitive::new(model::numbers_elsewhere(parts, self.known.clone(), self.width));
+        py.detach(|| release(&numbers)).map_err(|error| self.asking.cause(py, error))
     }
 }
 
@@ -89,9 +227,15 @@ impl Asking {
         Self { ask, failure: Mutex::new(None) }
     }
 
-    /// What the callable raised last.
-    pub(crate) fn failure(&self) -> Option<PyErr> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The error with what the callable raised last as its cause; who interrupts gets the interruption.
+    pub(crate) fn cause(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(failure) if !failure.is_instance_of::<pyo3::exceptions::PyException>(py) => failure,
+            failure => {
+                error.set_cause(py, failure);
+                error
+            }
+        }
     }
 }
 

@@ -6,11 +6,12 @@ use crate::accounting::{of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use crate::owners::UnitRows;
+use crate::parts::NumbersElsewhere;
 use crate::session::Session;
 use dpopt::Sensitive;
 use dpopt::mechanism::{
     Choice, ChoiceLaw, ClippedVectors, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, L1Sum,
-    LabelSelection, Laplace, Level, Mechanism, PrivateBounds, Quantiles, SecondMoment, symmetric_matrix,
+    LabelSelection, Laplace, Level, Mechanism, PrivateBounds, Quantiles, SecondMoment, below_counts, symmetric_matrix,
 };
 use dpopt::noise::{Grid, Purpose};
 use dpopt::privacy::Budget;
@@ -26,6 +27,13 @@ fn release<M: Mechanism>(session: &Session, mechanism: &M, input: &Sensitive<M::
     session.stage(&session.certificate, |curator| Ok(curator.release(mechanism, input).map_err(refused)?.into_inner()))
 }
 
+/// Rows of numbers, here or elsewhere in parts.
+#[derive(FromPyObject)]
+pub(crate) enum Numbers<'py> {
+    Here(PyReadonlyArray2<'py, f64>),
+    Elsewhere(Bound<'py, NumbersElsewhere>),
+}
+
 fn row<'a>(x: &'a ArrayView2<'_, f64>) -> impl Fn(usize, &mut Vec<f64>) + Sync + 'a {
     |i, out| out.extend(x.row(i).iter().copied())
 }
@@ -36,20 +44,33 @@ fn row<'a>(x: &'a ArrayView2<'_, f64>) -> impl Fn(usize, &mut Vec<f64>) + Sync +
 #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn gaussian_sum<'py>(
     py: Python<'py>,
-    x: PyReadonlyArray2<'py, f64>,
+    x: Numbers<'py>,
     clip_norm: f64,
     noise_multiplier: f64,
     records: u64,
     session: &Session,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let x = x.as_array();
-    let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, x.ncols());
-    let values = py.detach(|| {
-        let mechanism = Gaussian::new(noise_multiplier, clip_norm, grid, x.ncols(), "clipped sum");
-        let sum = ClippedVectors::new(clip_norm, grid).map_err(refused)?.sum(x.nrows(), x.ncols(), row(&x));
-        release(session, &mechanism, &sum)
-    })?;
-    Ok(values.to_pyarray(py))
+    let made = |width: usize| {
+        let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, width);
+        let mechanism = Gaussian::new(noise_multiplier, clip_norm, grid, width, "clipped sum");
+        Ok::<_, PyErr>((ClippedVectors::new(clip_norm, grid).map_err(refused)?, mechanism))
+    };
+    let values = match &x {
+        Numbers::Here(x) => {
+            let x = x.as_array();
+            let (clipped, mechanism) = made(x.ncols())?;
+            py.detach(|| release(session, &mechanism, &clipped.sum(x.nrows(), x.ncols(), row(&x))))
+        }
+        Numbers::Elsewhere(x) => {
+            let x = x.get();
+            let (clipped, mechanism) = made(x.width())?;
+            x.told(py, |numbers| {
+                let sum = clipped.sum_elsewhere(numbers, &vec![0.0; x.width()]).map_err(refused)?;
+                release(session, &mechanism, &sum)
+            })
+        }
+    };
+    Ok(values?.to_pyarray(py))
 }
 
 /// Σ over rows, each clipped to l1 norm `clip_norm`, plus Laplace noise of scale noise_multiplier·clip_norm per coordinate.
@@ -224,25 +245,48 @@ pub(crate) fn quantile_choices(levels: usize, under: &str) -> PyResult<u64> {
     Ok(Quantiles::choices(levels, relation(under)?))
 }
 
-fn below(x: ArrayView2<'_, f64>) -> Sensitive<BelowCounts> {
-    Sensitive::new(BelowCounts::of_columns(x.columns().into_iter().map(|column| column.to_vec())))
+impl Numbers<'_> {
+    fn columns(&self) -> usize {
+        match self {
+            Self::Here(x) => x.as_array().ncols(),
+            Self::Elsewhere(x) => x.get().width(),
+        }
+    }
+
+    /// What `release` makes of the counts below each point of the public grid.
+    fn below<T: Send>(
+        &self,
+        py: Python<'_>,
+        release: impl FnOnce(&Sensitive<BelowCounts>) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        match self {
+            Self::Here(x) => {
+                let x = x.as_array();
+                py.detach(|| {
+                    let columns = x.columns().into_iter().map(|column| column.to_vec());
+                    release(&Sensitive::new(BelowCounts::of_columns(columns)))
+                })
+            }
+            Self::Elsewhere(x) => {
+                let x = x.get();
+                x.told(py, |numbers| release(&below_counts(numbers, x.width()).map_err(refused)?))
+            }
+        }
+    }
 }
 
 /// Quantiles of one column (levels in thousandths) on the public grid, each choice with `epsilon`.
 #[pyfunction]
 pub(crate) fn quantiles(
     py: Python<'_>,
-    x: PyReadonlyArray2<'_, f64>,
+    x: Numbers<'_>,
     levels: Vec<u64>,
     epsilon: f64,
     session: &Session,
 ) -> PyResult<Vec<f64>> {
-    let x = x.as_array();
-    py.detach(|| {
-        let levels = levels.into_iter().map(Level::thousandths).collect();
-        let mechanism = Quantiles::new(0, levels, epsilon, session.relation()?);
-        release(session, &mechanism, &below(x))
-    })
+    let levels = levels.into_iter().map(Level::thousandths).collect();
+    let mechanism = Quantiles::new(0, levels, epsilon, session.relation()?);
+    x.below(py, |counts| release(session, &mechanism, counts))
 }
 
 /// What finding labels within (ε, δ) releases, as JSON; refused where nothing could be found.
@@ -264,14 +308,13 @@ pub(crate) fn bounds_event(columns: usize, records: u64, epsilon: f64, delta: f6
 #[pyfunction]
 pub(crate) fn private_bounds(
     py: Python<'_>,
-    x: PyReadonlyArray2<'_, f64>,
+    x: Numbers<'_>,
     records: u64,
     session: &Session,
 ) -> PyResult<Vec<Option<(f64, f64)>>> {
-    let x = x.as_array();
-    py.detach(|| {
-        let plan = PrivateBounds::plan(x.ncols(), records, session.certificate.terms()).map_err(refused)?;
-        session.stage(plan.certificate(), |curator| Ok(plan.run(&below(x), curator).map_err(refused)?.into_inner()))
+    let plan = PrivateBounds::plan(x.columns(), records, session.certificate.terms()).map_err(refused)?;
+    x.below(py, |counts| {
+        session.stage(plan.certificate(), |curator| Ok(plan.run(counts, curator).map_err(refused)?.into_inner()))
     })
 }
 

@@ -5,6 +5,7 @@ use crate::cells::Given;
 use crate::errors::{invalid, refused};
 use crate::fit::{described, fit_error, warn_of};
 use crate::owners::UnitsAsked;
+use crate::parts::Asking;
 use crate::session::{Charging, Session};
 use crate::words::{in_python, report_in_python};
 use dpopt::data::{
@@ -13,6 +14,7 @@ use dpopt::data::{
 use dpopt::loss::Loss;
 use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
+use dpopt::records::Parts;
 use dpopt::report::{Outcome, Report};
 use numpy::ndarray::Array2;
 use numpy::{PyArray1, PyArray2, ToPyArray};
@@ -293,11 +295,40 @@ impl TableFit {
         Ok(fit.as_ref().ok_or_else(over)?.finds_labels())
     }
 
+    /// How parts of the table are encoded, where they are.
+    fn encoder(&self) -> PyResult<ColumnEncoder> {
+        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = fit.as_ref().ok_or_else(over)?.encoder_of_parts().map_err(fit_error)?;
+        Ok(ColumnEncoder { inner, vectors: self.vectors.clone() })
+    }
+
     /// Charges, prepares, plans, runs.
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Fitted<'py>> {
         let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let forms = fit.forms();
         let fitted = py.detach(|| fit.run()).map_err(fit_error)?;
+        self.released(py, fitted, &forms)
+    }
+
+    /// The same of parts of which is `known` how many records each has, and their digest: `ask` hands a question to the [`Shard`](crate::parts::Shard)s and
+    /// gives what they answer.
+    fn run_elsewhere<'py>(&self, py: Python<'py>, ask: Py<PyAny>, known: Vec<(u64, u64)>) -> PyResult<Fitted<'py>> {
+        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
+        let forms = fit.forms();
+        let asking = Arc::new(Asking::new(ask));
+        let parts: Arc<dyn Parts> = asking.clone();
+        let fitted = py.detach(|| fit.run_elsewhere(parts, known));
+        self.released(py, fitted.map_err(|why| asking.cause(py, fit_error(why)))?, &forms)
+    }
+}
+
+impl TableFit {
+    fn released<'py>(
+        &self,
+        py: Python<'py>,
+        fitted: model::Fitted,
+        forms: &[(EncoderForm, String, f64)],
+    ) -> PyResult<Fitted<'py>> {
         let model::Fitted { model, report, planned, note } = fitted;
         warn_of(py, note.as_deref())?;
         let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
@@ -307,7 +338,7 @@ impl TableFit {
         let vectors = self.vectors.clone().filter(|_| model.encoder().needs_vectors());
         Ok((
             TableModel { inner: Arc::new(model), vectors, report: Some(report) },
-            shown(&planned, &forms)?,
+            shown(&planned, forms)?,
             releases,
             noise.to_pyarray(py),
             html,
@@ -509,7 +540,7 @@ fn feature_names(encoder: &Encoder) -> Vec<String> {
 /// The encoder by itself.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct ColumnEncoder {
-    inner: Encoder,
+    pub(crate) inner: Encoder,
     vectors: Option<String>,
 }
 

@@ -294,6 +294,11 @@ impl Encoder {
 
     /// The words of truth values in a column, so that they are what was declared.
     pub fn truth_words(&self, column: &str) -> TruthWords {
+        match self.target().filter(|(target, _)| *target == column) {
+            Some((_, TargetSpec::Classes { levels })) => return truth_words(levels),
+            Some((_, TargetSpec::Number { .. })) => return TRUTH_AS_NUMBERS,
+            None => {}
+        }
         match self.spec.features.iter().find(|f| f.column == column).map(|f| &f.kind) {
             Some(FeatureForm::Numeric { .. }) => TRUTH_AS_NUMBERS,
             Some(FeatureForm::Categorical { levels }) => truth_words(levels),

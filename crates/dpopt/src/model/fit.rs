@@ -10,6 +10,7 @@ use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
 use super::spread::SpreadPlan;
+use super::table_parts;
 use super::target_range;
 use super::units::{self, Units};
 use crate::moment::TargetClip;
@@ -77,6 +78,8 @@ pub struct Fit {
     pub(super) target_clip: Option<TargetClip>,
     /// The first model that was planned last, and what it was planned for: it takes a second.
     pub(super) first_model: Mutex<Option<(Problem, Arc<PairChoice>)>>,
+    /// Where the rows are, if they are elsewhere, in parts.
+    pub(super) held: Option<table_parts::Held>,
 }
 
 /// What would be done, from public facts only.
@@ -170,6 +173,9 @@ impl Fit {
             .transpose()?;
         let layout = options.schema.resolve(table.columns(), Some(target))?;
         options.method.intercept = intercept(&layout)?;
+        if options.method.elsewhere {
+            table_parts::check(&options, &layout)?;
+        }
         let rule = layout.target.as_ref().map(|(_, rule)| rule.clone()).unwrap_or(TargetRule::Undeclared);
         if options.regression && matches!(rule, TargetRule::Classes { .. }) {
             return Err(FitError::Option(format!(
@@ -241,6 +247,7 @@ impl Fit {
             account,
             first_model,
             target_clip: None,
+            held: None,
         };
         fit.one_model()?;
         fit.choose_form()?;
@@ -278,14 +285,18 @@ impl Fit {
         let methods = &self.options.method;
         let tuned = methods.method.is_some() || methods.names().next().is_some();
         // settled here: ranges that are found privately later change nothing of it
+        // what is released before rows are encoded has no place where they are encoded first
+        let elsewhere = methods.elsewhere;
         let first_model = self.options.memory.is_none()
+            && !elsewhere
             && self.units.is_none()
             && budget.delta() > 0.0
             && forms::first_model_is_cheap(&said, self.rows);
         let apart = self.options.schema.form.spread.is_none() && forms::parts_of_one_thing(&said);
-        for layout in forms::possible(&said, &self.options.schema, tuned, first_model) {
+        let possible = forms::possible(&said, &self.options.schema, tuned, first_model);
+        for layout in possible.into_iter().filter(|layout| !elsewhere || !layout.form.private_pairs) {
             self.layout = layout;
-            self.layout.form.spread = !apart && self.spread()?.is_some();
+            self.layout.form.spread = !apart && !elsewhere && self.spread()?.is_some();
             let form = self.layout.form;
             if forms.iter().all(|(other, _)| *other != form)
                 && let Ok(problem) = self.compared(loss, budget)
@@ -565,6 +576,9 @@ impl Fit {
 
     /// Charges the ledger, prepares, plans, runs. Before the charge no row is read, but for whose they are; after a refusal nothing was read.
     pub fn run_with(mut self, progress: &dyn Progress) -> Result<Fitted, FitError> {
+        if self.options.method.elsewhere != self.held.is_some() {
+            return Err(FitError::Option("this fit was planned for rows that are elsewhere, in parts".into()));
+        }
         let charge = self.prepare()?;
         let charged = charge.session.is_charged();
         let outcome = self.released(charge, progress);
@@ -581,6 +595,9 @@ impl Fit {
     /// Whether the number of rows that was given is the table's; counts them. Under add-or-remove it is a guess, and nothing
     /// is compared.
     pub fn check_rows(&self) -> Result<(), FitError> {
+        if self.options.method.elsewhere {
+            return Ok(());
+        }
         if let Some(units) = &self.units {
             units.check_count(self.options.relation)?;
         }
@@ -669,6 +686,9 @@ impl Fit {
         let fitted =
             StageFacts { name: "model", rests_on: summary.rests_on().and(first_rests_on).and(every_run), stream: 0 };
         let (encoder, solution) = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
+            if let Some(held) = &self.held {
+                return Ok((encoder, table_parts::run(&planned, held, curator, progress)?));
+            }
             let (table, bad_cells) = (&*self.table, self.options.bad_cells);
             let encoder = match spread {
                 Some(plan) => plan.spread(encoder, counted, bad_cells, curator)?,

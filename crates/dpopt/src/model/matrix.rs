@@ -3,20 +3,20 @@
 
 use super::division::{Division, StageShares};
 use super::error::FitError;
-use super::parts::View;
+use super::parts::{Asked, View, numbers_elsewhere};
 use super::prepare::no_range;
 use super::scheme::{Planned, Scheme, Target};
 use super::target_range;
-use super::units::{self, Owned, UnitFacts};
+use super::units::{self, Owned, UnitClipping, UnitFacts};
 use crate::guarantee::Guarantee;
 use crate::moment::{Moment, TargetClip};
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
 use dpopt_data::RowOwners;
 use dpopt_mechanism::progress::Silent;
-use dpopt_mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord, Sensitive};
+use dpopt_mechanism::{Curator, CuratorError, LabelSelection, PrivateBounds, ReleaseRecord, Sensitive, below_counts};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Warrant;
-use dpopt_objective::records::{BelowCounts, Bounded, Elsewhere, Encoded, Examples, Parts, Rows};
+use dpopt_objective::records::{BelowCounts, Bounded, Elsewhere, Encoded, Examples, Parts, Rows, Units};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{MethodOptions, Run, RunError, Solution, check_values};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
@@ -293,9 +293,19 @@ impl MatrixRun {
     /// If it was not planned for, no range could be found, or there are units and nobody says whose the rows are.
     pub fn find_range(&mut self, targets: &[f64], owners: Option<&RowOwners>) -> Result<(f64, f64), FitError> {
         let counted = self.counted(targets.len(), owners)?;
+        self.range_of(|| {
+            let values = targets.iter().zip(counted).filter(|(_, counted)| *counted).map(|(value, _)| *value);
+            Ok(Sensitive::new(BelowCounts::of_columns([values])))
+        })
+    }
+
+    /// The range that `counts` show.
+    fn range_of(
+        &mut self,
+        counts: impl FnOnce() -> Result<Sensitive<BelowCounts>, FitError>,
+    ) -> Result<(f64, f64), FitError> {
         let plan = self.range.take().ok_or_else(|| FitError::Option("the target's range is known already".into()))?;
-        let values = targets.iter().zip(counted).filter(|(_, counted)| *counted).map(|(value, _)| *value);
-        let counts = Sensitive::new(BelowCounts::of_columns([values]));
+        let counts = counts().map_err(|error| Self::spent(self.session.is_charged(), error))?;
         let charged = self.session.is_charged();
         let stage = StageFacts { name: "bounds", rests_on: DECLARED, stream: RANGE };
         let found = self
@@ -307,6 +317,21 @@ impl MatrixRun {
         let range = found.first().copied().flatten();
         // that there is none is itself a released outcome, so it may be told
         range.ok_or_else(|| Self::spent(charged, no_range("the target", "tell its range, or a moment of it")))
+    }
+
+    /// The same of targets that are elsewhere, in parts as [`fit_elsewhere`](Self::fit_elsewhere) takes them.
+    ///
+    /// # Errors
+    /// As there; and if a part can't be asked.
+    pub fn find_range_elsewhere(
+        &mut self,
+        parts: &Arc<dyn Parts>,
+        known: &[(u64, u64)],
+    ) -> Result<(f64, f64), FitError> {
+        self.range_of(|| {
+            let targets = Sensitive::new(numbers_elsewhere(parts.clone(), known.to_vec(), 1));
+            Ok(below_counts(&targets, 1).map_err(CuratorError::from).map_err(RunError::from)?)
+        })
     }
 
     /// Whether the target's range is to be found.
@@ -350,6 +375,11 @@ impl MatrixRun {
         let fit = self.fit.clone();
         let fitted = || {
             fit.owned(owners, records.targets.len() as u64)?;
+            let positions = owners.filter(|owners| !owners.are_shared()).map(RowOwners::positions).transpose();
+            let records = match positions.map_err(|why| FitError::Option(why.to_string()))? {
+                Some(units) => records.by_content(&units),
+                None => records,
+            };
             let Bounded { mut rows, targets } = records;
             let named = owners.map(|owners| (owners.column(), owners.are_shared()));
             let relation = fit.neighbours.relation;
@@ -370,7 +400,8 @@ impl MatrixRun {
     }
 
     /// The same of rows that are elsewhere, in parts of which is `known` how many records each has, and their digest: [`Shard`](super::Shard)s of the rows and targets that this was planned for, each asked by
-    /// its number for sums.
+    /// its number for sums. Where units were planned for, `owner` is how one is called, and each has all of its rows in one part. Targets are numbers within `range`, if
+    /// that was found after the parts were made.
     ///
     /// # Errors
     /// If the fit was not planned for such rows, no method applies, or a part is lost or changes. What was charged stays charged.
@@ -379,18 +410,37 @@ impl MatrixRun {
         parts: &Arc<dyn Parts>,
         known: &[(u64, u64)],
         classes: usize,
+        owner: Option<&str>,
+        range: Option<(f64, f64)>,
     ) -> Result<MatrixFitted, FitError> {
         let charged = self.session.is_charged();
         let (facts, told) = (self.fit.facts, self.fit.options.elsewhere);
+        let counted = known.iter().map(|part| part.0).sum::<u64>();
+        // units without rows have a place all the same, where their number is public
+        let placed = facts.units.map(|units| match self.fit.neighbours.relation {
+            Relation::AddOrRemove => counted as usize,
+            Relation::ZeroOut | Relation::ReplaceOne => units.count.max(counted) as usize,
+        });
         let fitted = || {
             if !told {
                 return Err(FitError::Option("this fit was planned for rows that are here".into()));
             }
-            self.models(classes, None, |planned, k, curator| {
+            if owner.is_some() != facts.units.is_some() {
+                return Err(FitError::Option("whether the parts hold units is not what was planned for".into()));
+            }
+            let named = owner.map(|owner| (owner.to_string(), false));
+            self.models(classes, named, |planned, k, curator| {
                 let rows = Elsewhere::new(parts.clone(), known.to_vec(), facts.features, facts.row_norm);
-                let rows = Sensitive::new(rows.read_as(View::of(planned, k).to_bytes()));
+                let rows = rows.read_as(Asked::Model(View::of(planned, k).within(range)).to_bytes());
                 let plan = planned.plan()?;
-                Ok(plan.run_elsewhere(Run::new(plan.problem(), &rows, curator, &Silent)?)?.into_inner())
+                let released = match placed {
+                    None => plan.run_elsewhere(Run::new(plan.problem(), &Sensitive::new(rows), curator, &Silent)?)?,
+                    Some(count) => {
+                        let units = Sensitive::new(Units::elsewhere(rows, count));
+                        plan.run_units_elsewhere(Run::new(plan.problem(), &units, curator, &Silent)?)?
+                    }
+                };
+                Ok(released.into_inner())
             })
         };
         fitted().map_err(|error| Self::spent(charged, error))
@@ -432,11 +482,16 @@ impl MatrixRun {
 /// Refuses what is not done with parts.
 fn may_be_elsewhere(facts: &MatrixFacts, target: Target) -> Result<(), FitError> {
     let refuse = |why: &str| Err(FitError::Option(why.into()));
-    match (facts.units.is_some(), target.finds_labels()) {
-        (true, _) => refuse(
-            "units of several rows may lie in several parts, and a unit is clipped as a whole; bring the rows of each into one place, and leave parts out",
+    match facts.units {
+        _ if target.finds_labels() => refuse(
+            "which labels occur is not known beforehand, and what a part answers has a public shape; declare the classes",
         ),
-        (_, true) => refuse("labels are not looked for in parts; declare the classes"),
+        Some(units) if units.kept.is_some() => refuse(
+            "a row with several owners is in no unit's mean, and which rows are kept follows from all of them at once; fit the table in one place",
+        ),
+        Some(units) if units.most_rows.is_some() || units.clipping == UnitClipping::Row => refuse(
+            "which rows of a unit are kept is chosen by secret coins, which parts do not have: leave out the bound on its rows; a unit is clipped as one however many it has",
+        ),
         _ => Ok(()),
     }
 }
@@ -682,7 +737,7 @@ mod tests {
             (Loss::Softmax { classes: 4 }, None, 3.0, 3.0),
             (Loss::Squared, None, -0.25, -0.25),
         ] {
-            let view = View { loss, against };
+            let view = View { loss, against, range: None };
             assert_eq!(view.target(given), read);
             assert_eq!(view.target(f64::NAN), 0.0);
         }

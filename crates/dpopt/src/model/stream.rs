@@ -126,7 +126,7 @@ impl MatrixStream {
         let mut batches = Vec::with_capacity(models);
         for k in 0..models {
             let against = (models > 1).then_some(k);
-            let targets = targets.iter().map(|&given| View { loss, against }.target(given)).collect();
+            let targets = targets.iter().map(|&given| View { loss, against, range: None }.target(given)).collect();
             batches.push(Sensitive::new(Examples { rows: rows.clone(), targets }));
         }
         for ((stage, learner), batch) in self.stages.iter().zip(&batches) {

@@ -8,33 +8,49 @@ use super::moments::TargetMoment;
 use super::question::Question;
 use crate::refused::CuratorError;
 use dpopt_noise::Grid;
-use dpopt_objective::objective::{Cells, GradientSizes, InWords, Linear, Objective};
-use dpopt_objective::records::{Examples, PartialSum, fingerprint};
+use dpopt_objective::objective::{Cells, GradientSizes, InWords, Linear, Objective, OfRows};
+use dpopt_objective::records::{Examples, PartialSum, RecordSet, fingerprint};
 use dpopt_objective::solver::Split;
 use std::convert::Infallible;
 
-/// What a question asks of these records.
-fn sum(asked: &Question, records: &Examples, point: &[f64]) -> Result<Vec<i64>, CuratorError> {
+/// What a question asks of these records: rows, or units with all of their rows.
+fn sum<R>(asked: &Question, records: &R, point: &[f64]) -> Result<Vec<i64>, CuratorError>
+where
+    R: OfRows<Rows = Examples> + RecordSet<Error = Infallible>,
+{
     match *asked {
-        Question::Gradients { of: InWords { loss, features, row_norm, sizes }, clip_norm, grid } => {
-            let (linear, grid) = (Linear::new(loss, features, row_norm), Grid::new(grid));
+        // a unit's rows one by one would each be clipped, and so would not the unit
+        Question::Gradients { of, .. } if of.of_units != R::POOLED => Err(CuratorError::Shape),
+        Question::Gradients { of: InWords { loss, features, row_norm, sizes, .. }, clip_norm, grid } => {
+            let (objective, grid) = (R::over(Linear::new(loss, features, row_norm)), Grid::new(grid));
             match sizes {
-                None => gradients(Clipped::new(linear, clip_norm, grid)?, records, point),
+                None => gradients(Clipped::new(objective, clip_norm, grid)?, records, point),
                 Some(Cells { smallest, ratio, cells }) => {
-                    let sizes = GradientSizes::new(linear, smallest, ratio, cells);
+                    let sizes = GradientSizes::new(objective, smallest, ratio, cells);
                     gradients(Clipped::new(sizes, clip_norm, grid)?, records, point)
                 }
             }
         }
+        Question::SecondMoment { .. }
+        | Question::TargetMoment { .. }
+        | Question::Curved(_)
+        | Question::Majorant { .. }
+            if R::POOLED =>
+        {
+            Err(CuratorError::Shape)
+        }
+        // of numbers, and not of rows
+        Question::Vectors { .. } | Question::Cells { .. } => Err(CuratorError::Shape),
         Question::SecondMoment { weight, row_norm, grid } => {
-            let Ok(units) = SecondMoment::new(weight, row_norm, Grid::new(grid))?.add_up(records);
+            let Ok(units) = SecondMoment::new(weight, row_norm, Grid::new(grid))?.add_up(records.rows());
             Ok(units)
         }
         Question::TargetMoment { target_bound, row_norm, grid } => {
-            let Ok(units) = TargetMoment::new(target_bound, row_norm, Grid::new(grid))?.add_up(records);
+            let Ok(units) = TargetMoment::new(target_bound, row_norm, Grid::new(grid))?.add_up(records.rows());
             Ok(units)
         }
         Question::Curved(sums) => {
+            let records = records.rows();
             let theta = Split::from_numbers(point).filter(|theta| theta.len() == sums.weights());
             let theta = theta.filter(|_| sums.describes(records)).ok_or(CuratorError::Shape)?;
             let Ok(units) = add_up(records.rows.len(), sums.width(), GRAIN, |range| {
@@ -43,6 +59,7 @@ fn sum(asked: &Question, records: &Examples, point: &[f64]) -> Result<Vec<i64>, 
             Ok(units)
         }
         Question::Majorant { shift, row_norm, grid } => {
+            let records = records.rows();
             if point.len() != records.rows.columns() || records.rows.norm_bound() > row_norm {
                 return Err(CuratorError::Shape);
             }
@@ -55,16 +72,16 @@ fn sum(asked: &Question, records: &Examples, point: &[f64]) -> Result<Vec<i64>, 
 /// Records that a thread takes at least.
 const GRAIN: usize = 64;
 
-fn gradients<O: Objective<Examples>>(
+fn gradients<R: RecordSet<Error = Infallible>, O: Objective<R>>(
     clipped: Clipped<O>,
-    records: &Examples,
+    records: &R,
     point: &[f64],
 ) -> Result<Vec<i64>, CuratorError> {
     if point.len() != clipped.objective().dimension() || !clipped.objective().describes(records) {
         return Err(CuratorError::Shape);
     }
-    let Ok(units) = clipped.add_up(records, point, records.rows.len(), |i| i);
-    Ok::<_, Infallible>(units).map_err(|never| match never {})
+    let Ok(units) = clipped.add_up(records, point, records.len(), |i| i);
+    Ok(units)
 }
 
 /// What the records of part `part` answer to a question of the driver, of whose message the first `context` bytes are the caller's own:
@@ -73,15 +90,18 @@ fn gradients<O: Objective<Examples>>(
 ///
 /// # Errors
 /// [`CuratorError::Shape`] if it is no question of this version, or one about records of another shape.
-pub fn answer(
-    records: &Examples,
+pub fn answer<R>(
+    records: &R,
     message: &[u8],
     context: usize,
     (part, digest): (u32, u64),
-) -> Result<Vec<u8>, CuratorError> {
+) -> Result<Vec<u8>, CuratorError>
+where
+    R: OfRows<Rows = Examples> + RecordSet<Error = Infallible>,
+{
     let (asked, point) = message.get(context..).and_then(Question::parse).ok_or(CuratorError::Shape)?;
     let units = sum(&asked, records, &point)?;
-    Ok(PartialSum::new(fingerprint(message), part, (records.rows.len() as u64, digest), units).to_bytes())
+    Ok(PartialSum::new(fingerprint(message), part, (records.len() as u64, digest), units).to_bytes())
 }
 
 #[cfg(test)]
@@ -89,7 +109,8 @@ mod tests {
     use super::*;
     use crate::{Gaussian, Sensitive};
     use dpopt_objective::loss::Loss;
-    use dpopt_objective::records::{Elsewhere, Parts, PartsError, PartsFailed, ReadError, RecordSet, Rows};
+    use dpopt_objective::objective::OfUnits;
+    use dpopt_objective::records::{Elsewhere, Owners, Parts, PartsError, PartsFailed, ReadError, Rows, Units};
     use std::sync::Arc;
 
     const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
@@ -210,6 +231,92 @@ mod tests {
         assert!(here == there && here.iter().any(|x| *x != 0.0));
     }
 
+    /// Parts of units, each with all rows of its own; or not.
+    struct ByUnit(Vec<Units<Examples>>);
+
+    impl Parts for ByUnit {
+        fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+            let of = |(part, units)| answer(units, question, 0, (part as u32, 0)).map_err(|_| PartsFailed);
+            self.0.iter().enumerate().map(of).collect()
+        }
+    }
+
+    /// The rows of these units, unit u having rows 10u to 10u + 9.
+    fn units(which: std::ops::Range<u32>) -> Units<Examples> {
+        let owners = Owners { of_row: which.clone().flat_map(|u| [u - which.start; 10]).collect(), units: which.len() };
+        Units::new(records(which.start * 10..which.end * 10), &owners).unwrap()
+    }
+
+    fn by_unit(parts: Vec<Units<Examples>>) -> Sensitive<Units<Elsewhere>> {
+        let known: Vec<(u64, u64)> = parts.iter().map(|part| (part.len() as u64, 0)).collect();
+        let count = known.iter().map(|part| part.0).sum::<u64>() as usize;
+        Sensitive::new(Units::elsewhere(Elsewhere::new(Arc::new(ByUnit(parts)), known, 4, 1.0), count))
+    }
+
+    #[test]
+    fn sums_over_units_are_the_same_bits_whatever_the_parts_are() {
+        let grid = Grid::new(-30);
+        let of_units = OfUnits::new(Linear::new(LOGISTIC, 4, 1.0));
+        let (x, far) = ([0.3, -0.1, 0.7, 1e-3], [0.1; 9]);
+        let of_gradients = Clipped::new(of_units.clone(), 0.02, grid).unwrap();
+        let of_sizes = Clipped::new(GradientSizes::new(of_units, 0.01, 1.5, 9), 1.0, grid).unwrap();
+        let here = Sensitive::new(units(0..10));
+        let expected = [of_gradients.sum(&here, &x), of_sizes.sum(&here, &far)];
+        for ends in [vec![10], vec![3, 10], vec![0, 1, 9, 10]] {
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let there = by_unit(starts.zip(&ends).map(|(a, &b)| units(a..b)).collect());
+            let sums = [of_gradients.sum_of(&there, None, &x).unwrap(), of_sizes.sum_of(&there, None, &far).unwrap()];
+            for (sum, expected) in sums.iter().zip(&expected) {
+                assert!(sum.expose().units.iter().any(|&unit| unit != 0));
+                assert_eq!(sum.expose().units, expected.expose().units);
+            }
+        }
+    }
+
+    /// Rows and units answer to questions about themselves only: a unit whose rows were clipped one by one would count as often as it has rows.
+    #[test]
+    fn a_question_about_rows_has_no_answer_from_units_and_the_other_way_round() {
+        let about = |of_units: bool| Question::Gradients {
+            of: InWords { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, of_units },
+            clip_norm: 1.0,
+            grid: -30,
+        };
+        let ask = |of_units: bool| about(of_units).at(&[0.0; 4]);
+        assert!(answer(&units(0..2), &ask(true), 0, (0, 0)).is_ok());
+        assert!(answer(&units(0..2), &ask(false), 0, (0, 0)).is_err());
+        assert!(answer(&records(0..20), &ask(true), 0, (0, 0)).is_err());
+        let moment = Question::SecondMoment { weight: 1.0, row_norm: 1.0, grid: -30 };
+        assert!(answer(&units(0..2), &moment.at(&[]), 0, (0, 0)).is_err());
+        assert!(answer(&records(0..20), &moment.at(&[]), 0, (0, 0)).is_ok());
+        // and no single unit can be looked into
+        let there = by_unit(vec![units(0..10)]);
+        let mut curator = crate::Curator::for_event(
+            &dpopt_privacy::Event::gaussian(1.0).poisson_sampled(0.5),
+            dpopt_noise::NoiseSource::insecure(1),
+        );
+        let batch = curator.poisson_sample(10, 0.5).unwrap();
+        assert!(!batch.records().is_empty());
+        let clipped = Clipped::new(OfUnits::new(Linear::new(LOGISTIC, 4, 1.0)), 1.0, Grid::new(-30)).unwrap();
+        let looked = clipped.sum_of(&there, Some(batch), &[0.0; 4]);
+        assert_eq!(looked.err(), Some(ReadError::Parts(PartsError::Single)));
+    }
+
+    /// The planted bug that makes the check of whoever divides the rows necessary: a unit in two parts is clipped twice.
+    #[test]
+    fn a_unit_that_lies_in_two_parts_counts_twice() {
+        let (grid, clip_norm) = (Grid::new(-30), 0.01);
+        let clipped = Clipped::new(OfUnits::new(Linear::new(LOGISTIC, 4, 1.0)), clip_norm, grid).unwrap();
+        let of = |parts| clipped.sum_of(&by_unit(parts), None, &[0.0; 4]).unwrap().expose().units.clone();
+        let size = |units: Vec<i64>| units.iter().map(|&u| grid.to_f64(u).powi(2)).sum::<f64>().sqrt();
+        let half = |rows: std::ops::Range<u32>| {
+            let owners = Owners { of_row: vec![0; rows.len()], units: 1 };
+            Units::new(records(rows), &owners).unwrap()
+        };
+        let (together, apart) = (size(of(vec![units(0..1)])), size(of(vec![half(0..5), half(5..10)])));
+        assert!(together <= clip_norm && together > 0.99 * clip_norm, "{together}");
+        assert!(apart > 1.5 * clip_norm, "{apart}");
+    }
+
     /// Batches, and what no part could be told of, are sums of single records.
     #[test]
     fn single_records_are_not_to_be_had() {
@@ -228,7 +335,7 @@ mod tests {
     fn questions_of_another_version_or_shape_are_refused() {
         let part = records(0..10);
         let linear = |features: usize| Question::Gradients {
-            of: InWords { loss: LOGISTIC, features, row_norm: 1.0, sizes: None },
+            of: InWords { loss: LOGISTIC, features, row_norm: 1.0, sizes: None, of_units: false },
             clip_norm: 1.0,
             grid: -30,
         };
@@ -243,7 +350,7 @@ mod tests {
         );
         assert!(answer(&part, &framed, 0, (3, 0)).is_err() && answer(&part, &framed, 1 << 20, (3, 0)).is_err());
         assert_eq!(Question::parse(&good), Some((linear(4), vec![0.0; 4])));
-        let newer = [b"dpopt question 2\n", &good["dpopt question 1\n".len()..]].concat();
+        let newer = [b"dpopt question 3\n", &good["dpopt question 2\n".len()..]].concat();
         for bad in
             [linear(4).at(&[0.0; 3]), linear(5).at(&[0.0; 5]), newer, good[..good.len() - 1].to_vec(), Vec::new()]
         {
@@ -264,7 +371,7 @@ mod tests {
         let longer = Question::Majorant { shift: 0.0, row_norm: 0.5, grid: -40 };
         assert!(answer(&part, &longer.at(&[0.0; 4]), 0, (0, 0)).is_err(), "rows are longer than was told");
         let tight = Question::Gradients {
-            of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None },
+            of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None, of_units: false },
             clip_norm: 1.0,
             grid: -30,
         };

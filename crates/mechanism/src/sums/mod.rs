@@ -13,6 +13,7 @@ pub(crate) mod local_updates;
 pub(crate) mod majorant;
 pub(crate) mod matrix;
 pub(crate) mod moments;
+pub(crate) mod numbers_elsewhere;
 pub(crate) mod question;
 pub(crate) mod sketched_sum;
 pub(crate) mod sparse_descent;

@@ -9,7 +9,7 @@ use dpopt_objective::solver::IntegerSums;
 use serde::{Deserialize, Serialize};
 
 /// First line of a question, version in it.
-const VERSION: &str = "dpopt question 1\n";
+const VERSION: &str = "dpopt question 2\n";
 
 /// A sum over all records.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,10 @@ pub(crate) enum Question {
     Curved(IntegerSums),
     /// Σ h_i(x)·x_i x_iᵀ for a Newton step.
     Majorant { shift: f64, row_norm: f64, grid: i32 },
+    /// Σ clip(v_i − x) over numbers as they were given, `width` in each record.
+    Vectors { width: usize, clip_norm: f64, grid: i32 },
+    /// How many numbers are in each cell of the public grid of quantiles, column by column.
+    Cells { width: usize },
 }
 
 impl Question {

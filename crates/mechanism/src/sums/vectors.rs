@@ -47,6 +47,26 @@ impl ClippedVectors {
         })
     }
 
+    /// C.
+    pub(super) fn clip_norm(&self) -> f64 {
+        self.quantizer.clip_norm()
+    }
+
+    /// What the integers are multiples of.
+    pub(super) fn grid(&self) -> Grid {
+        self.quantizer.grid()
+    }
+
+    /// [`sum`](Self::sum) as integers.
+    pub(super) fn add_up(
+        &self,
+        records: usize,
+        dimension: usize,
+        vector: impl Fn(usize, &mut Vec<f64>) + Sync,
+    ) -> Vec<i64> {
+        add_up_vectors(&self.quantizer, records, dimension, vector)
+    }
+
     /// The same with one vector per record of a Poisson batch, which is used up.
     ///
     /// # Errors

@@ -14,6 +14,8 @@ pub struct InWords {
     pub row_norm: f64,
     /// Not its gradients, but how large they are; see [`GradientSizes`](super::GradientSizes).
     pub sizes: Option<Cells>,
+    /// Of units, each with the mean over its rows; see [`OfUnits`](super::OfUnits).
+    pub of_units: bool,
 }
 
 /// Cells of a histogram of sizes.

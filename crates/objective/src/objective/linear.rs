@@ -106,7 +106,13 @@ impl<R: Records> Objective<R> for Linear {
     }
 
     fn in_words(&self) -> Option<InWords> {
-        Some(InWords { loss: self.loss, features: self.features, row_norm: self.row_norm, sizes: None })
+        Some(InWords {
+            loss: self.loss,
+            features: self.features,
+            row_norm: self.row_norm,
+            sizes: None,
+            of_units: false,
+        })
     }
 
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut LinearScratch) -> Result<f64, R::Error> {

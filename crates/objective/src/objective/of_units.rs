@@ -1,6 +1,6 @@
 //! The objective of units: what a person contributes is the mean over their rows.
 
-use super::{Facts, Gradient, Objective, Point};
+use super::{Facts, Gradient, InWords, Objective, Point};
 use crate::records::{RecordSet, Records, Units};
 
 /// Records that are rows, or made of rows: what is known of a row's loss says what a record contributes.
@@ -170,6 +170,11 @@ impl<R: RecordSet, O: Objective<R>> Objective<Units<R>> for OfUnits<O> {
 
     fn describes(&self, records: &Units<R>) -> bool {
         self.of_rows.describes(records.rows())
+    }
+
+    fn in_words(&self) -> Option<InWords> {
+        let of = self.of_rows.in_words().filter(|of| !of.of_units && of.sizes.is_none())?;
+        Some(InWords { of_units: true, ..of })
     }
 
     fn value(&self, x: &[f64], records: &Units<R>, i: usize, scratch: &mut Self::Scratch) -> Result<f64, R::Error> {

@@ -34,14 +34,18 @@ impl BelowCounts {
         let grid = quantile_grid();
         let mut counts = Self { columns: Vec::new(), below: Vec::new(), values: Vec::new() };
         for (c, column) in columns.into_iter().enumerate() {
-            // cells[k]: values with exactly k grid points at or below them
-            let mut cells = vec![0u64; grid.len() + 1];
-            for v in column.into_iter().filter(|v| !v.is_nan()) {
-                cells[grid.partition_point(|g| *g <= v)] += 1;
-            }
-            counts.push(format!("column {c}"), &cells);
+            counts.push(format!("column {c}"), &Self::cells(&grid, column));
         }
         counts
+    }
+
+    /// How many values have exactly k points of `grid` at or below them, for each k. What is not a number counts nowhere.
+    pub fn cells(grid: &[f64], values: impl IntoIterator<Item = f64>) -> Vec<u64> {
+        let mut cells = vec![0u64; grid.len() + 1];
+        for v in values.into_iter().filter(|v| !v.is_nan()) {
+            cells[grid.partition_point(|g| *g <= v)] += 1;
+        }
+        cells
     }
 
     /// One more column, of which `cells[k]` values have exactly k points of the grid at or below them.

@@ -1,6 +1,8 @@
 //! From matrices of numbers to bounded rows, by public facts: the only copy that is made of the records.
 
 use super::rows::{Rows, keep_largest};
+use super::spill::RecordSet;
+use super::units::Units;
 use thiserror::Error;
 
 /// How a row x is bounded: scale·(clip(x, lower, upper) − centre), clipped to l2 norm `row_norm`, the constant `intercept` appended.
@@ -48,6 +50,31 @@ pub struct Bounded {
     pub rows: Rows,
     /// One per row.
     pub targets: Vec<f64>,
+}
+
+impl Bounded {
+    /// The same rows and targets in the places that each unit has, in an order that follows from what they hold: sums over a unit's rows are the same bits in
+    /// whichever order they came. Rows of nobody stay where they are.
+    pub fn by_content(self, units: &Units<Vec<()>>) -> Self {
+        let content = |row: u64| {
+            let (columns, values) = self.rows.row(row as usize);
+            (columns, values, self.targets[row as usize].to_bits())
+        };
+        let in_order = |a: &u64, b: &u64| {
+            let ((columns, values, target), other) = (content(*a), content(*b));
+            let same = values.iter().map(|v| v.to_bits()).cmp(other.1.iter().map(|v| v.to_bits()));
+            columns.cmp(other.0).then(same).then(target.cmp(&other.2))
+        };
+        let mut positions: Vec<usize> = (0..self.targets.len()).collect();
+        for unit in (0..units.len()).filter(|&unit| units.of(unit).len() > 1) {
+            let places = units.of(unit);
+            let mut own = places.to_vec();
+            own.sort_unstable_by(in_order);
+            places.iter().zip(own).for_each(|(&place, row)| positions[place as usize] = row as usize);
+        }
+        let targets = positions.iter().map(|&row| self.targets[row]).collect();
+        Self { rows: self.rows.select(&positions), targets }
+    }
 }
 
 /// A matrix that is not one.

@@ -193,20 +193,43 @@ impl Rows {
         self.offsets.push(self.values.len());
     }
 
-    /// Appends a row as it was in another table of so many columns, zeros that are stored among its values, its bound enforced again. Appends nothing and says
-    /// so where it cannot have been one.
-    pub fn push_moved(&mut self, columns: &[u32], values: &[f32], max_norm: f64) -> bool {
-        let fits = Row::new(columns, values).is_some_and(|row| row.fits(self.columns));
-        let bounded = max_norm >= 0.0 && max_norm.is_finite() && values.iter().all(|v| v.is_finite());
-        if fits && bounded {
-            let start = self.values.len();
-            self.indices.extend_from_slice(columns);
-            self.values.extend_from_slice(values);
-            enforce_norm(&mut self.values[start..], max_norm);
-            self.norm_bound = self.norm_bound.max(max_norm);
-            self.offsets.push(self.values.len());
+    /// Rows as they were in another table of so many columns: entries of each, then all columns and values, row by row. Zeros that are stored among the values
+    /// stay, and the bound of each row is enforced again. `None` where they cannot have been rows.
+    ///
+    /// ```
+    /// use dpopt_objective::records::Rows;
+    /// let rows = Rows::moved(4, &[2, 0, 1], vec![0, 3, 2], vec![0.6, 0.0, 3.0], 1.0).unwrap();
+    /// assert_eq!((rows.len(), rows.row(0)), (3, (&[0, 3][..], &[0.6, 0.0][..])));
+    /// assert!(rows.row(2).1[0] <= 1.0);
+    /// assert!(Rows::moved(4, &[2], vec![3, 0], vec![0.6, 0.1], 1.0).is_none());
+    /// ```
+    pub fn moved(columns: usize, lengths: &[u32], indices: Vec<u32>, values: Vec<f32>, max_norm: f64) -> Option<Self> {
+        let mut offsets = Vec::with_capacity(lengths.len() + 1);
+        let mut end = 0usize;
+        offsets.push(end);
+        for &length in lengths {
+            end = end.checked_add(length as usize)?;
+            offsets.push(end);
         }
-        fits && bounded
+        let bounded = max_norm >= 0.0 && max_norm.is_finite() && values.iter().all(|v| v.is_finite());
+        if end != values.len() || end != indices.len() || !bounded {
+            return None;
+        }
+        let norm_bound = if lengths.is_empty() { 0.0 } else { max_norm };
+        let mut rows = Self { offsets, indices, values, columns, norm_bound, of_a_unit: None };
+        for i in 0..rows.len() {
+            let (start, end) = (rows.offsets[i], rows.offsets[i + 1]);
+            if !Row::new(&rows.indices[start..end], &rows.values[start..end])?.fits(columns) {
+                return None;
+            }
+            enforce_norm(&mut rows.values[start..end], max_norm);
+        }
+        Some(rows)
+    }
+
+    /// Values of all rows, row by row.
+    pub fn values(&self) -> &[f32] {
+        &self.values
     }
 
     /// Appends a row of zeros: the record that contributes nothing.

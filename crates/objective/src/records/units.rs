@@ -1,5 +1,6 @@
 //! Rows by unit: a record is all that one unit (a person, a device) has.
 
+use super::elsewhere::Elsewhere;
 use super::rows::Examples;
 use super::spill::RecordSet;
 use std::num::NonZeroU64;
@@ -63,6 +64,8 @@ pub struct Units<R> {
     starts: Vec<usize>,
     /// No unit has more rows, if there is such a bound.
     most: Option<NonZeroU64>,
+    /// Units after these, whose rows can't be seen here.
+    unseen: usize,
 }
 
 /// Why rows can't be given to units: a bug of the caller, who numbers them.
@@ -104,7 +107,7 @@ impl<R: RecordSet> Units<R> {
             members[*place] = row as u64;
             *place += 1;
         }
-        Ok(Self { rows, members, starts, most: None })
+        Ok(Self { rows, members, starts, most: None, unseen: 0 })
     }
 
     /// The same units with at most `most` rows each: of a unit that has more, any `most` of them are as likely to be left as any others. `below(b)` is a
@@ -112,7 +115,7 @@ impl<R: RecordSet> Units<R> {
     /// holds, and where its rows stand, changes nothing.
     pub fn capped(mut self, most: NonZeroU64, mut below: impl FnMut(u64) -> u64) -> Self {
         let (mut members, mut starts) = (Vec::with_capacity(self.members.len()), Vec::with_capacity(self.starts.len()));
-        for unit in 0..self.len() {
+        for unit in 0..self.starts.len() - 1 {
             starts.push(members.len());
             self.choose(unit, most, &mut below, &mut members);
         }
@@ -149,7 +152,8 @@ impl<R: RecordSet> Units<R> {
         if rows.len() != self.rows.len() {
             return Err(UnitsError::Length);
         }
-        Ok(Units { rows, members: self.members.clone(), starts: self.starts.clone(), most: self.most })
+        let (members, starts) = (self.members.clone(), self.starts.clone());
+        Ok(Units { rows, members, starts, most: self.most, unseen: self.unseen })
     }
 
     /// All rows, of whichever units.
@@ -159,11 +163,30 @@ impl<R: RecordSet> Units<R> {
 
     /// Which rows unit `unit` has, in order.
     pub fn of(&self, unit: usize) -> &[u64] {
-        &self.members[self.starts[unit]..self.starts[unit + 1]]
+        match self.starts.get(unit + 1) {
+            Some(&end) => &self.members[self.starts[unit]..end],
+            None => {
+                assert!(unit < self.starts.len() - 1 + self.unseen, "there are not so many units");
+                // a row that can't be read: whoever looks into such a unit is refused, and takes it for none without rows
+                &[0]
+            }
+        }
+    }
+}
+
+impl Units<Elsewhere> {
+    /// So many units whose rows are in parts elsewhere, all rows of a unit in one part: sums over them are asked for there, and no unit is looked into here.
+    pub fn elsewhere(rows: Elsewhere, units: usize) -> Self {
+        Self { rows, members: Vec::new(), starts: vec![0], most: None, unseen: units }
     }
 }
 
 impl Units<Examples> {
+    /// Gives row i the target `target(i)`.
+    pub fn set_targets(&mut self, target: impl Fn(usize) -> f32) {
+        self.rows.targets.iter_mut().enumerate().for_each(|(i, to)| *to = target(i));
+    }
+
     /// The same units, the rows of each next to each other in memory and those of nobody gone: a pass over all units reads memory from its beginning to its end.
     pub fn gathered(self) -> Self {
         let positions: Vec<usize> = self.members.iter().map(|&row| row as usize).collect();
@@ -218,7 +241,11 @@ impl<R: RecordSet> RecordSet for Units<R> {
     const IN_MEMORY: bool = R::IN_MEMORY;
 
     fn len(&self) -> usize {
-        self.starts.len() - 1
+        self.starts.len() - 1 + self.unseen
+    }
+
+    fn ask(&self, question: &mut dyn FnMut() -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, R::Error>> {
+        self.rows.ask(question, width)
     }
 
     fn fetch(&self, records: &[u64]) {

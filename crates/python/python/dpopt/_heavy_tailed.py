@@ -19,6 +19,7 @@ from ._options import keep
 from ._plan import Plan, Privacy
 from ._reading import number, shown, validated
 from ._units import apart, one_for_each, public_number
+from .parts import Parts
 
 
 class HeavyTailedMean(PrivateEstimator):
@@ -149,6 +150,11 @@ class HeavyTailedMean(PrivateEstimator):
     def fit(self, X: Any, y: Any = None, *, units: Any = None) -> HeavyTailedMean:
         """Releases the means of the columns of X; with `units` (one id for each row, or the name of a column of a table) over units, each of whom is
         protected with all rows."""
+        if isinstance(X, Parts):
+            raise ValueError(
+                "where numbers without a range are clipped follows from a part of the records, and parts answer for all of theirs at once; find a range "
+                "with mechanisms.private_bounds(parts), and take MeanEstimator(bounds=...)"
+            )
         unit = "record" if units is None else "user"
         relation = self._before_fit(unit)
         X, given = apart(X, units)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from . import _core
 from ._base import PrivateEstimator, shape_of
 from ._options import said
 from ._plan import Plan, Privacy, Request
@@ -18,7 +19,7 @@ from ._reading import number, required, same_length, shown, validated, whole
 from ._rows import Bounding, bounding
 from ._table_fit import TableRoad
 from ._units import Given, Shared, kept_counts, kept_note, one_for_each, owned
-from .parts import Parts
+from .parts import Parts, owner_of
 
 
 @dataclass
@@ -115,10 +116,14 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         """
         n_classes = whole(n_classes, "n_classes")
         if isinstance(X, Parts):
-            relation = self._check_common("record")
+            owner = owner_of(X, units)
+            relation = self._check_common("record" if owner is None else "user")
             rows = whole(required_rows(self.n_rows if n_rows is None else n_rows), "n_rows")
+            if self._by_name():
+                return self._explain_table_parts(X, rows, relation, n_classes)
+            public = None if owner is None else self._public_units(None, None, relation)
             facts = self._facts(sp.csr_matrix((0, 1)) if X.sparse else None, X.n_features, quiet=True)
-            request = self._request(rows, facts, relation, self._known(n_classes), elsewhere=True)
+            request = self._request(rows, facts, relation, self._known(n_classes), public, elsewhere=True)
             return request.plan(n_classes, compare=True)
         if self._by_name():
             return self._explain_table(X, y, n_classes, n_features, n_rows, units)
@@ -175,16 +180,32 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         """The targets after classes or a range were found by `run`, which is charged for it; the rows are those of `owners`."""
         raise NotImplementedError
 
+    def _found_elsewhere(self, run: Any, ask: Any, known: list[tuple[int, int]]) -> tuple[Reading, tuple[float, float]]:
+        """The same of targets in parts, and their range, which the parts are still to be told."""
+        raise NotImplementedError
+
+    def _part(self, X: Any, y: Any, part: int, sparse: bool, owners: Any, marks: bytes) -> Any:
+        """A part of the records, near them."""
+        facts = self._facts(sp.csr_matrix((0, 1)) if sparse else None, X.shape[1], quiet=True)
+        if X.shape[0] == 0:
+            X, values = np.zeros(X.shape), np.zeros(0)
+        else:
+            values = self._elsewhere(self._targets(y))
+        return _core.Shard(facts.encode(X, values), part, owners, marks)
+
+    def _elsewhere(self, y: np.ndarray) -> np.ndarray:
+        """Targets as a part holds them."""
+        reading = self._read(y)
+        return y if reading is None else reading.values
+
     def _fit(self, X: Any, y: Any, units: Any, said: dict[str, Any]) -> None:
         refuse_weights(said)
         self.__dict__.pop("_stream", None)
         if self._by_name():
             if isinstance(X, Parts):
-                raise ValueError(
-                    "columns that are declared by name are encoded from a table, and parts hold numbers; give bounds=(lower, upper), "
-                    "and encode categories before"
-                )
-            self._fit_table(X, y, units)
+                self._fit_table_parts(X, y, units)
+            else:
+                self._fit_table(X, y, units)
             return
         for of_a_table in ("_table", "_table_report", "_positions", "encoded_feature_names_"):
             self.__dict__.pop(of_a_table, None)
@@ -216,12 +237,10 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         """The fit of records that are elsewhere."""
         if y is not None:
             raise ValueError("parts hold their targets; leave out y")
-        if units is not None:
-            raise ValueError(
-                "units of several rows may lie in several parts, and a unit is clipped as a whole; bring the rows of each into one place, "
-                "and fit X and y"
-            )
-        relation = self._before_fit("record")
+        owner = owner_of(parts, units)
+        if not parts.targets:
+            raise ValueError("these parts have no targets; make them with the column that is predicted")
+        relation = self._before_fit("record" if owner is None else "user")
         classes = getattr(self, "classes", ())
         told = classes is not None and not isinstance(classes, str)
         # of no target: what is known without them
@@ -230,9 +249,14 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         if any(abs(int(c)) >= 2**53 for c in numbers):
             # a column of whole numbers with a gap arrives in floats, which would round its neighbours
             raise ValueError("classes of 2^53 and more cannot be told apart in parts; give smaller numbers, or text")
-        if reading is None:
+        if reading is None and owner is not None and self._finds_range():
             raise ValueError(
-                "what is predicted is not looked for in parts; declare classes=[...], or target_bounds=(lower, upper)"
+                "the range of a number is found by one row of each unit, which is chosen by secret coins that parts do not have; declare "
+                "target_bounds=(lower, upper)"
+            )
+        if reading is None and hasattr(self, "classes"):
+            raise ValueError(
+                "which classes occur is not known beforehand, and what a part answers has a public shape; declare classes=[...]"
             )
         facts = self._facts(sp.csr_matrix((0, 1)) if parts.sparse else None, parts.n_features)
         known = parts.load(self)
@@ -241,12 +265,17 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             self.__dict__.pop("feature_names_in_", None)
             if parts.feature_names is not None:
                 self.feature_names_in_ = np.array(parts.feature_names, dtype=object)
-            rows, _ = self._facts_of_counted(sum(records for records, _ in known), relation)
-            request = self._request(rows, facts, relation, reading.classes, elsewhere=True)
-            run = self._run_of(request, ())
+            public = None if owner is None else self._public_units(known.records, known.rows, relation)
+            rows, _ = self._facts_of_counted(known.rows, relation, public)
+            classes, later = None if reading is None else reading.classes, None
+            request = self._request(rows, facts, relation, classes, public, elsewhere=True)
+            run = self._run_of(request, () if owner is None else (owner,))
+            if reading is None:
+                reading, later = self._found_elsewhere(run, parts.ask, known.parts)
             # not how many: under add-or-remove that may tell how many records there are
             note = ["The records were elsewhere, in parts; each part added up its own, in integers."]
-            self._remember(request, facts, reading, run.fit_elsewhere(parts.ask, known, reading.classes), note)
+            fitted = run.fit_elsewhere(parts.ask, known.parts, reading.classes, owner, later)
+            self._remember(request, facts, reading, fitted, note)
         finally:
             parts.drop()
 

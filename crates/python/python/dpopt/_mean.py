@@ -18,6 +18,7 @@ from ._plan import Plan, Privacy
 from ._reading import number, validated
 from ._rows import Bounding, bounding
 from ._units import Given, apart, one_for_each, public_number
+from .parts import Parts, owner_of
 
 
 class MeanEstimator(PrivateEstimator):
@@ -156,8 +157,10 @@ class MeanEstimator(PrivateEstimator):
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None, *, units: Any = None) -> MeanEstimator:
-        """Releases the mean of the rows of X; with `units` (one id for each row, or the name of a column of a table) of the means of units,
-        each of whom is protected with all rows."""
+        """Releases the mean of the rows of X (or of :class:`dpopt.parts.Parts`, rows that are elsewhere); with `units` (one id for each row, or the name of a
+        column of a table) of the means of units, each of whom is protected with all rows."""
+        if isinstance(X, Parts):
+            return self._fit_parts(X, owner_of(X, units))
         relation = self._before_fit("record" if units is None else "user")
         X, given = apart(X, units)
         X = validated(self, X, reset=True, sparse=False)
@@ -168,28 +171,70 @@ class MeanEstimator(PrivateEstimator):
             records, delta = whose.count, self._delta(whose.count)
             self._warn_budget(records, delta, "unit")
         scaling = self._scaling(X.shape[1], quiet=False)
-        noise, self.plan_ = self._planned(
-            records, X.shape[1], relation, delta, scaling, "record" if whose is None else "user"
+        noise, session = self._paid(
+            records, X.shape[1], relation, delta, scaling, None if whose is None else whose.name
         )
-        price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
-        by = None if self.accountant == "auto" else self.accountant
-        unit = None if whose is None else whose.name
-        charge = self._charging(() if unit is None else (unit,))
-        session = _core.Session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, unit)
-        with np.errstate(all="ignore"):
-            # what is not finite then counts as the centre of its round: the middle of the bounds in the first
-            bounded = (
-                np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre
-            ) * scaling.scale
+        bounded = _bounded(X, scaling)
         if self.spread is not None:
             if whose is not None:
                 # nobody's vector is none: one of zeros would count, wherever the centre is
                 bounded = whose.rows.combined(bounded, True, float("nan"))
-            facts = self._centred(records, X.shape[1], relation, delta)
+        elif whose is not None:
+            bounded = whose.rows.combined(bounded, True)
+        return self._released(bounded, records, noise, scaling, session)
+
+    def _paid(
+        self, records: int, n_features: int, relation: str, delta: float, scaling: Bounding, unit: str | None
+    ) -> tuple[float, Any]:
+        """The noise, and a session that is charged for it."""
+        noise, self.plan_ = self._planned(
+            records, n_features, relation, delta, scaling, "record" if unit is None else "user"
+        )
+        price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
+        by = None if self.accountant == "auto" else self.accountant
+        charge = self._charging(() if unit is None else (unit,))
+        return noise, _core.Session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, unit)
+
+    def _part(self, X: Any, y: Any, part: int, sparse: bool, owners: Any, marks: bytes) -> Any:
+        """A part of the vectors, near them: of each row, or of each unit."""
+        if sparse:
+            raise TypeError("a sparse matrix")
+        bounded = _bounded(X, self._scaling(X.shape[1], quiet=True))
+        if owners is not None:
+            bounded = _core.UnitRows(owners, owners.units, "zero-out", None, None).combined(bounded, True)
+        return _core.Shard.of_numbers(bounded, part, marks)
+
+    def _fit_parts(self, parts: Parts, unit: str | None) -> MeanEstimator:
+        """The mean of vectors that are elsewhere."""
+        relation = self._before_fit("record" if unit is None else "user")
+        if unit is not None and self.max_rows_per_unit is not None:
+            raise ValueError(
+                "which rows of a unit are kept is chosen by secret coins, which parts do not have: leave out max_rows_per_unit"
+            )
+        if unit is not None and self.n_rows is not None:
+            raise ValueError("with units the mean is over units, and no use is made of a number of rows; give n_units")
+        scaling = self._scaling(parts.n_features, quiet=False)
+        with parts.loaded(self) as known:
+            self.n_features_in_ = parts.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if parts.feature_names is not None:
+                self.feature_names_in_ = np.array(parts.feature_names, dtype=object)
+            if unit is None:
+                records, delta = self._facts_of_counted(known.records, relation)
+            else:
+                records = public_number(self.n_units, known.records, None, relation)
+                delta = self._delta(records)
+                self._warn_budget(records, delta, "unit")
+            noise, session = self._paid(records, parts.n_features, relation, delta, scaling, unit)
+            numbers = _core.NumbersElsewhere(parts.ask, known.parts, parts.n_features)
+            return self._released(numbers, records, noise, scaling, session)
+
+    def _released(self, bounded: Any, records: int, noise: float, scaling: Bounding, session: Any) -> MeanEstimator:
+        """The mean of so many bounded vectors, here or elsewhere."""
+        if self.spread is not None:
+            facts = self._centred(records, len(scaling.scale), self.plan_.relation, self.plan_.delta)
             mean = _core.centred_mean(bounded, facts, session)
         else:
-            if whose is not None:
-                bounded = whose.rows.combined(bounded, True)
             # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
             mean = _core.gaussian_sum(bounded, 1.0, noise, records, session) / records
         self.mean_ = mean / scaling.scale + scaling.centre
@@ -208,6 +253,15 @@ class MeanEstimator(PrivateEstimator):
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
+
+
+def _bounded(X: np.ndarray, scaling: Bounding) -> np.ndarray:
+    """Rows within their bounds, in units of the norm that one may have."""
+    with np.errstate(all="ignore"):
+        # what is not finite then counts as the centre of its round: the middle of the bounds in the first
+        within = np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper)
+        bounded: np.ndarray = (within - scaling.centre) * scaling.scale
+        return bounded
 
 
 __all__ = ["MeanEstimator"]

@@ -67,7 +67,8 @@ class Plan:
         return None if self.method is None else self.chosen.get("passes")
 
     def seconds(self, a_pass: float) -> float:
-        """What the chosen method's passes take, if one takes so many seconds: ``statistics.median(parts.seconds)`` of an earlier fit.
+        """What the chosen method's passes take, if one takes so many seconds: ``parts.seconds_per_pass``, or ``statistics.median(parts.seconds)`` of an
+        earlier fit.
 
         Raises:
             ValueError: if the records are not in parts.

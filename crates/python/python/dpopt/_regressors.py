@@ -120,6 +120,17 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
         self.target_clip_bias_ = bias
         return reading
 
+    def _found_elsewhere(self, run: Any, ask: Any, known: list[tuple[int, int]]) -> tuple[Reading, tuple[float, float]]:
+        none = np.zeros(0)
+        if run.finds_range():
+            reading = self._within(
+                none, run.range_elsewhere(ask, known), "The target is clipped to {}, found privately."
+            )
+        else:
+            # by public facts
+            reading = self._found(none, run, None)
+        return reading, self.target_range_
+
     def _within(self, y: np.ndarray, ends: tuple[float, float], preparation: str) -> Reading:
         lower, upper = ends
         self.target_range_, self.target_clip_bias_ = (lower, upper), float("nan")

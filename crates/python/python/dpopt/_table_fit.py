@@ -39,6 +39,7 @@ from ._tables import (
 )
 from ._units import Given, owned
 from ._warnings import SEEDED, warn
+from .parts import Counted, Encoded, Parts, owner_of
 
 #: What files and tables write where a value is missing.
 _MISSING = ("", "?", "NA", "N/A", "null", "NULL")
@@ -147,8 +148,10 @@ class TableRoad:
         seed: int | None,
         given: Given | None = None,
         units: dict[str, Any] | None = None,
+        elsewhere: bool = False,
     ) -> Any:
-        """The compiled fit: checked against everything public, nothing read. Of `given`, whose rows they are, `units` are public facts."""
+        """The compiled fit: checked against everything public, nothing read. Of `given`, whose rows they are, `units` are public facts. `elsewhere`: the
+        table's rows are in parts, and X has none."""
         names = names_of(X)
         regression, facts = self._target_facts(y)
         beside = declarations(declared_for(self, names)).names() if given is not None else []
@@ -170,7 +173,7 @@ class TableRoad:
         request = {
             "target": name, "regression": regression, "relation": relation, "epsilon": float(self.epsilon),  # type: ignore[attr-defined]
             "delta": None if self.delta is None else float(self.delta),  # type: ignore[attr-defined]
-            "options": self._table_options(), "rows": rows, "loss": loss, "embedding": self._table_embedding(names),
+            "options": {**self._table_options(), **({"elsewhere": True} if elsewhere else {})}, "rows": rows, "loss": loss, "embedding": self._table_embedding(names),
             "bounds_budget": None if share is None else number(share, "bounds_budget"),
             "target_moment": self._moment(), "bad_cells": self.bad_cells, "command": f"dpopt.{type(self).__name__}.fit",  # type: ignore[attr-defined]
             "declared_in": declared_in(self), "ledger": None if budget is None else repr(budget),
@@ -247,6 +250,60 @@ class TableRoad:
         self._table, self._table_report = model, html
         self._settle(y, noise)
         self.plan_ = self._plan_of(described, relation, rows, public)
+        self.noise_std_ = self.plan_.noise_std
+        self.privacy_ = Privacy.of(model.guarantee(), releases)
+
+    def _of_parts(self, parts: Parts) -> str:
+        """Refuses parts that are no tables; how what is predicted is called."""
+        if by_position(self):
+            raise ValueError(
+                "columns are declared by position, which is done with a matrix in one place; name them: bounds={'age': (18, 80)}"
+            )
+        if parts.like is None:
+            raise TypeError(
+                "columns are declared by name, and these parts have none; make them of a data frame, or give bounds=(lower, upper) for numbers"
+            )
+        if parts.units is not None:
+            raise ValueError(
+                "units of several rows are not fitted with columns by name in parts; encode the columns before, and give parts of numbers"
+            )
+        if not parts.targets:
+            raise ValueError("these parts have no targets; make them with the column that is predicted")
+        regression, _ = self._target_facts(None)
+        return target_name(self, parts.target, names_of(parts.like), regression)
+
+    def _explain_table_parts(self, parts: Parts, rows: int, relation: str, classes: int) -> Plan:
+        """Plans from names, dtypes and the number of rows."""
+        self._checked_table()
+        self._of_parts(parts)
+        fit = self._table_fit(parts.like, None, parts.target, rows, relation, None, None, elsewhere=True)
+        return self._plan_of(fit.plan(classes), relation, rows)
+
+    def _fit_table_parts(self, parts: Parts, y: Any, units: Any) -> None:
+        """The fit of a table whose rows are elsewhere: counted, encoded where they are by public facts, asked for sums."""
+        owner_of(parts, units)
+        if y is not None:
+            raise ValueError("parts hold their targets; leave out y")
+        relation = self._before_fit("record")  # type: ignore[attr-defined]
+        self._checked_table()
+        target, names = self._of_parts(parts), names_of(parts.like)
+        self._positions = None
+        if self.n_rows is None:  # type: ignore[attr-defined]
+            with parts.loaded(Counted()) as known:
+                rows = self._public_rows(known.rows, relation)  # type: ignore[attr-defined]
+        else:
+            rows = self._public_rows(None, relation)  # type: ignore[attr-defined]
+        charge, seed = self._charging(), self._insecure_seed()  # type: ignore[attr-defined]
+        fit = self._table_fit(parts.like, None, parts.target, rows, relation, charge, seed, elsewhere=True)
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        self._warn_budget(rows, self._delta(rows), "record")  # type: ignore[attr-defined]
+        self._warn_undeclared(fit, names)
+        self._target_clip = fit.target_clip()
+        with parts.loaded(Encoded(fit.encoder(), target)) as known:
+            model, described, releases, noise, html = fit.run_elsewhere(parts.ask, known.parts)
+        self._table, self._table_report = model, html
+        self._settle(None, noise)
+        self.plan_ = self._plan_of(described, relation, rows)
         self.noise_std_ = self.plan_.noise_std
         self.privacy_ = Privacy.of(model.guarantee(), releases)
 

@@ -16,19 +16,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _core
-from .parts import PartFailed, Parts, Recipe, all_of, tried
+from .parts import PartFailed, Parts, Persons, Recipe, all_of, tried
+
+#: Name of a column that says where rows of a unit are brought together.
+PLACE = "dpopt place"
 
 
 class DaskParts(Parts):
     """Blocks of rows that Dask's workers hold; :func:`parts` makes them."""
 
-    def __init__(self, blocks: list[Any], n_features: int, names: Sequence[str] | None, client: Any) -> None:
-        super().__init__(n_features, names)
+    def __init__(
+        self,
+        blocks: list[Any],
+        n_features: int,
+        names: Sequence[str] | None,
+        client: Any,
+        *,
+        units: Persons | None = None,
+        targets: bool = True,
+        like: Any = None,
+        target: str | None = None,
+    ) -> None:
+        super().__init__(n_features, names, units=units, targets=targets, like=like, target=target)
         self._blocks, self._client = blocks, client
         self._shards: list[Any] = []
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
         submit = self._client.submit
         self._shards = [submit(_made, recipe, block, part, pure=False) for part, block in enumerate(self._blocks)]
         return all_of(self._client.gather([submit(_known_of, shard, pure=False) for shard in self._shards]))
@@ -55,19 +71,24 @@ class _Message:
 class _Block:
     """Rows with their targets, computed together; their text would show them in a worker's log."""
 
-    def __init__(self, X: Any, y: Any) -> None:
-        self.X, self.y = X, y
+    def __init__(self, X: Any, y: Any = None, ids: Any = None) -> None:
+        self.X, self.y, self.ids = X, y, ids
 
     def __repr__(self) -> str:
         return "<rows>"
 
 
-def _of_a_frame(frame: Any, features: list[Any], target: Any) -> _Block:
-    return _Block(frame[features], frame[target])
+def _of_a_frame(frame: Any, features: list[Any], target: Any, unit: Any) -> _Block:
+    return _Block(frame[features], None if target is None else frame[target], None if unit is None else frame[unit])
+
+
+def _placed(frame: Any, persons: Persons, places: int) -> Any:
+    """The rows with where those of each unit are brought together."""
+    return frame.assign(**{PLACE: persons.places(frame[persons.name], places)})
 
 
 def _made(recipe: Recipe, block: _Block, part: int) -> Any:
-    return tried(recipe, block.X, block.y, part)
+    return tried(recipe, block.X, block.y, part, block.ids)
 
 
 def _known_of(shard: Any) -> Any:
@@ -79,15 +100,23 @@ def _answer(shard: Any, message: _Message) -> Any:
 
 
 def parts(
-    X: Any, y: Any = None, *, target: str | None = None, features: Sequence[str] | None = None, client: Any = None
+    X: Any,
+    y: Any = None,
+    *,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+    units: str | None = None,
+    client: Any = None,
 ) -> DaskParts:
     """The blocks of a Dask array or data frame as parts of records.
 
     Args:
         X: a Dask array, rows × features, or a Dask DataFrame. Persist what is slow or random to compute: a block that changes ends the fit.
-        y: beside an array, a Dask array with one target per row in the same blocks.
-        target: of a data frame, the column that is predicted.
-        features: columns of a data frame; by default all but the target.
+        y: beside an array, a Dask array with one target per row in the same blocks; None where nothing is predicted.
+        target: of a data frame, the column that is predicted; None where nothing is.
+        features: columns of a data frame; by default all but the target and the unit.
+        units: of a data frame, the column whose values are persons, where one may have several rows: the rows of each are brought into one partition
+            (a shuffle).
         client: ``distributed.Client``; by default the current one.
 
     Raises:
@@ -103,28 +132,44 @@ def parts(
             "there is no Dask client, and parts stay with its workers; start one, distributed.Client() for processes on this machine"
         ) from None
     names: list[Any] | None = None
+    persons: Persons | None = None
+    like: Any = None
     if hasattr(X, "columns"):
         columns = list(X.columns)
-        if target is None or y is not None:
+        if y is not None:
             # a block of X and one of y that are computed one by one may be of different rows
             raise ValueError("say which column is predicted: target='column'")
-        names = [name for name in columns if name != target] if features is None else list(features)
-        missing = [name for name in [*names, *([] if target is None else [target])] if name not in columns]
+        others = [name for name in (target, units) if name is not None]
+        names = [name for name in columns if name not in others] if features is None else list(features)
+        missing = [name for name in [*names, *others] if name not in columns]
         if missing:
             raise ValueError(f"there is no column {missing[0]!r} in X; it has {', '.join(map(str, columns))}")
         width = len(names)
+        like = X._meta[names]
+        wanted = X[[*names, *others]]
+        if units is not None:
+            persons = Persons.called(units)
+            places = int(X.npartitions)
+            meta = wanted._meta.assign(**{PLACE: np.zeros(0, np.int64)})
+            wanted = wanted.map_partitions(_placed, persons, places, meta=meta)
+            wanted = wanted.shuffle(on=PLACE, npartitions=places, ignore_index=True)
         made = dask.delayed(_of_a_frame, pure=False)
-        left = [made(block, names, target) for block in _blocks(X[[*names, target]])]
+        left = [made(block, names, target, units) for block in _blocks(wanted)]
+        y = target
     else:
-        if target is not None or features is not None:
-            raise ValueError("target and features name columns of a data frame, and X is an array; give y")
-        if y is None:
-            raise ValueError("give y, one target per row")
+        if target is not None or features is not None or units is not None:
+            raise ValueError(
+                "target, features and units name columns of a data frame, and X is an array; give y, and a data frame where there are units"
+            )
         if len(X.shape) != 2:
             raise ValueError(f"X has {len(X.shape)} dimensions; give rows × features")
         # all features of a row in one block
         X = X.rechunk({1: -1})
         width = int(X.shape[1])
+        if y is None:
+            made = dask.delayed(_Block, pure=False)
+            left = [made(block) for block in _blocks(X)]
+            return DaskParts(client.compute(left), width, None, client, targets=False)
         if len(y.shape) == 1 and None not in map(_known, (X.chunks[0], y.chunks[0])) and X.chunks[0] != y.chunks[0]:
             y = y.rechunk({0: X.chunks[0]})
         rows, targets = _blocks(X), _blocks(y)
@@ -132,7 +177,10 @@ def parts(
             raise ValueError(f"X is in {len(rows)} blocks of rows and y in {len(targets)}; give both the same")
         made = dask.delayed(_Block, pure=False)
         left = [made(*pair) for pair in zip(rows, targets)]
-    return DaskParts(client.compute(left), width, None if names is None else [str(name) for name in names], client)
+    named = None if names is None else [str(name) for name in names]
+    return DaskParts(
+        client.compute(left), width, named, client, units=persons, targets=y is not None, like=like, target=target
+    )
 
 
 def _known(sizes: Any) -> Any:

@@ -57,6 +57,7 @@ from ._release import Release, calibrated, least, matrix, named, owned, pay, rel
 from ._tables import is_table, one_column
 from ._units import Given, apart
 from .ledger import Ledger
+from .parts import Parts, Plain
 
 #: Total variation of one sample of the discrete samplers from the exact law.
 DISCRETE_SAMPLER_ERROR = 2.0**-170
@@ -491,6 +492,14 @@ def choose(
     return released(index, epsilon, 0.0, session)
 
 
+def _rows_alone(parts: Parts, units: Any) -> None:
+    """Refuses parts of units with several rows, of which one is counted."""
+    if units is not None or parts.units is not None:
+        raise ValueError(
+            "of a unit one row is counted, which is chosen by secret coins that parts do not have; bring the rows into one place, or leave units out"
+        )
+
+
 def _at(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
     """One row of each unit; for a unit without rows a missing one."""
     if not len(rows):
@@ -522,12 +531,32 @@ def quantiles(
     >>> 5 < low < 20 < middle < 60 < high < 100
     True
     """
+    if isinstance(values, Parts):
+        _rows_alone(values, units)
+        with values.loaded(Plain()) as known:
+            numbers = _core.NumbersElsewhere(values.ask, known.parts, values.n_features)
+            return _quantiles(numbers, values.n_features, levels, epsilon, delta, relation, ledger, insecure_seed, None)
     values, given = apart(values, units)
     column = matrix(values)
-    if column.shape[1] != 1:
-        raise ValueError("quantiles are of one column; call it once per column")
     whose, one = _counted(given, len(column), relation, n_units, insecure_seed)
     column = column if one is None else _at(column, one)
+    return _quantiles(column, column.shape[1], levels, epsilon, delta, relation, ledger, insecure_seed, named(whose))
+
+
+def _quantiles(
+    column: Any,
+    columns: int,
+    levels: Sequence[float],
+    epsilon: float,
+    delta: float,
+    relation: str,
+    ledger: Ledger | None,
+    insecure_seed: int | None,
+    unit: str | None,
+) -> Release:
+    """Quantiles of a column of numbers, here or elsewhere."""
+    if columns != 1:
+        raise ValueError("quantiles are of one column; call it once per column")
     thousandths = [
         round(1000 * level) if np.isfinite(level) else -1 for level in array(levels, "levels").ravel().tolist()
     ]
@@ -542,7 +571,7 @@ def quantiles(
         # a pure guarantee is of the exact law: there is no delta to pay samplers from
         return accounting.ApproximateDpEvent(drawn, all_choices) if number(delta, "delta") > 0 else all_choices
 
-    noise, session = calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed, named(whose))
+    noise, session = calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed, unit)
     found = _core.quantiles(column, sorted(thousandths), 1.0 / noise, session)
     # in the order in which they were asked for
     place = np.argsort(np.argsort(thousandths, kind="stable"), kind="stable")
@@ -573,15 +602,38 @@ def private_bounds(
     >>> bool(0 < lower[0] < 30 and 50 < upper[0] < 90)
     True
     """
+    if isinstance(values, Parts):
+        _rows_alone(values, units)
+        with values.loaded(Plain()) as known:
+            _, rows = owned(None, known.records, relation, n_rows=n_rows, n_units=n_units, seed=insecure_seed)
+            numbers = _core.NumbersElsewhere(values.ask, known.parts, values.n_features)
+            return _private_bounds(
+                numbers, values.n_features, rows, epsilon, delta, relation, ledger, insecure_seed, None
+            )
     values, given = apart(values, units)
     columns = matrix(values)
     whose, rows = owned(given, len(columns), relation, n_rows=n_rows, n_units=n_units, seed=insecure_seed)
     columns = columns if whose is None else _at(columns, whose.rows.one_each())
-    under = accounting._relation(relation)
-    event = _core.bounds_event(columns.shape[1], rows, number(epsilon, "epsilon"), number(delta, "delta"), under)
-    session = pay(
-        "private bounds", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed, named(whose)
+    return _private_bounds(
+        columns, columns.shape[1], rows, epsilon, delta, relation, ledger, insecure_seed, named(whose)
     )
+
+
+def _private_bounds(
+    columns: Any,
+    width: int,
+    rows: int,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    ledger: Ledger | None,
+    insecure_seed: int | None,
+    unit: str | None,
+) -> Release:
+    """Ranges of columns of numbers, here or elsewhere."""
+    under = accounting._relation(relation)
+    event = _core.bounds_event(width, rows, number(epsilon, "epsilon"), number(delta, "delta"), under)
+    session = pay("private bounds", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed, unit)
     found = _core.private_bounds(columns, rows, session)
     pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
     lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
@@ -606,6 +658,11 @@ def frequent_labels(
     >>> frequent_labels(["a"] * 500 + ["b"] * 400 + ["zoe"], epsilon=1.0, delta=1e-6, insecure_seed=1).value
     ['a', 'b']
     """
+    if isinstance(labels, Parts):
+        raise ValueError(
+            "which labels occur is not known beforehand, and what a part answers has a public shape; bring the labels into one place, or count "
+            "declared ones"
+        )
     labels, given = apart(labels, units)
     read = read_labels(_alone(labels, given), "labels")
     whose, one = _counted(given, len(read), relation, n_units, insecure_seed)

@@ -24,68 +24,109 @@ the way (each engine's page says how) and keep them out of logs; nothing here wr
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array
 
 from . import _core
 from ._reading import table
+from ._tables import cells, columns_of, is_table, own_name, rows_at, source, without_rows
+from ._units import _ids
 
 
 class PartFailed(RuntimeError):
     """A part could not be read or asked. The text names the part and nothing that it holds."""
 
 
+@dataclass(repr=False)
+class Persons:
+    """Units of privacy with several rows, all of which are in one part.
+
+    Attributes:
+        name: how a unit is called.
+        key: secret bytes, under which the driver knows units again without their names. As sensitive as the records.
+    """
+
+    name: str
+    key: bytes
+
+    @classmethod
+    def called(cls, name: str) -> Persons:
+        """With a fresh key."""
+        if not isinstance(name, str) or not name.strip():
+            raise TypeError("units is the name of a column, whose values are persons")
+        return cls(name, secrets.token_bytes(32))
+
+    def places(self, ids: Any, places: int) -> np.ndarray:
+        """Which of so many places each row belongs to: rows of one unit to the same."""
+        return _core.places_of_units(_ids(ids, strict=False), self.key, places)
+
+
 @dataclass
 class Recipe:
-    """Makes the compiled part out of a block of rows and targets, where they are. Travels to the workers; holds public facts only.
+    """Makes the compiled part out of a block of rows and targets, where they are. Travels to the workers; holds public facts, and the key of units.
 
     Attributes:
         estimator: its parameters say how rows and targets are bounded.
         n_features: columns of a block.
         sparse: whether blocks are sparse matrices, whose rows are not centred.
+        units: whose rows they are, if a unit may have several.
     """
 
     estimator: Any
     n_features: int
     sparse: bool
+    units: Persons | None = field(default=None, repr=False)
 
-    def __call__(self, X: Any, y: Any, part: int) -> _core.Shard:
-        """Part number `part`.
+    def __call__(self, X: Any, y: Any, part: int, ids: Any = None) -> _core.Shard:
+        """Part number `part`; `y` is None without targets, `ids` say whose each row is.
 
         Raises:
             PartFailed: if the block has another width, or what is no number; without a value.
         """
         try:
-            return self._shard(X, y, part)
+            return self._shard(X, y, part, ids)
         except Exception as why:
             kind = type(why).__name__
         # from None: what was raised may show a value
+        what = "columns" if self.raw else "columns of numbers"
         raise PartFailed(
-            f"part {part} could not be read ({kind}): every part needs {self.n_features} columns of numbers and one target per row"
+            f"part {part} could not be read ({kind}): every part needs {self.n_features} {what} and one target per row"
         ) from None
 
-    def _shard(self, X: Any, y: Any, part: int) -> _core.Shard:
+    @property
+    def raw(self) -> bool:
+        """Whether blocks are read as tables with named columns, and not as numbers."""
+        return bool(getattr(self.estimator, "reads_tables", False))
+
+    def _shard(self, X: Any, y: Any, part: int, ids: Any) -> _core.Shard:
+        if self.raw:
+            return self.estimator._part(X, y, part, False, None, b"")
+        owners, marks = None, b""
+        if self.units is not None:
+            ids = _ids(ids, strict=False)
+            owners, marks = _core.Owners(self.units.name, ids), _core.units_of(ids, self.units.key)
+        return self.estimator._part(self.matrix(X, y), y, part, self.sparse, owners, marks)
+
+    def matrix(self, X: Any, y: Any) -> Any:
+        """The block as a matrix of numbers."""
         X = table(X, "X", sparse=True)
         X = check_array(
             X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_samples=0
         )
-        if X.shape[1] != self.n_features or X.shape[0] != len(y):
+        if X.shape[1] != self.n_features or (y is not None and X.shape[0] != len(y)):
             raise ValueError("shape")
-        facts = self.estimator._facts(sp.csr_matrix((0, 1)) if self.sparse else None, self.n_features, quiet=True)
-        if X.shape[0] == 0:
-            return _core.Shard(facts.encode(np.zeros((0, self.n_features)), np.zeros(0)), part)
-        reading = self.estimator._read(self.estimator._targets(y))
         if self.sparse != sp.issparse(X):
             X = sp.csr_matrix(X) if self.sparse else X.toarray()
-        return _core.Shard(facts.encode(X, reading.values), part)
+        return X
 
 
 class Parts:
@@ -96,18 +137,41 @@ class Parts:
     the same twice, ends the fit. What was mixed up before the parts were loaded nobody can see.
 
     One fit at a time: a second one that is started meanwhile is refused.
+
+    Args:
+        n_features: columns of every block.
+        feature_names: their names, if the engine knows them.
+        sparse: whether blocks are sparse matrices.
+        units: whose rows they are, if a unit may have several. All of them are in one part then, or the fit is refused.
+        targets: whether the blocks have targets.
+        like: a table without rows that has the features' names and types, where blocks can be read as such tables.
+        target: the name of what is predicted, if it has one.
     """
 
-    def __init__(self, n_features: int, feature_names: Sequence[str] | None = None, sparse: bool = False) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        feature_names: Sequence[str] | None = None,
+        sparse: bool = False,
+        *,
+        units: Persons | None = None,
+        targets: bool = True,
+        like: Any = None,
+        target: str | None = None,
+    ) -> None:
         self.n_features = n_features
         #: Names of the features, if the engine knows them.
         self.feature_names = None if feature_names is None else list(feature_names)
-        self.sparse = sparse
+        self.sparse, self.units, self.targets = sparse, units, targets
+        self.like, self.target = like, target
+        #: Seconds that a question without an answer took when the parts were loaded last: what each pass of a fit costs besides its sums. It is measured
+        #: here, for whoever runs the fit, and does not depend on what the records hold.
+        self.seconds_per_pass: float | None = None
         self._in_use = threading.Lock()
         #: Seconds that each question of the last fit took, from the driver's side: what a pass costs.
         self.seconds: list[float] = []
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
         """Makes all parts by `recipe` and keeps them near the records; :attr:`dpopt._core.Shard.known` of each, in the order of their numbers."""
         raise NotImplementedError
 
@@ -120,18 +184,45 @@ class Parts:
 
     # --- what a fit calls ---
 
-    def load(self, estimator: Any) -> list[tuple[int, int]]:
-        """Encodes all parts as `estimator` says; how many records each has, and their digest."""
-        facts_only = clone(estimator)
-        facts_only.set_params(budget=None)
+    def load(self, estimator: Any) -> Known:
+        """Makes all parts as `estimator` says.
+
+        Raises:
+            PartFailed: if rows of one unit are in two parts. It tells of where rows lie, and of nothing in them; nothing is charged then.
+        """
+        if hasattr(estimator, "get_params"):
+            estimator = clone(estimator)
+            estimator.set_params(budget=None)
         if not self._in_use.acquire(blocking=False):
             raise ValueError("these parts are in use by another fit; wait for it, or make parts of their own")
         try:
             self.seconds = []
-            return list(self.load_parts(Recipe(facts_only, self.n_features, self.sparse)))
+            found = list(self.load_parts(Recipe(estimator, self.n_features, self.sparse, self.units)))
+            known = Known([(records, digest) for records, digest, _, _ in found], sum(rows for _, _, rows, _ in found))
+            if self.units is not None:
+                marks = [bytes(marks) for *_, marks in found]
+                # a unit in two parts would be clipped twice, and count twice
+                if _core.units_are_apart(marks) is not True or sum(map(len, marks)) != 16 * known.records:
+                    raise PartFailed(
+                        "rows of one unit lie in several parts, where it would count several times; divide the rows by unit, as parts(units=...) of an "
+                        "engine does"
+                    )
+            started = time.perf_counter()
+            self.ask_parts(_core.empty_question())
+            self.seconds_per_pass = time.perf_counter() - started
+            return known
         except BaseException:
             self.drop()
             raise
+
+    @contextlib.contextmanager
+    def loaded(self, estimator: Any) -> Iterator[Known]:
+        """The same for a block of code."""
+        known = self.load(estimator)
+        try:
+            yield known
+        finally:
+            self.drop()
 
     def drop(self) -> None:
         """Forgets the parts. An engine that is gone cannot forget them, and a fit has ended all the same."""
@@ -152,29 +243,78 @@ class Parts:
         return f"<{type(self).__name__}: {self.n_features} features>"
 
 
+@dataclass(frozen=True, repr=False)
+class Known:
+    """What the driver knows of loaded parts.
+
+    Attributes:
+        parts: how many records each has, which are rows or units, and a digest of what they hold.
+        rows: how many rows there are.
+    """
+
+    parts: list[tuple[int, int]]
+    rows: int
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return sum(records for records, _ in self.parts)
+
+
 class Here(Parts):
     """Parts in this process, one for each block: to try a fit without a cluster, or to go through blocks that come one by one.
 
     Args:
-        blocks: pairs of X and y.
+        blocks: pairs of X and y (None without targets), or triples with one id of a unit for each row.
         feature_names: names of the features.
+        units: how a unit is called, where blocks come with ids. The rows of each unit are brought into one part.
     """
 
-    def __init__(self, blocks: Iterable[tuple[Any, Any]], feature_names: Sequence[str] | None = None) -> None:
-        self._blocks = list(blocks)
-        if not self._blocks:
+    def __init__(
+        self,
+        blocks: Iterable[tuple[Any, ...]],
+        feature_names: Sequence[str] | None = None,
+        *,
+        units: str | None = None,
+    ) -> None:
+        found = [tuple(block) for block in blocks]
+        if not found:
             raise ValueError("there are no blocks; give at least one pair of X and y")
-        first = self._blocks[0][0]
-        columns = [list(X.columns) for X, _ in self._blocks if hasattr(X, "columns")]
-        if any(names != columns[0] for names in columns) or len(columns) not in (0, len(self._blocks)):
+        if any(len(block) != (2 if units is None else 3) for block in found):
+            raise ValueError("give pairs of X and y; with units=, triples of X, y and ids of units")
+        first = found[0][0]
+        columns = [list(block[0].columns) for block in found if hasattr(block[0], "columns")]
+        if any(names != columns[0] for names in columns) or len(columns) not in (0, len(found)):
             raise ValueError("blocks have different columns; give all of them the same, in the same order")
         if columns and feature_names is None:
             feature_names = [str(name) for name in columns[0]]
-        super().__init__(int(first.shape[1]), feature_names, sp.issparse(first))
+        targets = [block[1] is not None for block in found]
+        if any(targets) and not all(targets):
+            raise ValueError("some blocks have targets and some have none; give y with all of them")
+        persons = None if units is None else Persons.called(units)
+        super().__init__(
+            int(first.shape[1]), feature_names, sp.issparse(first), units=persons, targets=all(targets),
+            like=without_rows(first) if is_table(first) else None, target=own_name(found[0][1]),
+        )  # fmt: skip
+        self._blocks = found if persons is None else self._together(found, persons)
         self._shards: list[_core.Shard] = []
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
-        self._shards = [recipe(X, y, part) for part, (X, y) in enumerate(self._blocks)]
+    def _together(self, blocks: list[tuple[Any, ...]], persons: Persons) -> list[tuple[Any, ...]]:
+        """As many blocks, the rows of each unit in one of them."""
+        for X, y, ids in blocks:
+            if len(ids) != X.shape[0] or (y is not None and len(y) != X.shape[0]):
+                raise ValueError("X, y and ids of a block are not as many; give one of each for every row")
+        places = [persons.places(ids, len(blocks)) for _, _, ids in blocks]
+        return [
+            tuple(
+                None if blocks[0][j] is None else _joined([_at(b[j], p == place) for b, p in zip(blocks, places)])
+                for j in range(3)
+            )
+            for place in range(len(blocks))
+        ]
+
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
+        self._shards = [recipe(X, y, part, *ids) for part, (X, y, *ids) in enumerate(self._blocks)]
         return [shard.known for shard in self._shards]
 
     def ask_parts(self, message: bytes) -> list[bytes]:
@@ -182,6 +322,73 @@ class Here(Parts):
 
     def drop_parts(self) -> None:
         self._shards = []
+
+
+def _at(values: Any, chosen: np.ndarray) -> Any:
+    """Some rows."""
+    at = np.flatnonzero(chosen)
+    return values[at] if sp.issparse(values) else rows_at(values, at)
+
+
+def _joined(pieces: list[Any]) -> Any:
+    """Rows of all pieces, which are of one kind."""
+    if sp.issparse(pieces[0]):
+        return sp.vstack(pieces, format="csr")
+    if hasattr(pieces[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(pieces)
+    if isinstance(pieces[0], (list, tuple)):
+        return [value for piece in pieces for value in piece]
+    return np.concatenate(pieces)
+
+
+class Counted:
+    """Counts the rows of tables."""
+
+    reads_tables = True
+
+    def _part(self, X: Any, y: Any, part: int, sparse: bool, owners: Any, marks: bytes) -> _core.Shard:
+        return _core.Shard.of_numbers(np.zeros((int(X.shape[0]), 1)), part)
+
+
+@dataclass
+class Encoded:
+    """Encodes tables with named columns, by public facts alone.
+
+    Attributes:
+        encoder: the compiled encoder.
+        target: how what is predicted is called in it.
+    """
+
+    encoder: Any
+    target: str
+    reads_tables = True
+
+    def _part(self, X: Any, y: Any, part: int, sparse: bool, owners: Any, marks: bytes) -> _core.Shard:
+        columns = [*columns_of(X, self.encoder.columns), (self.target, cells(y))]
+        return _core.Shard.of_table(_core.Table.for_encoder(source(X), columns, self.encoder), self.encoder, part)
+
+
+class Plain(BaseEstimator):
+    """Makes parts of numbers as they are."""
+
+    def __init__(self, budget=None):
+        self.budget = budget
+
+    def _part(self, X: Any, y: Any, part: int, sparse: bool, owners: Any, marks: bytes) -> _core.Shard:
+        if sparse or owners is not None:
+            raise TypeError("numbers of rows, each of which is a unit of its own")
+        return _core.Shard.of_numbers(np.asarray(X, dtype=np.float64), part)
+
+
+def owner_of(parts: Parts, units: Any) -> str | None:
+    """How a unit of parts is called, if they are of units with several rows."""
+    if units is not None:
+        raise ValueError(
+            "a unit is clipped as a whole, so all of its rows have to be in one part: say units= where the parts are made"
+        )
+    return None if parts.units is None else parts.units.name
 
 
 def tried(call: Callable[..., Any], *given: Any) -> Any:

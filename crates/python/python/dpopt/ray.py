@@ -11,15 +11,18 @@ from the blocks of the dataset, which Ray keeps or computes again. Blocks and pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from .parts import PartFailed, Parts, Recipe, all_of, tried
+from .parts import PartFailed, Parts, Persons, Recipe, all_of, tried
 
 #: How often a lost actor is started again, and its parts are made again for one question.
 ATTEMPTS = 3
+#: Name of a column that says where rows of a unit are brought together.
+PLACE = "dpopt place"
 
 
 class _Holder:
@@ -28,8 +31,8 @@ class _Holder:
     def __init__(self) -> None:
         self.shards: dict[int, Any] = {}
 
-    def load(self, recipe: Recipe, block: Any, part: int, features: list[str], target: str) -> Any:
-        made = tried(_made, recipe, block, part, features, target)
+    def load(self, recipe: Recipe, blocks: Any, part: int, columns: Columns) -> Any:
+        made = tried(_made, recipe, blocks, part, columns)
         if isinstance(made, _core.Shard):
             self.shards[part] = made
             return made.known
@@ -40,20 +43,102 @@ class _Holder:
         return [tried(self.shards[part].answer, message, True) if part in self.shards else None for part in parts]
 
 
-def _made(recipe: Recipe, block: Any, part: int, features: list[str], target: str) -> Any:
-    if block.num_rows == 0:
+@dataclass
+class Columns:
+    """Names of columns: features, what is predicted and whose a row is, if there are such; and a table of the features without rows."""
+
+    features: list[str]
+    target: str | None
+    unit: str | None
+    like: Any = None
+
+    @property
+    def all(self) -> list[str]:
+        """In this order, each once."""
+        return [*self.features, *(name for name in (self.target, self.unit) if name is not None)]
+
+
+def _made(recipe: Recipe, blocks: Any, part: int, columns: Columns) -> Any:
+    import pyarrow as pa
+    import ray
+
+    # references inside of a list are not followed by Ray itself
+    found = [block for block in ray.get(list(blocks)) if block.num_rows]
+    if not found and recipe.raw:
+        return recipe(columns.like, pa.array([], pa.float64()), part)
+    if not found:
         # some blocks without rows have no columns either
-        return recipe(np.zeros((0, len(features))), np.zeros(0), part)
-    X = np.column_stack([block.column(name).to_numpy(zero_copy_only=False) for name in features])
-    return recipe(X, block.column(target).to_numpy(zero_copy_only=False), part)
+        return recipe(np.zeros((0, len(columns.features))), np.zeros(0), part, [] if columns.unit else None)
+    block = pa.concat_tables(found, promote_options="permissive") if len(found) > 1 else found[0]
+
+    if recipe.raw:
+        return recipe(block.select(columns.features), block.column(columns.target), part)
+
+    def numbers(name: str) -> Any:
+        return block.column(name).to_numpy()
+
+    X = np.column_stack([numbers(name) for name in columns.features])
+    y = None if columns.target is None else numbers(columns.target)
+    return recipe(X, y, part, None if columns.unit is None else block.column(columns.unit))
+
+
+def _schema_of(block: Any) -> Any:
+    return block.schema
+
+
+def _like(blocks: list[Any], names: list[str]) -> Any:
+    """A table of these columns without rows; None if no block has them."""
+    import ray
+
+    schema_of = ray.remote(num_cpus=0)(_schema_of)
+    for block in blocks:
+        # some blocks without rows have no columns either
+        schema = ray.get(schema_of.remote(block))
+        if all(name in schema.names for name in names):
+            return schema.empty_table().select(names)
+    return None
+
+
+def _places_of(block: Any) -> Any:
+    """Places that rows of a block belong to, each once."""
+    return np.unique(block.column(PLACE).to_numpy()) if block.num_rows else np.zeros(0, np.int64)
+
+
+def _together(blocks: list[Any]) -> list[list[Any]]:
+    """Blocks with rows of one place, which Ray may have split, as one part."""
+    import ray
+
+    places_of = ray.remote(num_cpus=0)(_places_of)
+    of_place: dict[int, list[Any]] = {}
+    parts: list[list[Any]] = []
+    for block, places in zip(blocks, ray.get([places_of.remote(block) for block in blocks])):
+        # all parts that have a row of one of these places become one
+        met: list[list[Any]] = []
+        for place in places.tolist():
+            part = of_place.get(place)
+            if part is not None and all(part is not other for other in met):
+                met.append(part)
+        whole = met[0] if met else []
+        whole.append(block)
+        for other in met[1:]:
+            whole += other
+            parts = [part for part in parts if part is not other]
+            of_place = {place: whole if part is other else part for place, part in of_place.items()}
+        if not met:
+            parts.append(whole)
+        of_place.update(dict.fromkeys(places.tolist(), whole))
+    return parts
 
 
 class RayParts(Parts):
     """Blocks of a dataset that actors hold; :func:`parts` makes them."""
 
-    def __init__(self, blocks: list[Any], features: list[str], target: str, actors: int) -> None:
-        super().__init__(len(features), features)
-        self._blocks, self._target, self._wanted = blocks, target, actors
+    def __init__(self, blocks: list[list[Any]], columns: Columns, actors: int, units: Persons | None) -> None:
+        super().__init__(
+            len(columns.features), columns.features, units=units, targets=columns.target is not None,
+            like=columns.like, target=columns.target,
+        )  # fmt: skip
+        self._blocks, self._columns, self._wanted = blocks, columns, actors
         self._holders: list[Any] = []
         self._recipe: Recipe | None = None
 
@@ -63,12 +148,9 @@ class RayParts(Parts):
 
     def _loading(self, holder: int) -> list[Any]:
         actor = self._holders[holder]
-        return [
-            actor.load.remote(self._recipe, self._blocks[part], part, self.feature_names, self._target)
-            for part in self._of(holder)
-        ]
+        return [actor.load.remote(self._recipe, self._blocks[part], part, self._columns) for part in self._of(holder)]
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
         import ray
 
         self._recipe = recipe
@@ -78,7 +160,7 @@ class RayParts(Parts):
         )
         count = min(self._wanted, max(len(self._blocks), 1))
         self._holders = [actor.remote() for _ in range(count)]
-        known = [(0, 0)] * len(self._blocks)
+        known = [(0, 0, 0, b"")] * len(self._blocks)
         asked = [self._loading(holder) for holder in range(count)]
         for holder, refs in enumerate(asked):
             for part, records in zip(self._of(holder), all_of(ray.get(refs))):
@@ -115,13 +197,21 @@ class RayParts(Parts):
         self._holders = []
 
 
-def parts(dataset: Any, *, target: str, features: Sequence[str] | None = None, actors: int | None = None) -> RayParts:
+def parts(
+    dataset: Any,
+    *,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+    units: str | None = None,
+    actors: int | None = None,
+) -> RayParts:
     """The blocks of a Ray dataset as parts of records.
 
     Args:
         dataset: ``ray.data.Dataset`` with a column for each feature. Its blocks are computed once and kept (``materialize``).
-        target: the column that is predicted.
-        features: columns; by default all but the target.
+        target: the column that is predicted; None where nothing is.
+        features: columns; by default all but the target and the unit.
+        units: the column whose values are persons, where one may have several rows: the rows of each are brought into one block (a shuffle).
         actors: how many hold the parts. By default as many as the cluster has CPUs.
 
     Raises:
@@ -130,17 +220,32 @@ def parts(dataset: Any, *, target: str, features: Sequence[str] | None = None, a
     import ray
 
     columns = list(dataset.columns() or [])
-    names = [name for name in columns if name != target] if features is None else list(features)
-    missing = [name for name in [*names, target] if name not in columns]
+    names = [name for name in columns if name not in (target, units)] if features is None else list(features)
+    wanted = Columns(names, target, units)
+    missing = [name for name in wanted.all if name not in columns]
     if missing:
         raise ValueError(f"there is no column {missing[0]!r} in the dataset; it has {', '.join(columns)}")
+    import pyarrow as pa
+
+    persons = None if units is None else Persons.called(units)
+    chosen = dataset.select_columns(wanted.all).materialize()
+    if persons is not None:
+        count = max(chosen.num_blocks(), 1)
+
+        def placed(block: Any) -> Any:
+            return block.append_column(PLACE, pa.array(persons.places(block.column(units), count), pa.int64()))
+
+        chosen = chosen.map_batches(placed, batch_format="pyarrow", batch_size=None)
+        chosen = chosen.repartition(count, keys=[PLACE]).materialize()
     # a Dataset forgets its blocks when it is forgotten: the references keep them
-    blocks = dataset.select_columns([*names, target]).materialize().to_arrow_refs()
+    refs = chosen.to_arrow_refs()
+    blocks = [[ref] for ref in refs] if persons is None else _together(refs)
+    wanted.like = _like(refs, names)
     if actors is None:
         actors = int(ray.cluster_resources().get("CPU", 1))
     if actors < 1:
         raise ValueError(f"actors is {actors}; give a whole number, at least 1")
-    return RayParts(blocks, names, target, actors)
+    return RayParts(blocks, wanted, actors, persons)
 
 
 __all__ = ["PartFailed", "RayParts", "parts"]

@@ -27,34 +27,53 @@ from pyspark.sql import types as T
 
 from . import _core
 from ._classifiers import LogisticRegression
+from ._mean import MeanEstimator
 from ._regressors import LinearRegression
-from .parts import PartFailed, Parts, Recipe
+from .parts import PartFailed, Parts, Persons, Recipe
 
 #: Rows of a partition that are encoded as one: what becomes one value of a data frame stays far below 2 GiB.
 MOST_NUMBERS = 1 << 22
+#: Places that units are divided among: so many that nearly each has one of its own.
+PLACES = 1 << 62
 
 
 class SparkParts(Parts):
     """Partitions of a data frame; :func:`parts` makes them."""
 
-    def __init__(self, frame: Any, n_features: int, names: Sequence[str] | None) -> None:
-        super().__init__(n_features, names)
-        #: Two columns: an array of features, the target.
+    def __init__(
+        self,
+        frame: Any,
+        n_features: int,
+        names: Sequence[str] | None,
+        *,
+        units: Persons | None = None,
+        targets: bool = True,
+        table: Any = None,
+        target: str | None = None,
+    ) -> None:
+        like = None if table is None else _arrow_like(table, names or [])
+        super().__init__(n_features, names, units=units, targets=targets, like=like, target=target)
+        #: The same with the features as they are, called x0, x1, …; None where they are vectors.
+        self._table = table
+        #: An array of features (x), the target (y), whose the row is (id), and which rows stand together (place).
         self._frame = frame
         self._encoded: Any = None
         self._numbers: dict[tuple[int, int], int] = {}
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
-        most = max(1, MOST_NUMBERS // max(self.n_features, 1))
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
+        most, like = max(1, MOST_NUMBERS // max(self.n_features, 1)), self.like
+        frame = self._table if recipe.raw else self._frame
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from _encoded(batches, recipe, most)
+            yield from _encoded(batches, recipe, most, like)
 
-        self._encoded = self._frame.mapInArrow(
-            encode, "partition int, chunk int, records long, digest string, part binary"
-        ).persist()
-        found = self._encoded.select("partition", "chunk", "records", "digest").collect()
-        known = {(row["partition"], row["chunk"]): (row["records"], int(row["digest"])) for row in found}
+        schema = "partition int, chunk int, records long, digest string, rows long, marks binary, part binary"
+        self._encoded = frame.mapInArrow(encode, schema).persist()
+        found = self._encoded.select("partition", "chunk", "records", "digest", "rows", "marks").collect()
+        known = {
+            (row["partition"], row["chunk"]): (row["records"], int(row["digest"]), row["rows"], bytes(row["marks"]))
+            for row in found
+        }
         self._numbers = {place: number for number, place in enumerate(sorted(known))}
         return [known[place] for place in sorted(known)]
 
@@ -64,7 +83,8 @@ class SparkParts(Parts):
         def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from _answered(batches, numbers, message)
 
-        return [bytes(row["answer"]) for row in self._encoded.mapInArrow(answer, "answer binary").collect()]
+        asked = self._encoded.select("partition", "chunk", "part")
+        return [bytes(row["answer"]) for row in asked.mapInArrow(answer, "answer binary").collect()]
 
     def drop_parts(self) -> None:
         if self._encoded is not None:
@@ -72,47 +92,79 @@ class SparkParts(Parts):
         self._encoded = None
 
 
-def _encoded(batches: Iterable[pa.RecordBatch], recipe: Recipe, most: int) -> Iterator[pa.RecordBatch]:
-    """The parts of one partition, at least one, of at most `most` rows each and a batch."""
+def _encoded(
+    batches: Iterable[pa.RecordBatch], recipe: Recipe, most: int, like: pa.Table | None
+) -> Iterator[pa.RecordBatch]:
+    """The parts of one partition, at least one, each a batch of about `most` rows. Rows of one place stay together."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     partition = 0 if context is None else context.partitionId()
-    rows: list[tuple[np.ndarray, np.ndarray]] = []
-    waiting = chunk = 0
+    waiting: list[pa.RecordBatch] = []
+    rows = chunk = 0
     for batch in batches:
-        rows.append(_numbers_of(batch, recipe.n_features))
-        waiting += batch.num_rows
-        if waiting >= most:
-            yield _one(rows, recipe, partition, chunk)
-            rows, waiting, chunk = [], 0, chunk + 1
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= most:
+            whole = pa.Table.from_batches(waiting)
+            end = _end(whole)
+            if end:
+                yield _one(whole.slice(0, end), recipe, partition, chunk, like)
+                rows, chunk = rows - end, chunk + 1
+            waiting = whole.slice(end).to_batches()
     if rows or chunk == 0:
-        yield _one(rows, recipe, partition, chunk)
+        yield _one(pa.Table.from_batches(waiting) if waiting else None, recipe, partition, chunk, like)
 
 
-def _numbers_of(batch: pa.RecordBatch, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and targets of a batch; what is missing is not a number."""
-    features, target = batch.column(0), batch.column(1)
+def _end(table: pa.Table) -> int:
+    """Where the rows end whose places are complete: all of them, or those before the last place."""
+    if "place" not in table.column_names:
+        return int(table.num_rows)
+    places = table.column("place").to_numpy()
+    return int(np.searchsorted(places, places[-1]))
+
+
+def _whole(column: Any) -> pa.Array:
+    """A column in one piece."""
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+
+
+def _numbers_of(table: pa.Table, width: int) -> tuple[np.ndarray, Any]:
+    """Rows and targets; what is missing is not a number."""
+    features = _whole(table.column("x"))
     # a row of another length contributes nothing: that there is one is not told
     fits = pc.equal(features.value_lengths(), width).fill_null(False)
-    X = np.full((batch.num_rows, width), np.nan)
+    X = np.full((table.num_rows, width), np.nan)
     here = features.filter(fits).flatten().to_numpy(zero_copy_only=False)
     X[fits.to_numpy(zero_copy_only=False)] = here.reshape(-1, width)
+    if "y" not in table.column_names:
+        return X, None
+    target = _whole(table.column("y"))
     target = pc.if_else(pc.or_(fits, features.is_null()), target, pa.scalar(None, target.type))
     return X, target.to_numpy(zero_copy_only=False)
 
 
-def _one(rows: list[tuple[np.ndarray, np.ndarray]], recipe: Recipe, partition: int, chunk: int) -> pa.RecordBatch:
-    if rows:
-        X, y = np.concatenate([x for x, _ in rows]), np.concatenate([y for _, y in rows])
-    else:
+def _one(table: pa.Table | None, recipe: Recipe, partition: int, chunk: int, like: pa.Table | None) -> pa.RecordBatch:
+    X: Any
+    ids: Any = None
+    if recipe.raw and like is not None:
+        X, y = like, pa.array([], pa.float64())
+        if table is not None:
+            X = table.select([f"x{j}" for j in range(like.num_columns)]).rename_columns(like.column_names)
+            y = table.column("y")
+    elif table is None:
         X, y = np.zeros((0, recipe.n_features)), np.zeros(0)
-    part = recipe(X, y, partition)
-    records, digest = part.known
+        ids = [] if recipe.units is not None else None
+    else:
+        X, y = _numbers_of(table, recipe.n_features)
+        ids = table.column("id") if recipe.units is not None else None
+    part = recipe(X, y, partition, ids)
+    records, digest, rows, marks = part.known
     # a digest has 64 bits without a sign
-    kept = [[partition], [chunk], [records], [str(digest)], [part.to_bytes()]]
-    types = [pa.int32(), pa.int32(), pa.int64(), pa.string(), pa.binary()]
-    names = ["partition", "chunk", "records", "digest", "part"]
+    kept = [[partition], [chunk], [records], [str(digest)], [rows], [marks], [part.to_bytes()]]
+    types = [pa.int32(), pa.int32(), pa.int64(), pa.string(), pa.int64(), pa.binary(), pa.binary()]
+    names = ["partition", "chunk", "records", "digest", "rows", "marks", "part"]
     return pa.RecordBatch.from_arrays([pa.array(k, t) for k, t in zip(kept, types)], names)
 
 
@@ -120,12 +172,48 @@ def _answered(
     batches: Iterable[pa.RecordBatch], numbers: dict[tuple[int, int], int], message: bytes
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for partition, chunk, _, _, part in zip(*batch.columns):
+        for partition, chunk, part in zip(*batch.columns):
             place = (partition.as_py(), chunk.as_py())
             if place not in numbers:
                 raise PartFailed(f"partition {place[0]} was not there when the fit began; cache the data frame")
-            answer = _core.Shard.from_bytes(part.as_py(), numbers[place]).answer(message, True)
+            # read where Arrow has it
+            encoded = np.frombuffer(part.as_buffer(), np.uint8)
+            answer = _core.Shard.from_bytes(encoded, numbers[place]).answer(message, True)
             yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], ["answer"])
+
+
+def _brought_together(frame: Any, persons: Persons, partitions: int | None) -> Any:
+    """The frame with all rows of a unit in one partition, next to each other."""
+
+    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            places = pa.array(persons.places(batch.column("id"), PLACES), pa.int64())
+            yield pa.RecordBatch.from_arrays([*batch.columns, places], [*batch.schema.names, "place"])
+
+    schema = T.StructType([*frame.schema.fields, T.StructField("place", T.LongType())])
+    count = _partitions(frame) if partitions is None else partitions
+    return frame.mapInArrow(place, schema).repartition(count, "place").sortWithinPartitions("place")
+
+
+def _partitions(frame: Any) -> int:
+    """How many partitions a frame has. A shuffle would make two hundred of any, each of which costs its time at every pass."""
+    try:
+        return max(int(frame.rdd.getNumPartitions()), 1)
+    except Exception:
+        # Spark Connect has no such thing: those that have rows are counted
+        ids = frame.select(F.spark_partition_id().alias("id")).agg(F.countDistinct("id"))
+        return max(int(ids.first()[0]), 1)
+
+
+def _arrow_like(table: Any, names: Sequence[str]) -> pa.Table | None:
+    """A table without rows that has these names and the types of the first columns; None where Arrow has no such types."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        schema = to_arrow_schema(T.StructType(list(table.schema.fields[: len(names)])))
+    except Exception:
+        return None
+    return schema.empty_table().rename_columns(list(names))
 
 
 def _named(column: str) -> Any:
@@ -145,26 +233,44 @@ def _array(frame: Any, column: str) -> Any:
     )
 
 
+def _arrays(frame: Any, columns: Any) -> Any:
+    """A column of vectors or arrays, or several of numbers, as one of arrays."""
+    if isinstance(columns, str):
+        return _array(frame, columns)
+    return F.array(*[_named(name).try_cast("double") for name in columns])
+
+
 def _column(frame: Any, name: str) -> None:
     if name not in frame.columns:
         raise ValueError(f"there is no column {name!r} in the data frame; it has {', '.join(frame.columns)}")
 
 
 def parts(
-    frame: Any, *, target: str, features: str | Sequence[str] | None = None, n_features: int | None = None
+    frame: Any,
+    *,
+    target: str | None = None,
+    features: str | Sequence[str] | None = None,
+    n_features: int | None = None,
+    units: str | None = None,
+    partitions: int | None = None,
 ) -> SparkParts:
     """The partitions of a Spark data frame as parts of records.
 
     Args:
         frame: the data frame. Cache what is slow or random to compute: a partition that changes ends the fit.
-        target: the column that is predicted.
-        features: one column of vectors or arrays, or several of numbers; by default all but the target.
+        target: the column that is predicted; None where nothing is.
+        features: one column of vectors or arrays, or several of numbers; by default all but the target and the unit.
         n_features: entries of a vector; by default what VectorAssembler wrote down of the column.
+        units: the column whose values are persons, where one may have several rows: the rows of each are brought into one partition (a shuffle).
+        partitions: how many there are after that; by default as many as before.
 
     Raises:
         ValueError: if there is no such column, or it holds something else.
     """
-    _column(frame, target)
+    others = [name for name in (target, units) if name is not None]
+    for name in others:
+        _column(frame, name)
+    names = None
     if isinstance(features, str):
         _column(frame, features)
         x = _array(frame, features)
@@ -175,12 +281,22 @@ def parts(
             raise ValueError(
                 f"how long the vectors in {features!r} are is not written down with the column; say n_features"
             )
-        return SparkParts(frame.select(x.alias("x"), _named(target).alias("y")), n_features, None)
-    names = [name for name in frame.columns if name != target] if features is None else list(features)
-    for name in names:
-        _column(frame, name)
-    x = F.array(*[_named(name).try_cast("double") for name in names])
-    return SparkParts(frame.select(x.alias("x"), _named(target).alias("y")), len(names), names)
+    else:
+        names = [name for name in frame.columns if name not in others] if features is None else list(features)
+        for name in names:
+            _column(frame, name)
+        x = _arrays(frame, names)
+        n_features = len(names)
+    y = [] if target is None else [_named(target).alias("y")]
+    persons = None if units is None else Persons.called(units)
+    if units is not None and persons is not None:
+        whose = frame.select(x.alias("x"), *y, _named(units).alias("id"))
+        made, table = _brought_together(whose, persons, partitions), None
+    else:
+        made, table = frame.select(x.alias("x"), *y), None
+        if names is not None:
+            table = frame.select(*[_named(name).alias(f"x{j}") for j, name in enumerate(names)], *y)
+    return SparkParts(made, n_features, names, units=persons, targets=target is not None, table=table, target=target)
 
 
 class _SparkEstimator(Estimator):
@@ -190,6 +306,7 @@ class _SparkEstimator(Estimator):
         featuresCol: a column of vectors or arrays, or a list of columns of numbers.
         labelCol: what is predicted.
         predictionCol: where predictions go.
+        unitCol: the column whose values are persons, where one may have several rows.
         n_features: entries of a vector, where the column does not say.
         said: everything that the estimator of the same name takes.
     """
@@ -202,20 +319,29 @@ class _SparkEstimator(Estimator):
         featuresCol: Any = "features",
         labelCol: str = "label",
         predictionCol: str = "prediction",
+        unitCol: str | None = None,
         n_features: int | None = None,
         **said: Any,
     ) -> None:
         super().__init__()
         self.featuresCol, self.labelCol, self.predictionCol = featuresCol, labelCol, predictionCol
-        self.n_features = n_features
+        self.unitCol, self.n_features = unitCol, n_features
         #: What is fitted; its parameters are those of scikit-learn's convention.
         self.estimator = self._made(**said)
 
     def _fit(self, dataset: Any) -> SparkModel:
-        model = self.estimator.fit(
-            parts(dataset, target=self.labelCol, features=self.featuresCol, n_features=self.n_features)
+        made = parts(
+            dataset, target=self.labelCol, features=self.featuresCol, n_features=self.n_features, units=self.unitCol
         )
-        return SparkModel(model, self.featuresCol, self.predictionCol)
+        return SparkModel(self.estimator.fit(made), self.featuresCol, self.predictionCol)
+
+
+def fit(frame: Any, estimator: Any, *, target: str, features: Sequence[str] | None = None, **said: Any) -> Any:
+    """Fits `estimator` to a data frame whose columns it declares by name, or which holds numbers; `said` is what :func:`parts` takes.
+
+    model = dpopt.spark.fit(frame, dpopt.LogisticRegression(bounds={"age": (18, 80)}, levels={"sex": ["f", "m"]}, classes=["no", "yes"]), target="member")
+    """
+    return estimator.fit(parts(frame, target=target, features=features, **said))
 
 
 class SparkLogisticRegression(_SparkEstimator):
@@ -228,6 +354,52 @@ class SparkLinearRegression(_SparkEstimator):
     """:class:`dpopt.LinearRegression` of the rows of a Spark data frame."""
 
     _made = LinearRegression
+
+
+class SparkMean(Estimator):
+    """:class:`dpopt.MeanEstimator` of the rows of a Spark data frame.
+
+    Args:
+        inputCol: a column of vectors or arrays, or a list of columns of numbers.
+        outputCol: where the fitted model puts rows less the mean.
+        unitCol: the column whose values are persons, where one may have several rows.
+        n_features: entries of a vector, where the column does not say.
+        said: everything that the estimator of the same name takes.
+    """
+
+    def __init__(
+        self,
+        *,
+        inputCol: Any = "features",
+        outputCol: str = "centred",
+        unitCol: str | None = None,
+        n_features: int | None = None,
+        **said: Any,
+    ) -> None:
+        super().__init__()
+        self.inputCol, self.outputCol, self.unitCol, self.n_features = inputCol, outputCol, unitCol, n_features
+        #: What is fitted.
+        self.estimator = MeanEstimator(**said)
+
+    def _fit(self, dataset: Any) -> SparkMeanModel:
+        made = parts(dataset, features=self.inputCol, n_features=self.n_features, units=self.unitCol)
+        return SparkMeanModel(self.estimator.fit(made), self.inputCol, self.outputCol)
+
+
+class SparkMeanModel(Model):
+    """A released mean.
+
+    Attributes:
+        model: the fitted estimator, with ``mean_``, ``noise_std_``, ``privacy_`` and ``plan_``.
+    """
+
+    def __init__(self, model: MeanEstimator, inputCol: Any, outputCol: str) -> None:
+        super().__init__()
+        self.model, self.inputCol, self.outputCol = model, inputCol, outputCol
+
+    def _transform(self, dataset: Any) -> Any:
+        mean = F.array(*[F.lit(float(value)) for value in self.model.mean_])
+        return dataset.withColumn(self.outputCol, F.zip_with(_arrays(dataset, self.inputCol), mean, lambda x, m: x - m))
 
 
 class SparkModel(Model):
@@ -264,12 +436,19 @@ class SparkModel(Model):
                 found = scorer.predict(X) if len(rows) else np.zeros(0)
                 yield pd.Series(found.astype(np.float64) if kind == "double" else found.astype(str))
 
-        if isinstance(self.featuresCol, str):
-            x = _array(dataset, self.featuresCol)
-        else:
-            x = F.array(*[_named(name).try_cast("double") for name in self.featuresCol])
+        x = _arrays(dataset, self.featuresCol)
         predict = F.pandas_udf(predicted, returnType=kind, functionType=F.PandasUDFType.SCALAR_ITER)
         return dataset.withColumn(self.predictionCol, predict(x))
 
 
-__all__ = ["PartFailed", "SparkLinearRegression", "SparkLogisticRegression", "SparkModel", "SparkParts", "parts"]
+__all__ = [
+    "PartFailed",
+    "SparkLinearRegression",
+    "SparkLogisticRegression",
+    "SparkMean",
+    "SparkMeanModel",
+    "SparkModel",
+    "SparkParts",
+    "fit",
+    "parts",
+]
