@@ -58,7 +58,7 @@ fn in_parts(fit: Arc<MatrixFit>, classes: usize, ends: &[usize], number: bool) -
         starts.zip(ends).zip(0..).map(|((a, &b), part)| Shard::new(records(a..b, number), part)).collect();
     let known: Vec<(u64, u64)> = shards.iter().map(|shard| (shard.records(), shard.digest())).collect();
     let parts: Arc<dyn Parts> = Arc::new(Here(shards));
-    fit.open("run", None, Some(1), None)?.fit_elsewhere(&parts, &known, classes)
+    fit.open("run", None, Some(1), None)?.fit_elsewhere(&parts, &known, classes, None, None)
 }
 
 const CUTS: [&[usize]; 3] = [&[ROWS], &[700, ROWS], &[0, 100, 150, 151, 900, 900, ROWS]];
@@ -79,7 +79,7 @@ fn a_minimiser_is_the_same_bits_in_all_parts_and_near_that_of_one_process() {
         let there = fit(target, method, true, number).unwrap();
         let planned = there.planned(classes).unwrap();
         let plan = planned.plan().unwrap();
-        assert_eq!((plan.summary().method, plan.passes()), (method, 16));
+        assert_eq!((plan.summary().method, plan.passes()), (method, 32));
         let schedule = plan.schedule();
         let number_of = |name: &str| schedule[name].as_f64().unwrap();
         let [one, two, seven] = CUTS.map(|ends| in_parts(there.clone(), classes, ends, number).unwrap());
@@ -183,9 +183,23 @@ fn parts_are_asked_as_often_as_the_plan_says() {
             let known = [(shard.records(), shard.digest())];
             let parts = Arc::new(Counting(Here(vec![shard]), Mutex::new(0)));
             let run = there.clone().open("run", None, Some(1), None).unwrap();
-            run.fit_elsewhere(&(parts.clone() as Arc<dyn Parts>), &known, classes).unwrap();
+            run.fit_elsewhere(&(parts.clone() as Arc<dyn Parts>), &known, classes, None, None).unwrap();
             assert_eq!(*parts.1.lock().unwrap(), said, "{method} world {world}");
         }
+    }
+}
+
+/// A large shift is refused in parts, by name and before anything is asked.
+#[test]
+fn a_shift_that_makes_passes_many_is_refused() {
+    let two = Target::Classes { loss: ClassLoss::Logistic, known: Some(2) };
+    for method in ["objective-perturbation", "output-perturbation"] {
+        let shifted = |shift: f64, elsewhere: bool| {
+            let options = MethodOptions::default().with("shift", shift);
+            fit_with(options, two, method, elsewhere, false).unwrap().open("run", None, Some(1), None).map(drop)
+        };
+        assert!(shifted(2.0, true).is_ok() && shifted(5.0, false).is_ok());
+        assert!(shifted(5.0, true).is_err_and(|why| why.to_string().contains("the shift is at most 2")), "{method}");
     }
 }
 
@@ -206,12 +220,6 @@ fn auto_takes_few_passes_where_they_are_as_good() {
                 // what is quicker is worse by its prediction
                 let worse = plan.summary().predicted_excess_risk > risk;
                 assert!(worse, "{} {}", taken.summary().method, candidate.method);
-            }
-        }
-        println!("{} {} passes", taken.summary().method, taken.passes());
-        for c in &planned.candidates {
-            if let Ok(plan) = &c.plan {
-                println!("   {} {} {}", c.method, plan.passes(), plan.summary().predicted_excess_risk);
             }
         }
     }

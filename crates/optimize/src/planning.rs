@@ -158,10 +158,15 @@ pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<Assumption> {
     let most = most_rows(problem);
     (problem.relation() == Relation::AddOrRemove).then(|| {
         Assumption::public(format!(
-            "there are at most {most} records: a public promise, which bounds the rounding errors of sums over them"
+            "there are at most {most} records: a public promise, which bounds the rounding errors of sums over them, and \
+             in parts keeps their integers from overflowing"
         ))
     })
 }
+
+/// The largest shift of a logistic loss that a minimiser in parts takes: beyond, the curvature where it begins is e^-shift, and steps of
+/// Newton's method are many (docs/decisions/0029).
+const MOST_SHIFT_IN_PARTS: f64 = 2.0;
 
 /// Where the sums of a certified minimiser come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,6 +200,14 @@ impl Solver {
                     return Err(NotApplicable::Problem(format!(
                         "in parts it asks for a matrix of curvature, and {weights} weights are more than {MOST_CURVED_WEIGHTS}; take a method \
                          of steps"
+                    )));
+                }
+                if let Loss::Logistic { shift } = loss
+                    && shift > MOST_SHIFT_IN_PARTS
+                {
+                    return Err(NotApplicable::Option(format!(
+                        "in parts the shift is at most {MOST_SHIFT_IN_PARTS}: with a larger one Newton's method takes many passes; lower it, or \
+                         fit where the rows are in memory"
                     )));
                 }
                 if !matches!(loss, Loss::Logistic { .. } | Loss::Softmax { .. }) {

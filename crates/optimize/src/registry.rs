@@ -325,7 +325,18 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     // stable: keeps the order of METHODS within a factor of two
     all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c), stands_last(c.method, problem.loss)));
     if options.elsewhere && options.method.is_none() {
-        fewest_passes_first(&mut all, risk, problem.loss);
+        let of = |c: &Candidate| InParts {
+            usable: is_certified(c) && !stands_last(c.method, problem.loss),
+            standing: (regime(c), decade(c)),
+            risk: risk(c),
+            passes: c.plan.as_ref().map_or(u64::MAX, |plan| plan.passes()),
+        };
+        let all_in_parts: Vec<InParts<_>> = all.iter().map(of).collect();
+        if let Some(taken) = all.iter().position(is_certified)
+            && let Some(place) = in_fewer_passes(&all_in_parts, taken)
+        {
+            all[..=place].rotate_right(1);
+        }
     }
     all
 }
@@ -333,19 +344,23 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
 /// What fewer passes may cost: a share of the predicted risk, far below what predictions are good for.
 const RISK_OF_FEWER_PASSES: f64 = 1.05;
 
-/// Where every pass is a question to a cluster: of the method that would be taken and those whose predicted risk is at most 5 % above its own, the one that makes
-/// the fewest passes comes first. One that stands last for a reason that predictions do not know does not come before others for this.
-fn fewest_passes_first(all: &mut Vec<Candidate>, risk: impl Fn(&Candidate) -> f64, loss: Loss) {
-    let Some(taken) = all.iter().position(is_certified) else { return };
-    let most = RISK_OF_FEWER_PASSES * risk(&all[taken]);
-    let passes = |c: &Candidate| c.plan.as_ref().map_or(u64::MAX, |plan| plan.passes());
-    let as_good = |c: &&Candidate| is_certified(c) && risk(c) <= most && !stands_last(c.method, loss);
-    // of equals the first
-    let fewest = all.iter().filter(as_good).map(passes).min().filter(|fewest| *fewest < passes(&all[taken]));
-    let place = fewest.and_then(|fewest| all.iter().position(|c| as_good(&c) && passes(c) == fewest));
-    if let Some(place) = place {
-        all[..=place].rotate_right(1);
-    }
+/// What counts of a method where every pass is a question to a cluster.
+struct InParts<S> {
+    /// Whether it may come before others for its passes: certified, and not standing last for a reason that predictions do not know.
+    usable: bool,
+    /// What it stands behind others for, besides its risk.
+    standing: S,
+    risk: f64,
+    passes: u64,
+}
+
+/// Of the method `taken` and those that stand as it does and whose predicted risk is at most 5 % above its own, the one that makes the fewest
+/// passes, the first of equals; none if that is `taken`.
+fn in_fewer_passes<S: PartialEq>(all: &[InParts<S>], taken: usize) -> Option<usize> {
+    let most = RISK_OF_FEWER_PASSES * all[taken].risk;
+    let as_good = |c: &InParts<S>| c.usable && c.standing == all[taken].standing && c.risk <= most;
+    let fewest = all.iter().filter(|c| as_good(c)).map(|c| c.passes).min().filter(|n| *n < all[taken].passes)?;
+    all.iter().position(|c| as_good(c) && c.passes == fewest)
 }
 
 /// Whether a method stands after all that predictions cannot tell from it. Of squared loss, objective perturbation must clip residuals as descents do, and
@@ -496,6 +511,19 @@ mod tests {
         };
         assert_eq!(decade(work(&problem, 9.9e6), 1.0), 0);
         assert_eq!(decade(work(&problem, 1.01e7), 1.0), 1);
+    }
+
+    #[test]
+    fn few_passes_come_first_only_where_nothing_else_speaks_against_them() {
+        let method = |risk: f64, passes: u64| InParts { usable: true, standing: 0, risk, passes };
+        let slow = || method(1.0, 100);
+        assert_eq!(in_fewer_passes(&[slow(), method(1.04, 20), method(1.02, 30)], 0), Some(1));
+        assert_eq!(in_fewer_passes(&[slow(), method(1.06, 20)], 0), None);
+        assert_eq!(in_fewer_passes(&[slow(), method(1.0, 100), method(1.0, 200)], 0), None);
+        assert_eq!(in_fewer_passes(&[slow(), method(1.02, 20), method(1.0, 20)], 0), Some(1));
+        assert_eq!(in_fewer_passes(&[slow(), InParts { usable: false, ..method(0.5, 2) }], 0), None);
+        assert_eq!(in_fewer_passes(&[slow(), InParts { standing: 1, ..method(1.0, 20) }], 0), None);
+        assert_eq!(in_fewer_passes(&[InParts { usable: false, ..slow() }, slow(), method(0.9, 20)], 1), Some(2));
     }
 
     /// Rows such as those of pictures, of few and of many classes: a joint descent, in seconds, at every budget.

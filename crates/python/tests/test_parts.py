@@ -98,8 +98,8 @@ def test_a_plan_for_parts_says_how_many_passes_each_method_makes():
     model = dpopt.LogisticRegression(1.0, 1e-6, bounds=(-1, 1), classes=[0, 1])
     plan = model.explain(cut(X, TWO, [N]), n_rows=N)
     passes = {c["method"]: c["passes"] for c in plan.candidates if "passes" in c}
-    assert (plan.method, plan.passes) == ("objective-perturbation", 16)
-    assert passes["noisy-gradient-descent"] > 16 and passes["noisy-newton"] == 12
+    assert (plan.method, plan.passes) == ("objective-perturbation", 32)
+    assert passes["noisy-gradient-descent"] > 32 and passes["noisy-newton"] == 12
     assert plan.seconds(0.5) == 8.0
     lines = str(plan).splitlines()
     assert lines[0].endswith("  passes") and any(

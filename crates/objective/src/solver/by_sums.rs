@@ -2,8 +2,8 @@
 //! passes (docs/proofs/solver.md).
 //!
 //! Every pass asks for gradient and curvature at a point, exact to the public grid, so that each step of Newton's method is one pass and
-//! each may end with the certificate. How many passes it took shows in an engine's logs; so there are 16 of them, or if that is
-//! not enough 32, 64, …, whatever the step at which the certificate was there.
+//! each may end with the certificate. How many passes it took shows in an engine's logs; so there are 32 of them, or if that is
+//! not enough 64, 128, …, whatever the step at which the certificate was there.
 
 use super::accuracy::Accuracy;
 use super::integer_sums::{IntegerSums, MOST_CURVED_WEIGHTS};
@@ -13,7 +13,7 @@ use faer::Side;
 use faer::linalg::solvers::Solve;
 
 /// Passes that a minimiser makes, unless records resist.
-pub const USUAL_PASSES: u64 = 16;
+pub const USUAL_PASSES: u64 = 32;
 
 /// Passes of Newton's method, before the descent.
 const NEWTON_PASSES: u64 = 128;

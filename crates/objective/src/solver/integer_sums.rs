@@ -158,8 +158,8 @@ impl IntegerSums {
         let (d, k, w) = (self.features, self.loss.outputs(), self.weights());
         let step = 2f64.powi(self.curvature_exponent());
         let mut matrix = vec![0.0; w * w];
-        for (pair, units) in sums[2 * w..].chunks_exact(triangle(d)).enumerate() {
-            let (a, b) = (0..k).flat_map(|a| (0..=a).map(move |b| (a, b))).nth(pair).unwrap_or_default();
+        let pairs = (0..k).flat_map(|a| (0..=a).map(move |b| (a, b)));
+        for ((a, b), units) in pairs.zip(sums[2 * w..].chunks_exact(triangle(d))) {
             for j in 0..d {
                 for i in 0..=j {
                     let value = units[triangle(j) + i] as f64 * step;

@@ -32,8 +32,8 @@ class Plan:
         n_units: how many units own the rows, where a unit may have several; None: each row is one.
 
     Where records are in parts each candidate has its ``passes``: questions to all parts, for all models together. It is a public number; of the
-    methods that minimise, ``objective-perturbation`` and ``output-perturbation``, it holds for all but tables on which the solver has
-    to go on.
+    methods that minimise, ``objective-perturbation`` and ``output-perturbation``, tables that resist make it two or four times as large, so
+    that the number of passes that were made may tell something of the records.
     """
 
     method: str | None
