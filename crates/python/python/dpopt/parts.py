@@ -37,9 +37,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array
 
 from . import _core
+from ._id_kinds import ids_of_parts, is_kind
 from ._reading import table
 from ._tables import cells, columns_of, is_table, own_name, rows_at, source, without_rows
-from ._id_kinds import ids_of_parts, is_kind
 
 #: Bytes that say what ids of a part are, before what its units are called.
 KIND = 16
