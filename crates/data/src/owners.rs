@@ -64,7 +64,7 @@ pub fn unit_key(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What each row's unit is called under a secret key, by which whoever holds parts of a table knows a unit again without its name; `None`: a row of nobody. As
-/// sensitive as the names.
+/// sensitive as the names. The same in other tables only where the column has the same type: an integer of 17 digits is no float.
 ///
 /// # Errors
 /// If there is no such column, or the table can't be read.

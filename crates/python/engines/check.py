@@ -147,7 +147,20 @@ def blocks(y, cuts):
     return [(X[a:b], y[a:b]) for a, b in zip([0, *cuts[:-1]], cuts)]
 
 
+def refused(engine, tally, fit):
+    """Counts a fit of ids that cannot be known again elsewhere, which has to end in a sentence without a value."""
+    said = "nothing"
+    try:
+        fit()
+    except Exception as why:
+        said = f"{type(why).__name__}: {why} {why.__cause__} {why.__context__}"
+    fixed = "neither text nor numbers" in said and "secret" not in said
+    tally.of, tally.identical = tally.of + 1, tally.identical + fixed
+    print(f"{engine:6} ids that are tuples are {'refused' if fixed else 'NOT REFUSED IN A FIXED SENTENCE'}", flush=True)
+
+
 def on_dask(tally, names):
+    import dask
     import dask.array as da
     import dask.dataframe as dd
     from dask import delayed
@@ -181,6 +194,16 @@ def on_dask(tally, names):
     numbers = dd.from_pandas(FRAME[[*"abcd", "kind"]], npartitions=3)
     model = tally.fit("dask", "softmax", dpopt.dask.parts(numbers, target="kind"), "a data frame")
     assert list(model.feature_names_in_) == list("abcd")
+    # objects of several types in one column, that no shuffle may convert or show
+    with dask.config.set({"dataframe.convert-string": False}):
+        labels = CLASSES.astype(object)
+        labels[::2] = labels[::2].astype(str)
+        mixed = dd.from_pandas(FRAME.assign(kind=labels), npartitions=3)
+        classes = {"classes": ["0", "1", "2"], "steps": 3}
+        model = clone(MORE["units"][0]).set_params(**classes)
+        model.fit(dpopt.dask.parts(mixed, **MORE["units"][3]))
+        odd = dd.from_pandas(FRAME.assign(person=[("secret", i) for i in PERSONS]), npartitions=3)
+        refused("dask", tally, lambda: MORE["units"][0].fit(dpopt.dask.parts(odd, **MORE["units"][3])))
     # a worker that was killed takes its time to be forgotten
     client.close(timeout=60)
 
@@ -242,6 +265,16 @@ def on_spark(tally, names):
 
     named = spark.createDataFrame(FRAME).repartition(3).cache()
     tally.more("spark", names, lambda **said: dpopt.spark.parts(named, **said))
+
+    # partitions in many parts, none of which ends within a person
+    most, dpopt.spark.MOST_NUMBERS = dpopt.spark.MOST_NUMBERS, 4 * 700
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "300")
+    for name in ("units", "unit mean", "mean", "table"):
+        many = dpopt.spark.parts(named, **MORE[name][3])
+        tally.fit("spark", name, many, "partitions of many parts")
+        assert len(many._numbers) > 15, f"{len(many._numbers)} parts"
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    dpopt.spark.MOST_NUMBERS = most
 
     # the first attempt of every task of a pass dies after it has read its partition
     marks = tempfile.mkdtemp()

@@ -22,7 +22,7 @@ const MARK: usize = 16;
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Shard {
     inner: model::Shard,
-    /// What its units are called under a secret key, in order; empty where records are no units of several rows.
+    /// What kind their ids are of and what its units are called under a secret key, in order; empty where records are no units of several rows.
     marks: Vec<u8>,
 }
 
@@ -100,11 +100,15 @@ impl Shard {
     #[staticmethod]
     #[pyo3(signature = (bytes, part = None, marks = None))]
     fn from_bytes(py: Python<'_>, bytes: Encoded<'_>, part: Option<u32>, marks: Option<&[u8]>) -> PyResult<Self> {
-        let bytes = match &bytes {
-            Encoded::Bytes(bytes) => bytes.as_bytes(),
-            Encoded::Array(bytes) => bytes.as_slice().map_err(invalid)?,
+        let shard = match &bytes {
+            Encoded::Bytes(bytes) => {
+                let bytes = bytes.as_bytes();
+                py.detach(|| model::Shard::from_bytes(bytes))
+            }
+            // somebody may write there, and waits while Python is not let go
+            Encoded::Array(bytes) => model::Shard::from_bytes(bytes.as_slice().map_err(invalid)?),
         };
-        let shard = py.detach(|| model::Shard::from_bytes(bytes)).map_err(invalid)?;
+        let shard = shard.map_err(invalid)?;
         let part = part.unwrap_or(shard.part());
         Ok(Self { inner: shard.numbered(part), marks: marks.unwrap_or_default().to_vec() })
     }

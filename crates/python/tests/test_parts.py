@@ -356,3 +356,15 @@ def test_a_text_label_that_is_missing_is_one_of_no_record():
     assert same(dpopt_clone(model).fit(cut(X, labels, [700, N])), dpopt_clone(model).fit(X, labels))
     ridge = dpopt.Ridge(target_bounds=(-1, 1), **COMMON)
     assert ridge.fit(cut(X, NUMBERS, [700, N])).privacy_.epsilon <= 1.0
+
+
+def test_a_part_of_memory_that_others_write_to_is_its_own():
+    shard = Recipe(MODELS["softmax"][0], 4, False)(X, CLASSES, 0)
+    memory = np.frombuffer(bytearray(shard.to_bytes()), np.uint8)
+    assert memory.flags.writeable
+    again = dpopt.parts._core.Shard.from_bytes(memory)
+    memory[:] = 0
+    assert again.to_bytes() == shard.to_bytes() and again.answer(dpopt.parts._core.empty_question())
+    for wrong in (memory, memory[::2], memory.astype(np.int64)):
+        with pytest.raises((ValueError, TypeError)):
+            dpopt.parts._core.Shard.from_bytes(wrong)

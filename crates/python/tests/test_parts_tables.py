@@ -116,3 +116,18 @@ def test_a_charge_is_made_after_the_rows_are_counted_and_stays():
     with pytest.raises(dpopt.PrivacyError, match="keeps the charge"):
         clone(model).set_params(insecure_seed=None, budget=ledger).fit(parts)
     assert ledger.spent[0] > 1.9
+
+
+def test_missing_labels_of_many_classes_are_those_of_no_record_in_parts_too():
+    model, y = MODELS["three"]
+    gaps = y.astype(object)
+    gaps[::7], gaps[3::50], gaps[5::50] = None, np.nan, "undeclared"
+    X = features(y)
+    whole = clone(model).fit(X, gaps)
+    for ends in ENDS:
+        assert np.array_equal(clone(model).fit(cut(ends, gaps)).coef_, whole.coef_)
+    # it is not as if these rows were of the first class, or of another
+    assert not np.array_equal(clone(model).fit(cut(ENDS[1], y)).coef_, whole.coef_)
+    for label in ("f", "other"):
+        of_one = gaps.where(gaps.isin(["f", "m", "other"]), label)
+        assert not np.array_equal(clone(model).fit(cut(ENDS[1], of_one)).coef_, whole.coef_)

@@ -105,6 +105,82 @@ def test_rows_of_a_unit_in_two_parts_are_refused_before_the_charge():
     assert same(clone(model).fit(there), clone(model).fit(X, y, units=IDS))
 
 
+#: One id in each pair, read from columns of two types.
+LARGE, MOMENT = 1234567890123456789, np.datetime64("2020-01-02")
+TWO_TYPES = {
+    "whole and float": ([LARGE], np.array([LARGE], np.float64)),
+    "floats of two sizes": (np.array([0.1], np.float32), np.array([0.1], np.float32).astype(np.float64)),
+    "truth and whole": (np.array([True]), np.array([1])),
+    "ticks": (np.array([MOMENT], "datetime64[ns]"), np.array([MOMENT], "datetime64[us]")),
+    "text and float": (np.array(["1e300"]), np.array([1e300])),
+}
+
+
+@pytest.mark.parametrize("name", TWO_TYPES)
+def test_ids_of_two_types_are_refused_before_the_charge(name):
+    model, _ = MODELS["softmax"]
+    ledger = dpopt.Ledger(epsilon=9.0, delta=1e-2, unit="person")
+    charged = clone(model).set_params(insecure_seed=None, budget=ledger)
+    first, second = (list(ids) * 300 if isinstance(ids, list) else np.repeat(ids, 300) for ids in TWO_TYPES[name])
+    blocks = [(X[:300], CLASSES[:300], first), (X[300:600], CLASSES[300:600], second)]
+    with pytest.raises(PartFailed, match="not the same type in all parts") as raised:
+        charged.fit(AsTheyAre(blocks, units="person"))
+    assert str(LARGE) not in str(raised.value) and ledger.spent == (0.0, 0.0)
+    # who is in both is noticed where the types are the same
+    blocks[1] = (*blocks[1][:2], first)
+    with pytest.raises(PartFailed, match="several parts"):
+        charged.fit(AsTheyAre(blocks, units="person"))
+
+
+def test_ids_of_one_kind_are_one_however_their_columns_hold_them():
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    model, y = MODELS["softmax"]
+    whole = clone(model).fit(X, y, units=IDS)
+    by_unit = np.argsort(IDS, kind="stable")
+    border = int(np.searchsorted(IDS[by_unit], 150))
+    first, second = IDS[by_unit][:border], IDS[by_unit][border:]
+    for ids in (
+        (first.astype(np.uint64), second.tolist()),
+        (pd.Series(first, dtype="Int64"), pd.Series(second.astype(np.int16))),
+        (pa.array(first), pd.Series(second, dtype="category")),
+        (first.astype(str), pd.Series(second.astype(str).astype(object))),
+        (pa.chunked_array([first.astype(str)]), pd.Series(second.astype(str)).astype("category")),
+        (first.astype(np.float64), pd.Series(second, dtype="Float64")),
+    ):
+        ends = [slice(None, border), slice(border, None)]
+        blocks = [(X[by_unit][end], y[by_unit][end], own) for end, own in zip(ends, ids)]
+        # a part where nobody has an id may have ids of any type
+        blocks.append((X[:2], y[:2], [None, np.nan]))
+        assert same(clone(model).fit(AsTheyAre(blocks, units="person")), whole)
+
+
+def test_ids_that_are_neither_text_nor_numbers_are_refused_in_parts():
+    import datetime
+    import decimal
+    import uuid
+
+    pa = pytest.importorskip("pyarrow")
+    model, y = MODELS["softmax"]
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(int(i)) for i in IDS]
+    cents = [decimal.Decimal(int(i)) / 100 for i in IDS]
+    for ids in (
+        [uuid.UUID(int=int(i)) for i in IDS],
+        days,
+        [(int(i),) for i in IDS],
+        cents,
+        pa.array(cents, pa.decimal128(10, 2)),
+        [*IDS[:-1].tolist(), "a text"],
+    ):
+        for kind in (Here, AsTheyAre):
+            with pytest.raises(PartFailed, match="neither text nor numbers") as raised:
+                clone(model).fit(kind([(X, y, ids)], units="person"))
+            assert raised.value.__cause__ is None
+    # those of a column of days are numbers, and so are whole decimals
+    whole = clone(model).fit(X, y, units=IDS)
+    for ids in (pa.array(days), pa.array(IDS.tolist(), pa.decimal128(10, 0)), [decimal.Decimal(int(i)) for i in IDS]):
+        assert same(clone(model).fit(AsTheyAre([(X, y, ids)], units="person")), whole)
+
+
 def test_a_part_that_hides_its_units_is_refused():
     class Hiding(Here):
         def load_parts(self, recipe):
@@ -156,7 +232,9 @@ def test_the_key_of_units_is_shown_nowhere_and_moves_with_the_recipe():
     again = pickle.loads(pickle.dumps(shard))
     assert again.known == shard.known == recipe(X, CLASSES, 0, IDS).known
     records, _, rows, marks = shard.known
-    assert (records, rows, len(marks)) == (len(np.unique(IDS)), N, 16 * records)
+    assert (records, rows, len(marks)) == (len(np.unique(IDS)), N, 16 * (1 + records)) and marks[
+        :16
+    ].strip() == b"whole"
     # another key, other marks
     other = Recipe(MODELS["softmax"][0], 4, False, Persons.called("person"))(X, CLASSES, 0, IDS)
     assert other.known[:3] == shard.known[:3] and other.known[3] != marks

@@ -319,15 +319,16 @@ impl MatrixRun {
         range.ok_or_else(|| Self::spent(charged, no_range("the target", "tell its range, or a moment of it")))
     }
 
-    /// The same of targets that are elsewhere, in parts as [`fit_elsewhere`](Self::fit_elsewhere) takes them.
+    /// The same of targets that are elsewhere, in parts as [`fit_elsewhere`](Self::fit_elsewhere) takes them, each row a unit of its own.
     ///
     /// # Errors
-    /// As there; and if a part can't be asked.
+    /// As there, if units were planned for, or a part can't be asked.
     pub fn find_range_elsewhere(
         &mut self,
         parts: &Arc<dyn Parts>,
         known: &[(u64, u64)],
     ) -> Result<(f64, f64), FitError> {
+        self.fit.owned(None, 0)?;
         self.range_of(|| {
             let targets = Sensitive::new(numbers_elsewhere(parts.clone(), known.to_vec(), 1));
             Ok(below_counts(&targets, 1).map_err(CuratorError::from).map_err(RunError::from)?)
@@ -639,6 +640,27 @@ mod tests {
         let other = UnitFacts { count: 7, most_rows: None, clipping: UnitClipping::Auto, kept: None };
         let run = fit_by_unit(target, other, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
         assert!(run.fit(records(), 3, Some(&owners)).is_err());
+    }
+
+    /// Parts that are not to be asked.
+    struct Unasked;
+
+    impl Parts for Unasked {
+        fn ask(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, dpopt_objective::records::PartsFailed> {
+            panic!("asked")
+        }
+    }
+
+    #[test]
+    fn a_range_of_units_is_not_found_in_parts_of_rows() {
+        let units = UnitFacts { count: ROWS as u64, most_rows: None, clipping: UnitClipping::Auto, kept: None };
+        let fit = Arc::into_inner(fit_by_unit(Target::Number(Loss::Squared), units, 4.0).unwrap()).unwrap();
+        let mut run = Arc::new(fit.finding_range().unwrap()).open("run", None, Some(1), None).unwrap();
+        assert!(run.finds_range());
+        let parts: Arc<dyn Parts> = Arc::new(Unasked);
+        assert!(matches!(run.find_range_elsewhere(&parts, &[(2000, 0)]), Err(FitError::Option(_))));
+        // refused like that, it is still to be found
+        assert!(run.finds_range());
     }
 
     #[test]

@@ -5,24 +5,26 @@
     model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
 
 Each block of rows becomes a part that stays in its worker's memory, encoded (8 bytes for each number that is not 0), from the first pass
-to the last. If a worker is lost, Dask makes its parts again from the blocks; if it moves a part, the part travels. Both are as
-sensitive as the records: ``distributed.security.Security`` has TLS for everything that travels between the machines; what a worker spills
+to the last. If a worker is lost, Dask makes its parts again from the blocks; if it moves a part, the part travels. They and the questions
+are as sensitive as the records: ``distributed.security.Security`` has TLS for everything that travels between the machines; what a worker spills
 lies on its disk in the clear. Persist what comes out of a source without a fixed order, or the rows of X and y that belong together may not
 be computed together. Workers need the same version of dpopt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import pickle
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from .parts import PartFailed, Parts, Persons, Recipe, all_of, tried
+from .parts import Failure, PartFailed, Parts, Persons, Recipe, all_of, tried
 
-#: Name of a column that says where rows of a unit are brought together.
-PLACE = "dpopt place"
+#: Columns in which rows of units are brought together: where to, and the rows as one text.
+PLACE, ROWS = "place", "rows"
 
 
 class DaskParts(Parts):
@@ -47,19 +49,35 @@ class DaskParts(Parts):
     def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
         submit = self._client.submit
         self._shards = [submit(_made, recipe, block, part, pure=False) for part, block in enumerate(self._blocks)]
-        return all_of(self._client.gather([submit(_known_of, shard, pure=False) for shard in self._shards]))
+        return self._gathered([submit(_known_of, shard, pure=False) for shard in self._shards])
 
     def ask_parts(self, message: bytes) -> list[bytes]:
         # a task of its own, so that it is there again if its worker is lost
-        sent = self._client.submit(_Message, message, pure=False)
-        return all_of(self._client.gather([self._client.submit(_answer, s, sent, pure=False) for s in self._shards]))
+        sent = self._client.submit(_same, _Message(message), pure=False)
+        return self._gathered([self._client.submit(_answer, shard, sent, pure=False) for shard in self._shards])
+
+    def _gathered(self, futures: list[Any]) -> list[Any]:
+        return all_of(_by_dask(self._client.gather, futures))
 
     def drop_parts(self) -> None:
         self._shards = []
 
 
+def _by_dask(call: Callable[..., Any], *given: Any) -> Any:
+    """What Dask does of its own; what it raises may quote a value of a block, or of what a block is computed from.
+
+    Raises:
+        PartFailed: with the kind of what was raised.
+    """
+    try:
+        return call(*given)
+    except Exception as why:
+        kind = type(why).__name__
+    raise PartFailed(f"Dask could not compute a part ({kind}); its workers' logs say why, and may show records")
+
+
 class _Message:
-    """A question; its text would fill the logs."""
+    """A question; as sensitive as the records, and never shown."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -78,17 +96,52 @@ class _Block:
         return "<rows>"
 
 
-def _of_a_frame(frame: Any, features: list[Any], target: Any, unit: Any) -> _Block:
+def _same(message: _Message) -> _Message:
+    return message
+
+
+def _split(frame: Any, features: list[Any], target: Any, unit: Any) -> _Block:
     return _Block(frame[features], None if target is None else frame[target], None if unit is None else frame[unit])
 
 
+def _of_a_frame(frame: Any, features: list[Any], target: Any, unit: Any) -> Any:
+    return tried(_split, frame, features, target, unit)
+
+
+def _packed(frame: Any, persons: Persons, places: int) -> list[tuple[int, str]]:
+    """Rows of each place as one text: whatever types their columns have, a shuffle does not convert a value."""
+    to = persons.places(frame[persons.name], places)
+    return [(int(place), _text(frame[to == place])) for place in np.unique(to)]
+
+
+def _text(rows: Any) -> str:
+    return base64.b85encode(pickle.dumps(rows)).decode()
+
+
 def _placed(frame: Any, persons: Persons, places: int) -> Any:
-    """The rows with where those of each unit are brought together."""
-    return frame.assign(**{PLACE: persons.places(frame[persons.name], places)})
+    """Where rows of each unit are brought together, and the rows; a failure, if it is one, goes where rows may go."""
+    import pandas as pd
+
+    found = tried(_packed, frame, persons, places)
+    if isinstance(found, Failure):
+        found = [(0, _text(found))]
+    return pd.DataFrame({PLACE: np.array([place for place, _ in found], np.int64), ROWS: [rows for _, rows in found]})
 
 
-def _made(recipe: Recipe, block: _Block, part: int) -> Any:
-    return tried(recipe, block.X, block.y, part, block.ids)
+def _unpacked(frame: Any, empty: Any, features: list[Any], target: Any, unit: Any) -> _Block:
+    import pandas as pd
+
+    pieces = all_of(pickle.loads(base64.b85decode(rows)) for rows in frame[ROWS])
+    return _split(pd.concat(pieces) if pieces else empty, features, target, unit)
+
+
+def _of_texts(frame: Any, empty: Any, features: list[Any], target: Any, unit: Any) -> Any:
+    """The rows that were brought together, or why they were not."""
+    return tried(_unpacked, frame, empty, features, target, unit)
+
+
+def _made(recipe: Recipe, block: Any, part: int) -> Any:
+    return tried(recipe, block.X, block.y, part, block.ids) if isinstance(block, _Block) else block
 
 
 def _known_of(shard: Any) -> Any:
@@ -150,11 +203,14 @@ def parts(
         if units is not None:
             persons = Persons.called(units)
             places = int(X.npartitions)
-            meta = wanted._meta.assign(**{PLACE: np.zeros(0, np.int64)})
-            wanted = wanted.map_partitions(_placed, persons, places, meta=meta)
-            wanted = wanted.shuffle(on=PLACE, npartitions=places, ignore_index=True)
-        made = dask.delayed(_of_a_frame, pure=False)
-        left = [made(block, names, target, units) for block in _blocks(wanted)]
+            empty = wanted._meta
+            wanted = wanted.map_partitions(_placed, persons, places, meta={PLACE: np.int64, ROWS: object})
+            wanted = _by_dask(lambda: wanted.shuffle(on=PLACE, npartitions=places, ignore_index=True))
+            made = dask.delayed(_of_texts, pure=False)
+            left = [made(block, empty, names, target, units) for block in _blocks(wanted)]
+        else:
+            made = dask.delayed(_of_a_frame, pure=False)
+            left = [made(block, names, target, units) for block in _blocks(wanted)]
         y = target
     else:
         if target is not None or features is not None or units is not None:
@@ -169,7 +225,7 @@ def parts(
         if y is None:
             made = dask.delayed(_Block, pure=False)
             left = [made(block) for block in _blocks(X)]
-            return DaskParts(client.compute(left), width, None, client, targets=False)
+            return DaskParts(_by_dask(client.compute, left), width, None, client, targets=False)
         if len(y.shape) == 1 and None not in map(_known, (X.chunks[0], y.chunks[0])) and X.chunks[0] != y.chunks[0]:
             y = y.rechunk({0: X.chunks[0]})
         rows, targets = _blocks(X), _blocks(y)
@@ -179,7 +235,14 @@ def parts(
         left = [made(*pair) for pair in zip(rows, targets)]
     named = None if names is None else [str(name) for name in names]
     return DaskParts(
-        client.compute(left), width, named, client, units=persons, targets=y is not None, like=like, target=target
+        _by_dask(client.compute, left),
+        width,
+        named,
+        client,
+        units=persons,
+        targets=y is not None,
+        like=like,
+        target=target,
     )
 
 

@@ -15,8 +15,8 @@ last bit however the records are divided:
 >>> bool((there.coef_ == here.coef_).all())
 True
 
-**What travels is as sensitive as the records**: partial sums and parts go between the machines of the cluster without noise. Encrypt
-the way (each engine's page says how) and keep them out of logs; nothing here writes any.
+**What travels is as sensitive as the records**: partial sums, parts, and questions that ask at points which carry no noise go between the
+machines of the cluster. Encrypt the way (each engine's page says how) and keep them out of logs; nothing here writes any.
 
 :mod:`dpopt.dask`, :mod:`dpopt.ray` and :mod:`dpopt.spark` make parts of what lies there.
 """
@@ -37,9 +37,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array
 
 from . import _core
+from ._id_kinds import ids_of_parts, is_kind
 from ._reading import table
 from ._tables import cells, columns_of, is_table, own_name, rows_at, source, without_rows
-from ._units import _ids
+
+#: Bytes that say what ids of a part are, before what its units are called.
+KIND = 16
+#: Ids of which nobody knows whether they are equal elsewhere.
+NO_IDS = "ids of units have a type that is neither text nor numbers, or several types, so that a unit is not known again in another part; give text or numbers of one type"
 
 
 class PartFailed(RuntimeError):
@@ -67,7 +72,22 @@ class Persons:
 
     def places(self, ids: Any, places: int) -> np.ndarray:
         """Which of so many places each row belongs to: rows of one unit to the same."""
-        return _core.places_of_units(_ids(ids, strict=False), self.key, places)
+        return _core.places_of_units(self.read(ids)[0], self.key, places)
+
+    def read(self, ids: Any) -> tuple[Any, str]:
+        """Ids as the compiled library reads them, and what kind they are of.
+
+        Raises:
+            PartFailed: if they are of none that is the same in every part.
+        """
+        found = ids_of_parts(ids)
+        if found is None:
+            raise PartFailed(NO_IDS)
+        return found
+
+    def marks(self, ids: Any, kind: str) -> bytes:
+        """What kind of ids a part has, and what its units are called."""
+        return kind.encode().ljust(KIND) + _core.units_of(ids, self.key)
 
 
 @dataclass
@@ -94,6 +114,8 @@ class Recipe:
         """
         try:
             return self._shard(X, y, part, ids)
+        except PartFailed:
+            raise
         except Exception as why:
             kind = type(why).__name__
         # from None: what was raised may show a value
@@ -112,8 +134,8 @@ class Recipe:
             return self.estimator._part(X, y, part, False, None, b"")
         owners, marks = None, b""
         if self.units is not None:
-            ids = _ids(ids, strict=False)
-            owners, marks = _core.Owners(self.units.name, ids), _core.units_of(ids, self.units.key)
+            ids, kind = self.units.read(ids)
+            owners, marks = _core.Owners(self.units.name, ids), self.units.marks(ids, kind)
         return self.estimator._part(self.matrix(X, y), y, part, self.sparse, owners, marks)
 
     def matrix(self, X: Any, y: Any) -> Any:
@@ -188,7 +210,8 @@ class Parts:
         """Makes all parts as `estimator` says.
 
         Raises:
-            PartFailed: if rows of one unit are in two parts. It tells of where rows lie, and of nothing in them; nothing is charged then.
+            PartFailed: if rows of one unit are in two parts, or ids are not of the same type in all of them. Nothing is charged then. That it is raised may tell that there
+                is such a unit.
         """
         if hasattr(estimator, "get_params"):
             estimator = clone(estimator)
@@ -200,7 +223,8 @@ class Parts:
             found = list(self.load_parts(Recipe(estimator, self.n_features, self.sparse, self.units)))
             known = Known([(records, digest) for records, digest, _, _ in found], sum(rows for _, _, rows, _ in found))
             if self.units is not None:
-                marks = [bytes(marks) for *_, marks in found]
+                _one_kind([bytes(marks[:KIND]) for *_, marks in found if len(marks) > KIND])
+                marks = [bytes(marks[KIND:]) for *_, marks in found]
                 # a unit in two parts would be clipped twice, and count twice
                 if _core.units_are_apart(marks) is not True or sum(map(len, marks)) != 16 * known.records:
                     raise PartFailed(
@@ -241,6 +265,14 @@ class Parts:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.n_features} features>"
+
+
+def _one_kind(kinds: list[bytes]) -> None:
+    """Refuses parts with units whose ids are not all of one kind: the same id may have several names then."""
+    if len(set(kinds)) > 1 or not all(is_kind(kind.decode("ascii", "replace").rstrip()) for kind in kinds):
+        raise PartFailed(
+            "ids of units have not the same type in all parts, so that a unit in several of them would not be noticed; give them one type, for example text"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -395,12 +427,36 @@ def tried(call: Callable[..., Any], *given: Any) -> Any:
     """`call` on a worker, whose logs would show the arguments of what raises: a failure comes back as its text."""
     try:
         return call(*given)
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except PartFailed as why:
         return Failure(str(why))
     except BaseException as why:  # also a panic of compiled code, which is no Exception
         return Failure(f"a worker could not answer ({type(why).__name__})")
+
+
+def without_values(call: Callable[..., Any], *given: Any) -> Any:
+    """`call` on a worker; what it raises is a :class:`PartFailed` that shows nothing of what it was given.
+
+    Raises:
+        PartFailed: if `call` raises anything but an interruption.
+    """
+    found = tried(call, *given)
+    if isinstance(found, Failure):
+        raise PartFailed(found.why)
+    return found
+
+
+def each_without_values(items: Iterable[Any]) -> Iterator[Any]:
+    """The same for what comes one by one.
+
+    Raises:
+        PartFailed: as there.
+    """
+    end = object()
+    coming = iter(items)
+    while (item := without_values(next, coming, end)) is not end:
+        yield item
 
 
 @dataclass

@@ -4,7 +4,7 @@
     model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
 
 Actors keep the encoded parts in memory from the first pass to the last. One that is lost is started again and makes its parts anew
-from the blocks of the dataset, which Ray keeps or computes again. Blocks and partial sums are as sensitive as the records:
+from the blocks of the dataset, which Ray keeps or computes again. Blocks, questions and partial sums are as sensitive as the records:
 ``RAY_USE_TLS`` encrypts what travels between the machines. Workers need the same version of dpopt.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .parts import PartFailed, Parts, Persons, Recipe, all_of, tried
+from .parts import PartFailed, Parts, Persons, Recipe, all_of, tried, without_values
 
 #: How often a lost actor is started again, and its parts are made again for one question.
 ATTEMPTS = 3
@@ -80,6 +80,14 @@ def _made(recipe: Recipe, blocks: Any, part: int, columns: Columns) -> Any:
     X = np.column_stack([numbers(name) for name in columns.features])
     y = None if columns.target is None else numbers(columns.target)
     return recipe(X, y, part, None if columns.unit is None else block.column(columns.unit))
+
+
+def _placed(block: Any, persons: Persons, places: int) -> Any:
+    """The rows with where those of each unit are brought together."""
+    import pyarrow as pa
+
+    found = persons.places(block.column(persons.name), places)
+    return block.append_column(PLACE, pa.array(found, pa.int64()))
 
 
 def _schema_of(block: Any) -> Any:
@@ -215,7 +223,7 @@ def parts(
         actors: how many hold the parts. By default as many as the cluster has CPUs.
 
     Raises:
-        ValueError: if there is no such column.
+        ValueError: if there is no such column, or one has the name that units need.
     """
     import ray
 
@@ -225,15 +233,17 @@ def parts(
     missing = [name for name in wanted.all if name not in columns]
     if missing:
         raise ValueError(f"there is no column {missing[0]!r} in the dataset; it has {', '.join(columns)}")
-    import pyarrow as pa
-
     persons = None if units is None else Persons.called(units)
+    if persons is not None and PLACE in wanted.all:
+        raise ValueError(
+            f"a column is called {PLACE!r}, as the one by which rows of a unit are brought together; rename it"
+        )
     chosen = dataset.select_columns(wanted.all).materialize()
     if persons is not None:
         count = max(chosen.num_blocks(), 1)
 
         def placed(block: Any) -> Any:
-            return block.append_column(PLACE, pa.array(persons.places(block.column(units), count), pa.int64()))
+            return without_values(_placed, block, persons, count)
 
         chosen = chosen.map_batches(placed, batch_format="pyarrow", batch_size=None)
         chosen = chosen.repartition(count, keys=[PLACE]).materialize()

@@ -7,7 +7,7 @@
 The first pass encodes every partition where it lies (``mapInArrow``, so it works under Spark Connect too) and persists the result as a
 data frame of bytes, in memory and on the executors' disks if that is short; every further pass sends a question along and collects one
 sum for each partition. Lost executors, retries and speculative tasks are Spark's business: a partition's sum counts once. A pass costs one
-job, so methods with few passes are the quick ones. Partial sums and encoded partitions are as sensitive as the records:
+job, so methods with few passes are the quick ones. Partial sums, questions and encoded partitions are as sensitive as the records:
 ``spark.network.crypto.enabled`` and ``spark.io.encryption.enabled`` encrypt them on the way and on disk. Executors need the same version
 of dpopt.
 """
@@ -29,7 +29,7 @@ from . import _core
 from ._classifiers import LogisticRegression
 from ._mean import MeanEstimator
 from ._regressors import LinearRegression
-from .parts import PartFailed, Parts, Persons, Recipe
+from .parts import PartFailed, Parts, Persons, Recipe, each_without_values
 
 #: Rows of a partition that are encoded as one: what becomes one value of a data frame stays far below 2 GiB.
 MOST_NUMBERS = 1 << 22
@@ -65,7 +65,7 @@ class SparkParts(Parts):
         frame = self._table if recipe.raw else self._frame
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from _encoded(batches, recipe, most, like)
+            yield from each_without_values(_encoded(batches, recipe, most, like))
 
         schema = "partition int, chunk int, records long, digest string, rows long, marks binary, part binary"
         self._encoded = frame.mapInArrow(encode, schema).persist()
@@ -81,7 +81,7 @@ class SparkParts(Parts):
         numbers = self._numbers
 
         def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from _answered(batches, numbers, message)
+            yield from each_without_values(_answered(batches, numbers, message))
 
         asked = self._encoded.select("partition", "chunk", "part")
         return [bytes(row["answer"]) for row in asked.mapInArrow(answer, "answer binary").collect()]
@@ -182,13 +182,17 @@ def _answered(
             yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], ["answer"])
 
 
+def _placed(batches: Iterable[pa.RecordBatch], persons: Persons) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        places = pa.array(persons.places(batch.column("id"), PLACES), pa.int64())
+        yield pa.RecordBatch.from_arrays([*batch.columns, places], [*batch.schema.names, "place"])
+
+
 def _brought_together(frame: Any, persons: Persons, partitions: int | None) -> Any:
     """The frame with all rows of a unit in one partition, next to each other."""
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            places = pa.array(persons.places(batch.column("id"), PLACES), pa.int64())
-            yield pa.RecordBatch.from_arrays([*batch.columns, places], [*batch.schema.names, "place"])
+        yield from each_without_values(_placed(batches, persons))
 
     schema = T.StructType([*frame.schema.fields, T.StructField("place", T.LongType())])
     count = _partitions(frame) if partitions is None else partitions

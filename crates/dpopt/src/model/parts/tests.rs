@@ -172,6 +172,54 @@ fn numbers_and_units_answer_to_their_own_questions_only_and_survive_moving() {
     assert!(Shard::of_units(chosen(&which[..3], true), &owners(&which), 0).is_err());
 }
 
+/// A part whose bytes were changed at `at`, with the fingerprint that they have then.
+fn sealed(shard: &Shard, at: usize, with: &[u8]) -> Vec<u8> {
+    let mut bytes = shard.to_bytes();
+    bytes[at..at + with.len()].copy_from_slice(with);
+    let body = bytes.len() - 8;
+    let whole = fingerprint(&bytes[..body]);
+    bytes[body..].copy_from_slice(&whole.to_le_bytes());
+    bytes
+}
+
+/// Two rows of three columns, of which the first has two entries and the second one.
+#[test]
+fn what_no_rows_can_hold_is_refused_with_a_right_fingerprint_too() {
+    let mut rows = Rows::new(3);
+    rows.push_clipped(&mut [(0, 0.5), (2, 0.5)], 1.0);
+    rows.push_clipped(&mut [(1, 0.25)], 1.0);
+    let shard = Shard::new(Bounded { rows, targets: vec![1.0, 0.0] }, 0);
+    // magic, kind, part, digest, rows; columns, norm bound, four counts; targets; entries of each row
+    let (head, counts) = (8 * 5, 8 * 2);
+    let lengths = head + counts + 8 * 4 + 8 * 2;
+    let (values, columns) = (lengths + 4 * 2, lengths + 4 * 2 + 4 * 3);
+    assert_eq!(shard.to_bytes().len(), columns + 4 * 3 + 8);
+    let unchanged = sealed(&shard, values, &0.5f32.to_le_bytes());
+    assert!(unchanged == shard.to_bytes() && Shard::from_bytes(&unchanged).is_ok());
+    for (at, with) in [
+        (values, f32::NAN.to_le_bytes()),
+        (values, f32::INFINITY.to_le_bytes()),
+        // out of order, twice the same, and one that is not there
+        (columns, 2u32.to_le_bytes()),
+        (columns + 4, 0u32.to_le_bytes()),
+        (columns + 4, 3u32.to_le_bytes()),
+        // entries of rows that are not as many as there are
+        (lengths, 3u32.to_le_bytes()),
+        (lengths, u32::MAX.to_le_bytes()),
+    ] {
+        assert!(Shard::from_bytes(&sealed(&shard, at, &with)).is_err(), "{at} {with:?}");
+    }
+    for bound in [f64::NAN, f64::INFINITY, -1.0] {
+        assert!(Shard::from_bytes(&sealed(&shard, head + 8, &bound.to_le_bytes())).is_err(), "{bound}");
+    }
+    // a row that is too long is brought back within its bound
+    let long = Shard::from_bytes(&sealed(&shard, values, &1e6f32.to_le_bytes())).unwrap();
+    let Held::Rows(read) = &long.held else { panic!("rows") };
+    let read = read.lock().unwrap();
+    let norm = |row: usize| read.1.rows.row(row).1.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt();
+    assert!(norm(0) <= read.1.rows.norm_bound() && norm(0) > 0.5 && norm(1) == 0.25);
+}
+
 #[test]
 fn what_needs_more_than_sums_is_refused_before_anything_is_asked() {
     let logistic = Target::Classes { loss: ClassLoss::Logistic, known: Some(3) };
