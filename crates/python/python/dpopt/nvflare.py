@@ -1,7 +1,7 @@
 """A filter for NVFlare that lets nothing of a client's training out but its noisy update.
 
 In the job's client configuration, under ``task_result_filters``, with *every* task that an executor answers (there is no wildcard; results of tasks that are not
-named go out as they are), or for all jobs and tasks of a site in its privacy policy::
+named go out as they are). Filters of a site's privacy policy are told of no events, so this one would see no task there and block every result::
 
     {"tasks": ["train", "validate", "submit_model"], "filters": [{"path": "dpopt.nvflare.PrivateUpdateFilter",
                                   "args": {"clip_norm": 1.0, "epsilon": 8.0, "delta": 1e-5, "rounds": 10,
@@ -24,6 +24,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
 from ._reading import attempt, shown
+from ._rounds import absolute
 from .federated import UNIT, PrivateUpdates
 from .ledger import Ledger
 
@@ -69,6 +70,7 @@ class PrivateUpdateFilter(DXOFilter):
             raise TypeError(
                 "give session= the path of a file, in which the rounds are counted, for example /var/lib/rounds-{client}"
             )
+        absolute(session)
         # under the names of the arguments: NVFlare writes a job's configuration by them
         self.clip_norm, self.epsilon, self.delta, self.rounds, self.relation = (
             clip_norm,
