@@ -1,5 +1,6 @@
 """A client's updates: what leaves, how often, with how much noise, whoever restarts, copies or shares what counts them."""
 
+import contextlib
 import copy
 import json
 import multiprocessing
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 import dpopt
 import numpy as np
@@ -315,6 +317,27 @@ def test_threads_that_share_an_object_share_its_rounds_and_its_charge(in_file, t
             assert len(done) == 3 and len(ledger.entries) == 1
     finally:
         sys.setswitchinterval(before)
+
+
+def test_threads_take_a_round_each(monkeypatch):
+    # every thread looks before any of them takes
+    def slow(taken, planned, looks=_rounds.refuse_beyond):
+        looks(taken, planned)
+        time.sleep(0.01)
+
+    rounds, taken = _rounds.RoundsInMemory(dict), []
+    monkeypatch.setattr(_rounds, "refuse_beyond", slow)
+
+    def work():
+        with contextlib.suppress(BudgetExceeded):
+            taken.append(rounds.take(3))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [1, 2, 3] and rounds.taken == 3
 
 
 WORKER = """

@@ -263,6 +263,28 @@ def test_a_session_that_is_gone_is_charged_no_second_time_while_the_node_runs(tm
     assert len(ledger.entries) == 1 and not (tmp_path / "rounds").exists()
 
 
+def test_mods_before_it_see_noise_and_those_after_it_what_is_clipped(tmp_path):
+    seen = {}
+
+    def mask(name):
+        def mod(message, context, call_next):
+            reply = call_next(message, context)
+            seen[name] = reply.content["arrays"]["second"].numpy()
+            reply.content["arrays"] = arrays_of({n: seen[name] + 1e9 if n == "second" else SENT[n] for n in SENT})
+            return reply
+
+        return mod
+
+    private = PrivateUpdate(**TERMS, session=tmp_path / "rounds")
+    made = ClientApp(mods=[mask("before"), private, mask("after")])
+    made.train()(by(100.0))
+    reply = made(asked(SENT), context())
+    assert (seen["after"] == 100.0).all() and (seen["before"] != 100.0).all()
+    # masks of the one before are as they were; those of the one after were clipped with the update
+    assert np.array_equal(reply.content["arrays"]["second"].numpy(), seen["before"] + 1e9)
+    assert np.abs(seen["before"]).max() < 1 + 8 * private.updates(context()).noise_multiplier
+
+
 def test_functions_that_give_no_session_or_no_ledger_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given, said in [

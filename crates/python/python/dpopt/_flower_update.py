@@ -32,7 +32,10 @@ MEMORY = "dpopt.rounds"
 class PrivateUpdate:
     """A mod that lets nothing of a client out but its noisy update: ``ClientApp(mods=[PrivateUpdate(…)])``.
 
-    Put it first, so that other mods see what it let out and not what it got. The client trains as it likes; the difference of its arrays to the server's is
+    Mods before it in the list are around it, and see what it lets out; those after it are within, and see what the app answers, which stays here. A mod
+    that masks (secure aggregation) must come before it: masked arrays would be clipped. So must no mod that trains or answers by itself. The first message
+    fixes how many numbers an update has. The mod and its plan are part of the app, which comes from the server's side unless the operator of the
+    SuperNode says whose apps run: docs/federated.md. The client trains as it likes; the difference of its arrays to the server's is
     clipped as one vector and noised on the client (:class:`dpopt.federated.PrivateUpdates`, whose guarantee this is). **Everything else that the client's app
     answers stays here**: metrics, numbers of examples, other records. In their place go constants that you declare. An app that raises, answers an
     error or arrays of other names, shapes or kinds, or numbers that are not finite, counts as one without an update: the server gets noise, and
@@ -41,7 +44,7 @@ class PrivateUpdate:
 
     Args:
         clip_norm, epsilon, delta, rounds, relation: as in :class:`dpopt.federated.PrivateUpdates`.
-        session: the file in which this client's rounds are counted: Flower starts the app anew for each message. Or a function of Flower's context that gives it,
+        session: the absolute path of the file in which this client's rounds are counted: Flower starts the app anew for each message. Or a function of Flower's context that gives it,
             where several clients run on one machine: ``lambda context: f"/data/rounds-{context.node_config['partition-id']}"``.
         budget: a :class:`dpopt.Ledger` of a file with ``unit="client"``, or a function of the context that gives it.
         num_examples: weight of this client in a mean, a public constant. The number of its records is *not* looked at.

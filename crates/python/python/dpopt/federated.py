@@ -1,7 +1,8 @@
 """A client's model updates, released in rounds: what the mod for Flower and the filter for NVFlare do, for any other framework.
 
 A client gets arrays from a server, trains on its own records and sends the arrays back. What leaves is the *difference*, clipped as one vector and
-noised on the client, so that nobody else has to be trusted: not the server, not other clients, not whoever looks at the messages.
+noised on the client, so that nobody else has to be trusted: not the server, not other clients, not whoever looks at the messages. That is so where the client's
+operator decides what code runs there: a framework that runs what the server sends runs a server's plan too (docs/federated.md).
 
 >>> import numpy as np
 >>> from dpopt.federated import PrivateUpdates
@@ -40,6 +41,8 @@ class PrivateUpdates:
     The unit is the client: whatever it trains on, and however, may be another thing entirely (``"replace-one"``: local differential privacy, between any two
     inputs) or nothing (``"zero-out"``). That a client takes part is not hidden, nor in which rounds, nor how long it takes. Nothing but :meth:`release` may
     leave the client: no losses, no numbers of records, no errors.
+
+    The first round fixes how many numbers an update has.
 
     Args:
         clip_norm: C, l2 bound on the difference to what the server sent, over all arrays together. A difference moves by 2C between any two

@@ -72,8 +72,9 @@ class SecureSum:
         relation: ``"replace-one"`` (default) or ``"zero-out"``.
         honest: ``None``: :meth:`release` adds the noise to the sum. A number h: every client adds its share in :meth:`encode`, made so
             that the noise of any h clients is enough. Then h is your word: in every sum that anybody sees there are so many clients who
-            drew their noise with this code and tell it nobody. A protocol that shows the sum of fewer voids the guarantee.
-        session: a file in which the sums are counted (as in :class:`dpopt.federated.PrivateUpdates`), of whoever adds noise.
+            drew their noise with this code and tell it nobody. A protocol that shows the sum of fewer voids the guarantee, and so does an
+            aggregator that shows clients different sets of those who are left, unless the protocol finds that. No ledger is charged.
+        session: the absolute path of a file in which the sums are counted (as in :class:`dpopt.federated.PrivateUpdates`), of whoever adds noise.
         budget: a :class:`dpopt.Ledger` with ``unit="client"``, of an aggregator that adds the noise; charged before the first release.
         insecure_seed: reproducible noise for tests. **No privacy.**
 
