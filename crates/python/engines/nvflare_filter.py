@@ -9,10 +9,12 @@ import json
 import logging
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
-from dpopt import BudgetExceeded, Ledger
+from dpopt import BudgetExceeded, Ledger, PrivacyWarning
+from dpopt.federated import PrivateUpdates
 from dpopt.nvflare import PrivateUpdateFilter
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.dxo_filter import DXOFilter
@@ -96,17 +98,27 @@ def passes_the_same_form(directory):
     return 2 * len(ODD)
 
 
+class Seeded(PrivateUpdateFilter):
+    """The same noise for every object."""
+
+    def updates(self, client, charged=True):
+        given = {"clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta, "rounds": self.rounds}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            return PrivateUpdates(**given, insecure_seed=1)
+
+
 def clips_and_adds_the_noise(directory):
     sent, drawn = {"w": np.zeros(20_000)}, []
-    for i, made in enumerate([None, 50.0]):
-        screen = PrivateUpdateFilter(**{**TERMS, "clip_norm": 100.0}, session=f"{directory}/law-{i}")
-        update = result({"w": np.full(20_000, made)}) if made else result({"w": np.zeros(20_000)})
+    for i, size in enumerate([0.0, 50.0]):
+        screen = Seeded(**{**TERMS, "clip_norm": 100.0}, session=f"{directory}/law-{i}")
+        update = result({"w": np.full(20_000, size)})
         drawn.append(from_shareable(screen.process(update, asked(screen, sent))).data["w"])
-    std = 100.0 * screen.updates("").noise_multiplier
-    for noise, mean in zip(drawn, (0.0, 100.0 / np.sqrt(20_000))):
-        # six standard errors of a variance of 20 000 numbers, and of their mean
-        assert abs(np.mean((noise - mean) ** 2) / std**2 - 1) < 6 * np.sqrt(2 / 20_000)
-        assert abs(noise.mean() - mean) < 6 * std / np.sqrt(20_000)
+    std, (noise, noisy) = 100.0 * screen.updates("").noise_multiplier, drawn
+    # six standard errors of a variance of 20 000 numbers
+    assert abs(np.mean(noise**2) / std**2 - 1) < 6 * np.sqrt(2 / 20_000)
+    # without the noise the update is left, clipped to norm 100, to the grid
+    assert np.linalg.norm(noisy - noise - 100.0 / np.sqrt(20_000)) < 0.1
     return 2
 
 
@@ -152,8 +164,9 @@ def runs_in_the_simulator(directory):
             PrivateUpdateFilter(**TERMS, session=f"{rounds}/{{client}}"), site, tasks=["train"], filter_type=FilterType.TASK_RESULT
         )  # fmt: skip
     job.simulator_run(str(Path(directory) / "workspace"), threads=2)
-    sessions = sorted(rounds.iterdir())
-    assert [path.name for path in sessions] == ["site-1", "site-2"], sessions
+    sessions = [rounds / "site-1", rounds / "site-2"]
+    beside = [path.with_name(f"{path.name}.mark") for path in sessions]
+    assert set(rounds.iterdir()) == {*sessions, *beside}, list(rounds.iterdir())
     for path in sessions:
         header, marks = path.read_bytes().split(b"\n", 1)
         assert len(marks) == 3 and json.loads(header)["plan"]["dimension"] == 9

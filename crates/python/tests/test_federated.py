@@ -1,5 +1,6 @@
 """A client's updates: what leaves, how often, with how much noise, whoever restarts, copies or shares what counts them."""
 
+import contextlib
 import copy
 import json
 import multiprocessing
@@ -8,11 +9,13 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
 import dpopt
 import numpy as np
 import pytest
-from dpopt import BudgetExceeded, Ledger, PrivacyError, accounting
+from dpopt import BudgetExceeded, Ledger, PrivacyError, _rounds, accounting
 from dpopt.federated import PrivateUpdates
 
 TERMS = {"clip_norm": 1.0, "epsilon": 8.0, "delta": 1e-5, "rounds": 3}
@@ -57,11 +60,11 @@ def test_the_law_of_what_leaves_is_the_clipped_update_and_that_noise(size):
     direction /= np.linalg.norm(direction)
     updates = seeded(clip_norm=100.0, rounds=1)
     (received,) = updates.release(sent, [100.0 * size * direction])
-    noise = received - 100.0 * min(1.0, size) * direction
+    # the same noise without an update: what is left is the clipped one, to the grid
+    (noise,) = seeded(clip_norm=100.0, rounds=1).release(sent, sent)
     std = 100.0 * updates.noise_multiplier
     assert abs(np.mean(noise**2) / std**2 - 1) < 6 * np.sqrt(2 / 20_000)
-    # along the update the clip is seen: what is left has that noise in one direction, six standard deviations
-    assert abs(noise @ direction) < 6 * std
+    assert np.linalg.norm(received - noise - 100.0 * min(1.0, size) * direction) < 0.1
 
 
 def test_fresh_noise_for_each_release_and_each_object():
@@ -174,7 +177,9 @@ def test_a_session_goes_on_where_it_was_with_the_same_noise(tmp_path):
     assert os.stat(path).st_mode & 0o777 == 0o600
     # the file tells nothing of what was released
     header, marks = path.read_bytes().split(b"\n", 1)
-    assert marks == b"..." and set(json.loads(header)) == {"format", "file", "terms", "plan"}
+    assert marks == b"..." and set(json.loads(header)) == {
+        "format", "session", "file", "mark", "terms", "plan",
+    }  # fmt: skip
 
 
 def test_other_terms_are_refused(tmp_path):
@@ -206,6 +211,133 @@ def test_copies_and_files_that_are_none_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(PrivacyError, match="no regular file"):
         PrivateUpdates(**TERMS, session=tmp_path / "pipe").release(SENT, SENT)
+
+
+def released(path, rounds):
+    updates = PrivateUpdates(**TERMS, session=path)
+    for _ in range(rounds):
+        updates.release(SENT, SENT)
+    return updates
+
+
+def refused(path, said):
+    with pytest.raises(PrivacyError, match=said):
+        PrivateUpdates(**TERMS, session=path).release(SENT, SENT)
+
+
+def test_a_backup_on_the_inode_of_the_original_is_refused(tmp_path, monkeypatch):
+    # of a file system that tells two files of one inode not apart
+    monkeypatch.setattr(_rounds, "_identity", lambda file: {"inode": 1})
+    path = tmp_path / "rounds"
+    released(path, 1)
+    shutil.copy(path, tmp_path / "backup")
+    running = released(path, 1)
+    path.unlink()
+    shutil.copy(tmp_path / "backup", path)
+    refused(path, "older copy")
+    # so is a process that has the session open
+    with pytest.raises(PrivacyError, match="older copy"):
+        running.release(SENT, SENT)
+
+
+def test_a_deleted_file_is_told_from_one_that_got_its_inode(tmp_path):
+    path = tmp_path / "rounds"
+    released(path, 1)
+    with open(path, "rb") as file:
+        if _rounds._identity(file)["generation"] is None:
+            pytest.skip("this file system draws no generations")
+    backup = path.read_bytes()
+    for _ in range(20):
+        # the same bytes: only the file is another
+        path.unlink()
+        path.write_bytes(backup)
+        refused(path, "copy or was put back")
+
+
+def test_a_session_and_its_mark_belong_together(tmp_path):
+    path, mark = tmp_path / "rounds", tmp_path / "rounds.mark"
+    released(path, 1)
+    older = mark.read_bytes()
+    assert older.split(b"\n")[1] == b"." and os.stat(mark).st_mode & 0o777 == 0o600
+    released(path, 2)
+    newest = mark.read_bytes()
+    mark.write_bytes(older)
+    refused(path, "newer than its mark")
+    mark.write_bytes(b"0" * 32 + newest[32:])
+    refused(path, "another's")
+    mark.write_bytes(newest)
+    mark.rename(tmp_path / "elsewhere")
+    refused(path, "mark beside it")
+    (tmp_path / "elsewhere").rename(mark)
+    with pytest.raises(BudgetExceeded):
+        PrivateUpdates(**TERMS, session=path).release(SENT, SENT)
+
+
+def test_a_crash_between_the_file_and_its_mark_costs_one_round(tmp_path):
+    path, mark = tmp_path / "rounds", tmp_path / "rounds.mark"
+    released(path, 1)
+    with open(path, "ab") as file:
+        file.write(b".")
+    released(path, 1)
+    assert path.read_bytes()[-3:] == mark.read_bytes()[-3:] == b"..."
+    refused(path, "all 3 planned rounds")
+
+
+def test_a_session_is_one_file_wherever_a_process_is_started(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="relative path"):
+        PrivateUpdates(**TERMS, session="rounds").check(SENT)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_threads_that_share_an_object_share_its_rounds_and_its_charge(in_file, tmp_path):
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for trial in range(20):
+            ledger = Ledger(900.0, 1e-2, relation="replace-one", unit="client", path=tmp_path / f"ledger-{trial}")
+            updates = PrivateUpdates(**TERMS, session=tmp_path / f"rounds-{trial}" if in_file else None, budget=ledger)
+            together, done = threading.Barrier(8), []
+
+            def work(updates=updates, together=together, done=done):
+                together.wait()
+                for _ in range(3):
+                    try:
+                        updates.release(SENT, SENT)
+                    except BudgetExceeded:
+                        return
+                    done.append(1)
+
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(done) == 3 and len(ledger.entries) == 1
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_threads_take_a_round_each(monkeypatch):
+    # every thread looks before any of them takes
+    def slow(taken, planned, looks=_rounds.refuse_beyond):
+        looks(taken, planned)
+        time.sleep(0.01)
+
+    rounds, taken = _rounds.RoundsInMemory(dict), []
+    monkeypatch.setattr(_rounds, "refuse_beyond", slow)
+
+    def work():
+        with contextlib.suppress(BudgetExceeded):
+            taken.append(rounds.take(3))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [1, 2, 3] and rounds.taken == 3
 
 
 WORKER = """
@@ -263,7 +395,11 @@ def test_a_ledger_is_charged_once_before_the_first_release(tmp_path):
     with pytest.raises(BudgetExceeded):
         PrivateUpdates(**TERMS, session=tmp_path / "more", budget=ledger).release(SENT, SENT)
     assert len(ledger.entries) == 1
+    # who deletes a session is refused by its mark, and who deletes both by the ledger
     os.unlink(path)
+    with pytest.raises(PrivacyError, match="tells of 2 rounds"):
+        PrivateUpdates(**TERMS, session=path, budget=ledger).check(SENT)
+    os.unlink(f"{path}.mark")
     with pytest.raises(BudgetExceeded):
         PrivateUpdates(**TERMS, session=path, budget=ledger).check(SENT)
 

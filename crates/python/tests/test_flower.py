@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,8 +42,9 @@ def test_a_client_releases_what_it_planned_and_no_more(loss):
     assert n == 1500 and sum(r["count"] for r in client.releases) == 6
     assert float(dpopt.accounting.epsilon(client.event, 1e-5)) <= 4.0
     assert set(np.flatnonzero(hard_threshold(weights[0], 2))) == {7, 11}
-    with pytest.raises(dpopt.PrivacyError, match="refused"):
+    with pytest.raises(dpopt.BudgetExceeded, match="all 3 planned rounds"):
         client.fit(weights, {})
+    assert sum(r["count"] for r in client.releases) == 6
     with pytest.raises(NotImplementedError):
         client.evaluate(weights, {})
 
@@ -88,6 +90,29 @@ def test_a_session_of_records_goes_on_and_is_charged_once(tmp_path):
         PrivateClient(X, y, **{**given, "budget": Ledger(4.0, 1e-4)})
     with pytest.raises(ValueError, match="shape"):
         PrivateClient(X, y, epsilon=4.0, delta=1e-5, rounds=3).fit([np.zeros(3)], {})
+    with pytest.raises(dpopt.PrivacyError, match="another ledger"):
+        PrivateClient(X, y, **{**given, "budget": Ledger(4.0, 1e-4, path=tmp_path / "other")})
+    unpaid = {**given, "session": tmp_path / "unpaid"}
+    PrivateClient(X, y, **{**unpaid, "budget": None})
+    with pytest.raises(dpopt.PrivacyError, match="without a ledger"):
+        PrivateClient(X, y, **unpaid)
+
+
+def test_a_client_answers_messages_with_a_session_only(tmp_path):
+    X, y = records(3, n=100)
+    given = {"epsilon": 4.0, "delta": 1e-5, "rounds": 2}
+    message = asked({"w": np.zeros(30)})
+    with pytest.raises(dpopt.PrivacyError, match="session="):
+        PrivateClient(X, y, **given).train(message)
+    for _ in range(2):
+        reply = PrivateClient(X, y, **given, session=tmp_path / "rounds").train(message)
+        assert set(reply.content) == {"arrays", "metrics"}
+    with pytest.raises(dpopt.BudgetExceeded):
+        PrivateClient(X, y, **given, session=tmp_path / "rounds").train(message)
+    renamed = Message(RecordDict({"metrics": arrays_of({"w": np.zeros(30)})}), dst_node_id=2, message_type="train")
+    with pytest.raises(ValueError, match="not called metrics"):
+        PrivateClient(X, y, **given, session=tmp_path / "more").train(renamed)
+    assert not hasattr(PrivateClient, "local_step")
 
 
 # --- the mod ---
@@ -131,8 +156,13 @@ def in_place(message, context):
     return answer(message, {n: a + 1e6 for n, a in arrays.items()})
 
 
+def exiting(message, context):
+    raise SystemExit("c4n4ry-Zoe")
+
+
 ODD = {
     "raises": raising,
+    "exits": exiting,
     "an error": lambda m, c: Message(Error(code=2, reason="c4n4ry-Zoe"), reply_to=m),
     "no message": lambda m, c: None,
     "other names": lambda m, c: answer(m, {"c4n4ry": np.zeros(3)}),
@@ -157,7 +187,7 @@ def test_whatever_the_app_does_the_server_gets_the_same_form(kind, tmp_path, cap
         n: (a.shape, str(a.dtype)) for n, a in SENT.items()
     }
     assert dict(reply.content["metrics"]) == {"num-examples": 1.0}
-    assert reply.metadata.reply_to_message_id == "" or reply.metadata.dst_node_id == asked(SENT).metadata.src_node_id
+    assert (reply.metadata.dst_node_id, reply.metadata.message_type) == (asked(SENT).metadata.src_node_id, "train")
     # the operator's log says what kind of error and where, and nothing that was in it
     assert "c4n4ry" not in caplog.text and "917" not in caplog.text
     if kind == "raises":
@@ -177,6 +207,8 @@ def test_what_the_mod_refuses_says_nothing_of_the_client(tmp_path):
     made = app(mod, train)
     refused = [made(asked(SENT, "evaluate"), context()), made(asked(SENT, more=ArrayRecord([np.zeros(2)])), context())]
     refused += [made(asked({"a": np.array([1, 2])}), context())]
+    renamed = Message(RecordDict({"metrics": arrays_of(SENT)}), dst_node_id=2, message_type="train")
+    refused += [made(renamed, context())]
     assert not calls and all(reply.has_error() and reply.error.code == 6 for reply in refused)
     for _ in range(4):
         assert not made(asked(SENT), context()).has_error()
@@ -202,11 +234,10 @@ def test_every_client_of_a_machine_has_a_session_and_a_ledger(tmp_path):
     assert [mod.updates(context(client=n)).check(list(SENT.values())) for n in (0, 1)] == [None, None]
     assert [len(ledger.entries) for ledger in ledgers.values()] == [1, 1]
     # a budget without room is said, and the client is not asked
-    (tmp_path / "rounds-0").unlink()
-    assert (
-        "are left of the ledger" in made(asked(SENT), context(client=0)).error.reason
-        or made(asked(SENT), context(client=0)).has_error()
-    )
+    for name in ("rounds-0", "rounds-0.mark"):
+        (tmp_path / name).unlink()
+    assert "of the total budget" in made(asked(SENT), context(client=0)).error.reason
+    assert [len(ledger.entries) for ledger in ledgers.values()] == [1, 1]
 
 
 def test_an_older_copy_of_a_session_is_found_while_the_node_runs(tmp_path):
@@ -218,13 +249,68 @@ def test_an_older_copy_of_a_session_is_found_while_the_node_runs(tmp_path):
     # written over in place: the same file, as far as the system knows
     path.write_bytes(old)
     assert "older copy" in made(asked(SENT), here).error.reason
+    # and by its mark after that
+    assert "older copy" in made(asked(SENT), context()).error.reason
+
+
+def test_a_session_that_is_gone_is_charged_no_second_time_while_the_node_runs(tmp_path):
+    ledger = Ledger(90.0, 1e-2, relation="replace-one", unit="client", path=tmp_path / "ledger")
+    made, here = app(PrivateUpdate(**TERMS, session=tmp_path / "rounds", budget=ledger), by(0.1)), context()
+    made(asked(SENT), here)
+    for name in ("rounds", "rounds.mark"):
+        (tmp_path / name).unlink()
+    assert "older copy" in made(asked(SENT), here).error.reason
+    assert len(ledger.entries) == 1 and not (tmp_path / "rounds").exists()
+
+
+def test_mods_before_it_see_noise_and_those_after_it_what_is_clipped(tmp_path):
+    seen = {}
+
+    def mask(name):
+        def mod(message, context, call_next):
+            reply = call_next(message, context)
+            seen[name] = reply.content["arrays"]["second"].numpy()
+            reply.content["arrays"] = arrays_of({n: seen[name] + 1e9 if n == "second" else SENT[n] for n in SENT})
+            return reply
+
+        return mod
+
+    private = PrivateUpdate(**TERMS, session=tmp_path / "rounds")
+    made = ClientApp(mods=[mask("before"), private, mask("after")])
+    made.train()(by(100.0))
+    reply = made(asked(SENT), context())
+    assert (seen["after"] == 100.0).all() and (seen["before"] != 100.0).all()
+    # masks of the one before are as they were; those of the one after were clipped with the update
+    assert np.array_equal(reply.content["arrays"]["second"].numpy(), seen["before"] + 1e9)
+    assert np.abs(seen["before"]).max() < 1 + 8 * private.updates(context()).noise_multiplier
+
+
+def test_functions_that_give_no_session_or_no_ledger_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for given, said in [
+        ({"session": lambda c: None}, "session="),
+        ({"session": lambda c: "rounds"}, "relative path"),
+        ({"session": tmp_path / "rounds", "budget": lambda c: None}, "gave no ledger"),
+    ]:
+        reply = app(PrivateUpdate(**TERMS, **given), by(0.1))(asked(SENT), context())
+        assert reply.has_error() and said in reply.error.reason
+    assert not os.listdir(tmp_path)
+
+
+def test_an_operator_who_stops_the_app_stops_it(tmp_path):
+    def stopped(message, context):
+        raise KeyboardInterrupt
+
+    mod = PrivateUpdate(**TERMS, session=tmp_path / "rounds")
+    with pytest.raises(KeyboardInterrupt):
+        mod(asked(SENT), context(), stopped)
 
 
 def test_mods_are_made_right_or_not_at_all(tmp_path):
-    for wrong, said in [({"session": None}, "session="), ({"session": "s", "rounds": 0}, "rounds"), ({"session": "s", "metrics": {"a": "text"}}, "metrics"),
-                        ({"session": "s", "budget": Ledger(8.0, 1e-4, relation="replace-one", unit="client")}, "in memory")]:  # fmt: skip
+    for wrong, said in [({"session": None}, "session="), ({"rounds": 0}, "rounds must"), ({"metrics": {"a": "text"}}, "metrics"), ({"session": "s"}, "relative path"),
+                        ({"budget": Ledger(8.0, 1e-4, relation="replace-one", unit="client")}, "in memory")]:  # fmt: skip
         with pytest.raises((TypeError, ValueError), match=said):
-            PrivateUpdate(**{**TERMS, **wrong})
+            PrivateUpdate(**{**TERMS, "session": tmp_path / "rounds", **wrong})
 
 
 # --- the stock mod, in the same terms ---
@@ -345,6 +431,13 @@ def test_the_accountant_looks_ahead_saves_and_goes_on():
 
     again = Accountant(settings(max_epsilon=3.0))
     again.load_state_dict(json.loads(json.dumps(ours.state_dict())))
+    assert again.get_privacy_spent() == ours.get_privacy_spent()
+    # members of JSON have no order
+    sorted_by_name = json.loads(json.dumps(ours.state_dict(), sort_keys=True))
+    reversed_events = [
+        {"event": dict(reversed(entry["event"].items())), "count": entry["count"]} for entry in sorted_by_name["compositions"]
+    ]  # fmt: skip
+    again.load_state_dict({**sorted_by_name, "compositions": reversed_events})
     assert again.get_privacy_spent() == ours.get_privacy_spent()
     for state in (
         {},

@@ -1,6 +1,8 @@
 """Sums for secure aggregation: exact integers modulo 2^k, noise of the aggregator or of the clients, and Flower's own protocol."""
 
+import copy
 import math
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +79,61 @@ def test_the_aggregator_adds_the_planned_noise_to_the_sum():
     sigma = terms.noise_std / terms.clip_norm
     gaussian = accounting.epsilon(f"gaussian({sigma!r}) x 2", 1e-5, relation="replace-one")
     assert 0.8 * 8.0 < float(gaussian) <= 8.0
+
+
+def test_a_dishonest_client_does_not_learn_on_which_side_of_a_wrap_the_others_are():
+    # it sends half the modulus: one step more or less of the others is the largest number or the least
+    given = {"dimension": 400, "epsilon": 0.1}
+    half = SecureSum(**{**TERMS, **given}).modulus // 2
+    above, below = (seeded(**given).release(np.full(400, half + side, dtype=np.uint64)) for side in (1, -1))
+    terms = SecureSum(**{**TERMS, **given})
+    moved = np.rint((above - below) / terms.step).astype(np.int64) % terms.modulus
+    # the same noise: two steps apart on the circle, and the sign tells of the noise alone
+    assert (moved == 2).all()
+    assert 0.95 < np.mean(np.sign(above) == np.sign(below)) and 0.3 < np.mean(above > 0) < 0.7
+    assert np.abs(above).max() <= half * terms.step
+
+
+@pytest.mark.parametrize("total", [np.zeros(50), np.full(50, np.nan), [0.5] * 50, ["1"] * 50, None, [True] * 50])
+def test_sums_that_are_no_whole_numbers_are_refused(total):
+    terms = SecureSum(**TERMS)
+    for read in (terms.integers, terms.exact, terms.release):
+        with pytest.raises(TypeError, match="whole numbers"):
+            read(total)
+    assert terms.rounds_released == 0 and not terms.integers([0] * 50).any()
+
+
+def test_terms_whose_sums_are_counted_in_memory_are_not_copied(tmp_path):
+    for travel in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="session="):
+            travel(SecureSum(**TERMS))
+    filed = SecureSum(**TERMS, rounds=2, session=tmp_path / "sums")
+    for each in (filed, pickle.loads(pickle.dumps(filed))):
+        each.release(each.encode(None))
+    with pytest.raises(BudgetExceeded):
+        copy.copy(filed).release(filed.encode(None))
+
+
+def test_a_session_of_sums_and_its_ledger_belong_together(tmp_path):
+    ledger = Ledger(9.0, 1e-4, relation="replace-one", unit="client", path=tmp_path / "ledger")
+    given = {**TERMS, "rounds": 3, "session": tmp_path / "sums"}
+    for _ in range(2):
+        paid = SecureSum(**given, budget=ledger)
+        paid.release(paid.encode(None))
+    assert len(ledger.entries) == 1
+    other = Ledger(9.0, 1e-4, relation="replace-one", unit="client", path=tmp_path / "other")
+    with pytest.raises(PrivacyError, match="another ledger"):
+        SecureSum(**given, budget=other).release(paid.encode(None))
+    unpaid = {**given, "session": tmp_path / "unpaid"}
+    SecureSum(**unpaid).release(paid.encode(None))
+    with pytest.raises(PrivacyError, match="without a ledger"):
+        SecureSum(**unpaid, budget=other).release(paid.encode(None))
+    assert len(other.entries) == 0
+    memory = Ledger(9.0, 1e-4, relation="replace-one", unit="client")
+    with pytest.raises(ValueError, match="in memory"):
+        SecureSum(**given, budget=memory)
+    with pytest.raises(TypeError, match="dpopt.Ledger"):
+        SecureSum(**TERMS, budget="ledger")
 
 
 def test_a_ledger_of_the_aggregator_is_charged_once():

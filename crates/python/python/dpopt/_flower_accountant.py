@@ -104,7 +104,9 @@ class Accountant:
         before, self._composed = self._composed, []
         try:
             for entry in state["compositions"]:
-                self._composed = self._with_facts(tuple(entry["event"].values()), entry["count"])
+                event = entry["event"]
+                facts = event["noise_multiplier"], event["sample_size"], event["population_size"]
+                self._composed = self._with_facts(facts, entry["count"])
         except (KeyError, TypeError, AttributeError, ValueError):
             self._composed = before
             raise ValueError("the state holds what is no release of Gaussian noise") from None

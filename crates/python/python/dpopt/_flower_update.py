@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ._core import PrivacyError
 from ._reading import attempt, number
+from ._rounds import OLDER, absolute, counted
 from .federated import PrivateUpdates
 from .ledger import Ledger
 
@@ -30,7 +32,10 @@ MEMORY = "dpopt.rounds"
 class PrivateUpdate:
     """A mod that lets nothing of a client out but its noisy update: ``ClientApp(mods=[PrivateUpdate(…)])``.
 
-    Put it first, so that other mods see what it let out and not what it got. The client trains as it likes; the difference of its arrays to the server's is
+    Mods before it in the list are around it, and see what it lets out; those after it are within, and see what the app answers, which stays here. A mod
+    that masks (secure aggregation) must come before it: masked arrays would be clipped. So must no mod that trains or answers by itself. The first message
+    fixes how many numbers an update has. The mod and its plan are part of the app, which comes from the server's side unless the operator of the
+    SuperNode says whose apps run: docs/federated.md. The client trains as it likes; the difference of its arrays to the server's is
     clipped as one vector and noised on the client (:class:`dpopt.federated.PrivateUpdates`, whose guarantee this is). **Everything else that the client's app
     answers stays here**: metrics, numbers of examples, other records. In their place go constants that you declare. An app that raises, answers an
     error or arrays of other names, shapes or kinds, or numbers that are not finite, counts as one without an update: the server gets noise, and
@@ -39,7 +44,7 @@ class PrivateUpdate:
 
     Args:
         clip_norm, epsilon, delta, rounds, relation: as in :class:`dpopt.federated.PrivateUpdates`.
-        session: the file in which this client's rounds are counted: Flower starts the app anew for each message. Or a function of Flower's context that gives it,
+        session: the absolute path of the file in which this client's rounds are counted: Flower starts the app anew for each message. Or a function of Flower's context that gives it,
             where several clients run on one machine: ``lambda context: f"/data/rounds-{context.node_config['partition-id']}"``.
         budget: a :class:`dpopt.Ledger` of a file with ``unit="client"``, or a function of the context that gives it.
         num_examples: weight of this client in a mean, a public constant. The number of its records is *not* looked at.
@@ -62,10 +67,8 @@ class PrivateUpdate:
         self._terms: dict[str, Any] = {
             "clip_norm": clip_norm, "epsilon": epsilon, "delta": delta, "rounds": rounds, "relation": relation,
         }  # fmt: skip
-        if session is None:
-            raise ValueError(
-                "Flower starts the app anew for each message: give session= a file in which the rounds are counted"
-            )
+        if not callable(session):
+            _path(session)
         self._session, self._budget = session, budget
         declared = attempt(lambda: {str(name): number(value, "metrics") for name, value in (metrics or {}).items()})
         if declared is None:
@@ -76,9 +79,13 @@ class PrivateUpdate:
 
     def updates(self, context: Any) -> PrivateUpdates:
         """The releases of the client whose context this is."""
-        session = self._session(context) if callable(self._session) else self._session
         budget = self._budget(context) if callable(self._budget) else self._budget
-        return PrivateUpdates(**self._terms, session=session, budget=budget)
+        if budget is None and self._budget is not None:
+            raise ValueError("the function that is given as budget gave no ledger; give one for every client")
+        return PrivateUpdates(**self._terms, session=self._file(context), budget=budget)
+
+    def _file(self, context: Any) -> Path:
+        return _path(self._session(context) if callable(self._session) else self._session)
 
     def __call__(self, message: Any, context: Any, call_next: Callable[[Any, Any], Any]) -> Any:
         """The answer to `message`: arrays with noise and declared constants, or an error that depends on nothing that the client holds."""
@@ -89,11 +96,15 @@ class PrivateUpdate:
         if len(records) != 1:
             return _refusal(message, f"the server sent {len(records)} records of arrays; send one")
         (key, record), *_ = records.items()
+        if key == "metrics":
+            return _refusal(
+                message, "the server's record of arrays is called metrics, as is what is answered beside it"
+            )
         names, sent = list(record.keys()), record.to_numpy_ndarrays()
         try:
+            _not_put_back(context, self._file(context))
             updates = self.updates(context)
             updates.check(sent)
-            _not_put_back(context, updates)
             released = updates.release(sent, _trained(message, context, call_next, names))
         except ValueError as why:
             # of what the server sent, of public terms and of what was released
@@ -108,11 +119,21 @@ def _of(session: Any) -> Any:
     return "unknown" if callable(session) else session
 
 
+def _path(session: Any) -> Path:
+    if session is None:
+        raise ValueError(
+            "Flower starts the app anew for each message: give session= a file in which the rounds are counted"
+        )
+    return absolute(session)
+
+
 def _trained(message: Any, context: Any, call_next: Callable[[Any, Any], Any], names: list[str]) -> list[Any] | None:
     """The arrays that the app made, in the order of `names`; None if it made none such."""
     try:
         answer = call_next(message, context)
-    except Exception as why:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as why:
         # the text of an error may quote a record; kind and place do not
         last = traceback.extract_tb(why.__traceback__)[-1]
         logger.warning(
@@ -132,13 +153,11 @@ def _of_answer(answer: Any, names: list[str]) -> list[Any] | None:
     return [record[name].numpy() for name in names] if set(record.keys()) == set(names) else None
 
 
-def _not_put_back(context: Any, updates: PrivateUpdates) -> None:
+def _not_put_back(context: Any, session: Path) -> None:
     """The node remembers how many rounds this run released, as long as it runs; its session file must not tell of fewer."""
     remembered = context.state.config_records.get(MEMORY)
-    if remembered is not None and remembered["released"] > updates.rounds_released:
-        raise PrivacyError(
-            "the session file tells of fewer rounds than were released: an older copy was put in its place; begin a new session"
-        )
+    if remembered is not None and remembered["released"] > counted(session):
+        raise PrivacyError(OLDER)
 
 
 def _refusal(message: Any, reason: str) -> Any:

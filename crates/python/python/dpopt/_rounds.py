@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import json
 import os
+import secrets
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ._core import BudgetExceeded, PrivacyError
 from ._reading import attempt, kind
+from .ledger import Ledger
 
 try:
     import fcntl
@@ -19,7 +23,13 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 #: First member of a file's first line.
-FORMAT = "dpopt rounds 1"
+FORMAT = "dpopt rounds 2"
+#: What Linux calls FS_IOC_GETVERSION: a number that a file system draws for each file, so that one inode of two files is told apart.
+GENERATION = 0x80087601
+#: Of a file that is older than its mark, or that its node remembers as newer.
+OLDER = (
+    "the session file tells of fewer rounds than were released: an older copy was put in its place; begin a new session"
+)
 
 
 class RoundsFile:
@@ -27,10 +37,12 @@ class RoundsFile:
 
     A round is taken before anything of it is drawn: the byte is appended and synced under the file's lock, so that two processes, a restart
     or a crash never take one twice, and the file never tells of fewer than were released. Its first line says which file it is, so that a
-    copy is refused.
+    copy is refused. The same byte is then appended to a mark beside it (its name and ``.mark``): a file that is older than its mark was
+    put back, and one whose mark is missing or another's is refused. Both put back together are not found where the file system gives
+    them the same inodes and generations, or where the whole disk was copied.
 
     Args:
-        path: of the file, which is made by whoever is first.
+        path: of the file, absolute; it is made by whoever is first.
         terms: public facts that whoever goes on must state again, by name.
         open_plan: charges the plan and gives what is to be kept of it, as JSON can write it. Called once for each file.
     """
@@ -42,10 +54,12 @@ class RoundsFile:
             raise PrivacyError(
                 "a session file needs locks that this system does not have; run the client on Linux or macOS"
             )
-        self.path = Path(path).absolute()
+        self.path = absolute(path)
+        self._mark = self.path.with_name(self.path.name + ".mark")
         with self._locked() as file:
             header = file.readline()
             if not header:
+                self._refuse_deleted()
                 plan = open_plan()
                 self._write_header(file, terms, plan)
                 self.plan = plan
@@ -64,6 +78,7 @@ class RoundsFile:
             file.seek(0, os.SEEK_END)
             file.write(b".")
             _sync(file)
+            self._marked(taken + 1)
             return taken + 1
 
     @property
@@ -74,27 +89,37 @@ class RoundsFile:
 
     def _count(self, file: BinaryIO) -> int:
         header = file.readline()
-        self._identified(file, header)
-        return len(file.read())
+        found = self._identified(file, header)
+        taken = len(file.read())
+        self._check_mark(found, taken)
+        return taken
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[BinaryIO]:
-        # for its owner alone; never through a link that somebody else made
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            descriptor = os.open(self.path, flags, 0o600)
-        except OSError as why:
+    def _locked(self) -> contextlib.AbstractContextManager[BinaryIO]:
+        return _locked(self.path, os.O_CREAT)
+
+    def _refuse_deleted(self) -> None:
+        """A new file where the mark of another tells of rounds."""
+        if not os.path.lexists(self._mark):
+            return
+        with _locked(self._mark) as mark:
+            mark.readline()
+            released = len(mark.read())
+        if released:
             raise PrivacyError(
-                f"the session file cannot be opened ({why.strerror}); give a path to a regular file in a directory that exists"
-            ) from None
-        with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise PrivacyError("the session is no regular file; give another path")
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file  # type: ignore[misc]
+                f"the session file is gone, and the mark beside it tells of {released} rounds that were released; "
+                "give another path, which is charged anew"
+            )
 
     def _write_header(self, file: BinaryIO, terms: dict[str, Any], plan: dict[str, Any]) -> None:
-        header = {"format": FORMAT, "file": os.fstat(file.fileno()).st_ino, "terms": terms, "plan": plan}
+        session = secrets.token_hex(16)
+        with _locked(self._mark, os.O_CREAT) as mark:
+            mark.truncate(0)
+            mark.write(session.encode() + b"\n")
+            _sync(mark)
+            beside = _identity(mark)
+        header = {
+            "format": FORMAT, "session": session, "file": _identity(file), "mark": beside, "terms": terms, "plan": plan,
+        }  # fmt: skip
         file.write(json.dumps(header).encode() + b"\n")
         _sync(file)
         directory = os.open(self.path.parent, os.O_RDONLY)
@@ -103,13 +128,32 @@ class RoundsFile:
         finally:
             os.close(directory)
 
+    def _check_mark(self, header: dict[str, Any], taken: int) -> None:
+        """The mark is written after the file: a crash between the two leaves it one behind, and nothing was drawn."""
+        with _locked(self._mark) as mark:
+            session, marked = mark.readline(), len(mark.read())
+            if session != header["session"].encode() + b"\n" or _identity(mark) != header["mark"]:
+                raise PrivacyError(
+                    "the mark beside the session file is another's, or was put back, so that nobody can tell which rounds were released; begin a new session"
+                )
+        if taken < marked:
+            raise PrivacyError(OLDER)
+        if taken > marked + 1:
+            raise PrivacyError("the session file is newer than its mark, which was put back; begin a new session")
+
+    def _marked(self, taken: int) -> None:
+        with _locked(self._mark) as mark:
+            mark.readline()
+            mark.write(b"." * (taken - len(mark.read())))
+            _sync(mark)
+
     def _identified(self, file: BinaryIO, header: bytes) -> dict[str, Any]:
         found = attempt(lambda: json.loads(header))
         if not (header.endswith(b"\n") and isinstance(found, dict) and found.get("format") == FORMAT):
             raise PrivacyError(
                 "this is no session file, or one whose first line was cut; give the path of another file, which is charged anew"
             )
-        if found.get("file") != os.fstat(file.fileno()).st_ino:
+        if found.get("file") != _identity(file):
             raise PrivacyError(
                 "this session file is a copy or was put back: who goes on with it could release the same rounds a second time. Use the original, "
                 "or another path, which is charged anew"
@@ -118,6 +162,7 @@ class RoundsFile:
 
     def _checked(self, file: BinaryIO, header: bytes, terms: dict[str, Any]) -> dict[str, Any]:
         found = self._identified(file, header)
+        self._check_mark(found, len(file.read()))
         opened = found.get("terms", {})
         differing = sorted(name for name in {*terms, *opened} if terms.get(name) != opened.get(name))
         if differing:
@@ -132,12 +177,16 @@ class RoundsInMemory:
 
     def __init__(self, open_plan: Callable[[], dict[str, Any]]) -> None:
         self.plan, self._taken, self._process = open_plan(), 0, os.getpid()
+        self._lock = threading.Lock()
 
     def take(self, planned: int) -> int:
         """As :meth:`RoundsFile.take`."""
+        # another process is refused before it waits for a lock that a thread of this one holds
         refuse_beyond(self.taken, planned)
-        self._taken += 1
-        return self._taken
+        with self._lock:
+            refuse_beyond(self._taken, planned)
+            self._taken += 1
+            return self._taken
 
     @property
     def taken(self) -> int:
@@ -162,9 +211,126 @@ def refuse_beyond(taken: int, planned: int) -> None:
         )
 
 
+class Charge:
+    """What a ledger is charged for a plan, and what the plan's session keeps of it.
+
+    Args:
+        budget: a ledger, or nothing.
+        names: of whose units it is charged, as the ledger has them.
+    """
+
+    def __init__(self, budget: Ledger | None, names: tuple[str, ...]) -> None:
+        self._budget, self._receipt = budget, None
+        self._pay = None if budget is None else budget._charge_for(names)
+
+    @property
+    def pay(self) -> Callable[..., str | None] | None:
+        """For the kernel's door, which calls it once."""
+        return None if self._pay is None else self._paid
+
+    def _paid(self, *of: Any) -> str | None:
+        assert self._pay is not None
+        self._receipt = receipt = self._pay(*of)
+        return receipt
+
+    @property
+    def proof(self) -> dict[str, Any]:
+        """Members of a plan by which :func:`still_charged` knows the ledger again."""
+        receipt = None if self._receipt is None else json.loads(self._receipt)
+        return {"receipt": receipt, "ledger": None if self._budget is None else self._budget.path}
+
+
+def refuse_ledger(budget: Any, session: Any) -> None:
+    """Refuses what is no ledger, and one in memory for a session in a file."""
+    if not (budget is None or isinstance(budget, Ledger)):
+        raise TypeError(f"budget is {kind(budget)}; give a dpopt.Ledger, or nothing")
+    if session is not None and budget is not None and budget.path is None:
+        raise ValueError(
+            "a session goes on in other processes, where a ledger in memory is not; keep it in a file, Ledger(…, path=…)"
+        )
+
+
+def opened(
+    session: Any, terms: dict[str, Any], open_plan: Callable[[], dict[str, Any]], budget: Ledger | None
+) -> RoundsFile | RoundsInMemory:
+    """The rounds of a plan, in a file if there is a `session`, whose ledger is the one that paid and holds the charge."""
+    if session is None:
+        return RoundsInMemory(open_plan)
+    rounds = RoundsFile(session, terms, open_plan)
+    if budget is None:
+        return rounds
+    receipt = rounds.plan["receipt"]
+    if receipt is None:
+        raise PrivacyError(
+            "the session was opened without a ledger, so none holds its charge; leave budget out, or begin a new session with it"
+        )
+    if rounds.plan["ledger"] != budget.path or len(budget.entries) < receipt["number"]:
+        raise PrivacyError(
+            "the session was charged to another ledger, or this one lost the charge; give the ledger that it was opened with"
+        )
+    return rounds
+
+
+def absolute(path: Any) -> Path:
+    """The path of a session, which means the same file wherever a process is started."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"session is {kind(path)}; give the path of a file")
+    if not os.path.isabs(path):
+        raise ValueError(
+            "session is a relative path, which is another file for a process that is started elsewhere; give it from the root, like /var/lib/client/rounds"
+        )
+    return Path(path)
+
+
+def counted(path: Path) -> int:
+    """Rounds that a session's file tells of, whatever else is wrong with it; none if there is no file. Nothing is opened or charged."""
+    if not path.is_file():
+        return 0
+    return len(path.read_bytes().partition(b"\n")[2])
+
+
+@contextlib.contextmanager
+def _locked(path: Path, create: int = 0) -> Iterator[BinaryIO]:
+    # for its owner alone; never through a link that somebody else made
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | create
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as why:
+        raise PrivacyError(
+            f"the session file cannot be opened, or the mark beside it ({path.name}: {why.strerror}); give a path to a regular file in a directory that exists"
+        ) from None
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise PrivacyError("the session is no regular file; give another path")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file  # type: ignore[misc]
+
+
+def _identity(file: BinaryIO) -> dict[str, Any]:
+    """Which file it is, as far as the system tells: a deleted file's inode is given to another, with another generation or time of birth."""
+    status, generation = os.fstat(file.fileno()), array.array("q", [0])
+    try:
+        fcntl.ioctl(file, GENERATION, generation)
+        drawn: int | None = generation[0]
+    except OSError:
+        # of a file system, or a system, that draws none
+        drawn = None
+    return {"inode": status.st_ino, "generation": drawn, "birth": getattr(status, "st_birthtime", None)}
+
+
 def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-__all__ = ["RoundsFile", "RoundsInMemory", "refuse_beyond"]
+__all__ = [
+    "OLDER",
+    "Charge",
+    "RoundsFile",
+    "RoundsInMemory",
+    "absolute",
+    "counted",
+    "opened",
+    "refuse_beyond",
+    "refuse_ledger",
+]

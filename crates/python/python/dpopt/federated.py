@@ -1,7 +1,8 @@
 """A client's model updates, released in rounds: what the mod for Flower and the filter for NVFlare do, for any other framework.
 
 A client gets arrays from a server, trains on its own records and sends the arrays back. What leaves is the *difference*, clipped as one vector and
-noised on the client, so that nobody else has to be trusted: not the server, not other clients, not whoever looks at the messages.
+noised on the client, so that nobody else has to be trusted: not the server, not other clients, not whoever looks at the messages. That is so where the client's
+operator decides what code runs there: a framework that runs what the server sends runs a server's plan too (docs/federated.md).
 
 >>> import numpy as np
 >>> from dpopt.federated import PrivateUpdates
@@ -17,6 +18,7 @@ noised on the client, so that nobody else has to be trusted: not the server, not
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +26,8 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import Privacy
-from ._reading import attempt, kind, number, positive, whole
-from ._rounds import RoundsFile, RoundsInMemory, refuse_beyond
+from ._reading import attempt, number, positive, whole
+from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_beyond, refuse_ledger
 from ._warnings import refuse_seed
 from .ledger import Ledger
 
@@ -40,13 +42,15 @@ class PrivateUpdates:
     inputs) or nothing (``"zero-out"``). That a client takes part is not hidden, nor in which rounds, nor how long it takes. Nothing but :meth:`release` may
     leave the client: no losses, no numbers of records, no errors.
 
+    The first round fixes how many numbers an update has.
+
     Args:
         clip_norm: C, l2 bound on the difference to what the server sent, over all arrays together. A difference moves by 2C between any two
             inputs, by C between an input and none.
         epsilon, delta: of all `rounds` together; the least noise is found by calibration.
         rounds: planned number of releases; one more is refused.
         relation: ``"replace-one"`` (default) or ``"zero-out"``.
-        session: a file in which the releases are counted, for clients whose process ends between rounds: whoever is given the same file goes on where it
+        session: the absolute path of a file in which the releases are counted, for clients whose process ends between rounds: whoever is given the same file goes on where it
             was, with the same noise and at no further charge; two at once share the rounds. A copy of the file is refused. Without it
             the rounds are counted in this object, which then neither travels nor is copied.
         budget: a :class:`dpopt.Ledger` with ``unit="client"``, charged with all rounds before the first; with a `session` it must be a file.
@@ -79,23 +83,18 @@ class PrivateUpdates:
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
         self._check_budget(budget, session)
-        self._session, self._budget = session, budget
+        self._session, self._budget, self._opening = session, budget, threading.Lock()
         self._open: RoundsFile | RoundsInMemory | None = None
 
     def _check_budget(self, budget: Any, session: Any) -> None:
+        refuse_ledger(budget, session)
         if budget is None:
             return
-        if not isinstance(budget, Ledger):
-            raise TypeError(f"budget is {kind(budget)}; give a dpopt.Ledger, or nothing")
         if budget.relation != self.relation:
             raise ValueError(
                 f"the ledger is kept for {budget.relation} and the updates for {self.relation}; use the same relation"
             )
         budget._check_names((UNIT,))
-        if session is not None and budget.path is None:
-            raise ValueError(
-                "a session goes on in other processes, where a ledger in memory is not; keep it in a file, Ledger(…, path=…)"
-            )
 
     def _planned_for(self, dimension: int) -> tuple[float, str]:
         facts = {"records": 1, "sampling_probability": 1.0, "steps": self.rounds, "dimension": dimension}
@@ -104,16 +103,9 @@ class PrivateUpdates:
 
     def _opened(self, dimension: int) -> RoundsFile | RoundsInMemory:
         """The rounds and their plan; charged if they are new."""
-        if self._open is None:
-            if self._session is None:
-                self._open = RoundsInMemory(lambda: self._charged(dimension))
-            else:
-                terms = {
-                    "clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta, "rounds": self.rounds, "relation": self.relation,
-                }  # fmt: skip
-                opened = RoundsFile(self._session, terms, lambda: self._charged(dimension))
-                self._still_charged(opened.plan)
-                self._open = opened
+        with self._opening:
+            if self._open is None:
+                self._open = opened(self._session, self._terms(), lambda: self._charged(dimension), self._budget)
         planned = self._open.plan["dimension"]
         if planned != dimension:
             raise ValueError(
@@ -123,39 +115,14 @@ class PrivateUpdates:
 
     def _charged(self, dimension: int) -> dict[str, Any]:
         noise, event = self._planned_for(dimension)
-        receipts: list[str | None] = []
-        charge = None
-        if self._budget is not None:
-            pay = self._budget._charge_for((UNIT,))
+        charge = Charge(self._budget, (UNIT,))
+        self._kernel_session(event, charge.pay, None)
+        return {"dimension": dimension, "noise_multiplier": noise, "event": event, **charge.proof}
 
-            def charge(*of: Any) -> str | None:
-                receipts.append(pay(*of))
-                return receipts[0]
-
-        self._kernel_session(event, charge, None)
-        proof = None if not receipts or receipts[0] is None else json.loads(receipts[0])
-        ledger = None if self._budget is None else self._budget.path
+    def _terms(self) -> dict[str, Any]:
         return {
-            "dimension": dimension,
-            "noise_multiplier": noise,
-            "event": event,
-            "receipt": proof,
-            "ledger": ledger,
-        }
-
-    def _still_charged(self, plan: dict[str, Any]) -> None:
-        """Where a session goes on: its ledger is the one that paid, and holds the charge."""
-        if self._budget is None:
-            return
-        receipt = plan["receipt"]
-        if receipt is None:
-            raise _core.PrivacyError(
-                "the session was opened without a ledger, so none holds its charge; leave budget out, or begin a new session with it"
-            )
-        if plan["ledger"] != self._budget.path or len(self._budget.entries) < receipt["number"]:
-            raise _core.PrivacyError(
-                "the session was charged to another ledger, or this one lost the charge; give the ledger that it was opened with"
-            )
+            "clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta, "rounds": self.rounds, "relation": self.relation,
+        }  # fmt: skip
 
     def _kernel_session(self, event: str, charge: Any, seed: int | None) -> Any:
         price = (event, self.epsilon, self.delta, self.relation)
@@ -229,11 +196,7 @@ class PrivateUpdates:
             raise TypeError(
                 "updates whose rounds are counted in memory cannot be copied: both could release all of them; give session= a file"
             )
-        given = {
-            "clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta, "rounds": self.rounds, "relation": self.relation,
-            "session": self._session, "budget": self._budget,
-        }  # fmt: skip
-        return (_remade, (given,))
+        return (_remade, ({**self._terms(), "session": self._session, "budget": self._budget},))
 
     def __repr__(self) -> str:
         return f"PrivateUpdates(clip_norm={self.clip_norm:g}, epsilon={self.epsilon:g}, delta={self.delta:g}, rounds={self.rounds})"

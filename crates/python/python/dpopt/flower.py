@@ -19,6 +19,7 @@ Whether a client takes part is not hidden, and a person with records at two clie
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ from ._by_unit import UnitMeans, Units, ids_alone, settled, unused
 from ._flower_accountant import Accountant
 from ._flower_update import PrivateUpdate
 from ._plan import Privacy
-from ._reading import array, kind, number, positive, shown, target, whole
-from ._rounds import RoundsFile
+from ._reading import array, number, positive, shown, target, whole
+from ._rounds import Charge, opened, refuse_ledger
 from ._warnings import refuse_seed
 from .ledger import RECORD, Ledger
 
@@ -68,8 +69,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         max_rows_per_unit: with `units`, the most records of a person in a batch: of one with more, a uniform choice by secret coins, made
             anew for each batch. Must be given: the time that a step takes is the server's to see.
         n_units: public number of persons, of whom some may have no record; counted unless it is given.
-        session: a file in which the rounds are counted, for apps that are started anew for each message, as Flower does: whoever is given the
-            same file goes on where it was, at no further charge. A copy of the file is refused.
+        session: the absolute path of a file in which the rounds are counted, for apps that are started anew for each message, as Flower does:
+            whoever is given the same file goes on where it was, at no further charge. A copy of the file is refused. :meth:`train` needs it.
         budget: a :class:`dpopt.Ledger` of these records, charged with all rounds before the first; with a `session` it must be a file.
 
     Attributes:
@@ -115,14 +116,9 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         if relation == "add-or-remove":
             raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
         refuse_seed(insecure_seed, charged=budget is not None)
-        if not (budget is None or isinstance(budget, Ledger)):
-            raise TypeError(f"budget is {kind(budget)}; give a dpopt.Ledger, or nothing")
+        refuse_ledger(budget, session)
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
-        if session is not None and budget is not None and budget.path is None:
-            raise ValueError(
-                "a session goes on in other processes, where a ledger in memory is not; keep it in a file, Ledger(…, path=…)"
-            )
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         self._units: Units | None = None
         if units is None:
@@ -138,23 +134,20 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         })  # fmt: skip
         epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
         unit = None if self._units is None else self._units.name
-        self._rounds, self._file = whole(rounds, "rounds"), None
-        charge = None if budget is None else budget._charge_for(() if unit is None else (unit,))
+        self._rounds, self._in_file, self._stepping = whole(rounds, "rounds"), session is not None, threading.Lock()
+        charge = Charge(budget, () if unit is None else (unit,))
 
-        def opened() -> dict[str, Any]:
+        def charged() -> dict[str, Any]:
             noise, event, _ = _core.batch_noise(facts, epsilon, delta, relation)
-            _core.Session("PrivateClient", "training", (event, epsilon, delta, relation), charge, seed, None, unit)
-            return {"noise_multiplier": noise, "event": event}
+            _core.Session("PrivateClient", "training", (event, epsilon, delta, relation), charge.pay, seed, None, unit)
+            return {"noise_multiplier": noise, "event": event, **charge.proof}
 
-        if session is None:
-            plan = opened()
-        else:
-            terms = {
-                **json.loads(facts), "epsilon": epsilon, "delta": delta, "relation": relation, "rounds": self._rounds, "clip_norm": clip_norm,
-                "unit": RECORD if unit is None else unit,
-            }  # fmt: skip
-            self._file = RoundsFile(session, terms, opened)
-            plan = self._file.plan
+        terms = {
+            **json.loads(facts), "epsilon": epsilon, "delta": delta, "relation": relation, "rounds": self._rounds, "clip_norm": clip_norm,
+            "unit": RECORD if unit is None else unit,
+        }  # fmt: skip
+        self._open = opened(session, terms, charged, budget)
+        plan = self._open.plan
         self.noise_multiplier, self.event = plan["noise_multiplier"], accounting.from_json(plan["event"])
         self._session = _core.Session(
             "PrivateClient", "training", (plan["event"], epsilon, delta, relation), None, seed, None, unit
@@ -173,8 +166,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         """What has been released so far: label, event, count."""
         return json.loads(self._training.records())
 
-    def local_step(self, weights: np.ndarray) -> np.ndarray:
-        """One noisy step on a secret batch."""
+    def _local_step(self, weights: np.ndarray) -> np.ndarray:
+        """One noisy step on a secret batch, of a round that was taken."""
         drawn, means = self._training.sample(), None
         if self._units is None:
             batch = drawn.astype(np.int64)
@@ -199,10 +192,10 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             raise ValueError(
                 f"the server sent weights of shape {weights.shape}; a record has {self._X.shape[1]} features"
             )
-        if self._file is not None:
-            self._file.take(self._rounds)
-        for _ in range(self._local):
-            weights = self.local_step(weights)
+        with self._stepping:
+            self._open.take(self._rounds)
+            for _ in range(self._local):
+                weights = self._local_step(weights)
         return [weights], self._number, {}
 
     def train(self, message: Any) -> Any:
@@ -214,10 +207,14 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             def train(message, context):
                 return PrivateClient(X, y, session="/var/lib/hospital/rounds", …).train(message)
         """
+        if not self._in_file:
+            raise _core.PrivacyError(
+                "Flower starts the app anew for each message, and every new client would have all rounds: give session= a file in which they are counted"
+            )
         (key, record), *more = message.content.array_records.items()
         names = list(record.keys())
-        if more or len(names) != 1:
-            raise ValueError("the server must send one array, the weights")
+        if more or len(names) != 1 or key == "metrics":
+            raise ValueError("the server must send one array, the weights, in a record that is not called metrics")
         (weights,), count, _ = self.fit(record.to_numpy_ndarrays(), {})
         answer: dict[str, Any] = {
             key: ArrayRecord({names[0]: Array(weights)}),

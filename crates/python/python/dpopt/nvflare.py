@@ -1,13 +1,13 @@
 """A filter for NVFlare that lets nothing of a client's training out but its noisy update.
 
 In the job's client configuration, under ``task_result_filters``, with *every* task that an executor answers (there is no wildcard; results of tasks that are not
-named go out as they are), or for all jobs and tasks of a site in its privacy policy::
+named go out as they are). Filters of a site's privacy policy are told of no events, so this one would see no task there and block every result::
 
     {"tasks": ["train", "validate", "submit_model"], "filters": [{"path": "dpopt.nvflare.PrivateUpdateFilter",
                                   "args": {"clip_norm": 1.0, "epsilon": 8.0, "delta": 1e-5, "rounds": 10,
                                            "session": "/var/lib/nvflare/rounds-{client}"}}]}
 
-The guarantee is that of :class:`dpopt.federated.PrivateUpdates`; docs/federated.md says who is trusted for what. Needs ``pip install nvflare``.
+The job, and so this filter and its plan, comes from whoever submits it, unless the site's operator says what runs there. The guarantee is that of :class:`dpopt.federated.PrivateUpdates`; docs/federated.md says who is trusted for what. Needs ``pip install nvflare``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
 from ._reading import attempt, shown
+from ._rounds import absolute
 from .federated import UNIT, PrivateUpdates
 from .ledger import Ledger
 
@@ -37,12 +38,13 @@ class PrivateUpdateFilter(DXOFilter):
     """Clips what a client's training changed as one vector, adds noise, and lets nothing else out.
 
     The result of a task is made anew: arrays of the names and shapes that the *server* sent, and what you declare. Metrics, metadata, headers, return codes and results of another kind stay with
-    the client; a result that has no usable arrays counts as one without an update, and noise is sent. Results of other tasks are blocked. **An executor that raises is not hidden**: NVFlare
-    then answers without asking filters, so let your executor return weights whatever happens.
+    the client; a result that has no usable arrays counts as one without an update, and noise is sent. Results of other tasks are blocked. **An executor that raises, or returns what is no Shareable, is not hidden**: NVFlare
+    then answers without asking filters, so let your executor return weights whatever happens. Nor do events that a client fires for the federation,
+    analytics, metrics or logs that are streamed pass filters: leave such components out of the client.
 
     Args:
         clip_norm, epsilon, delta, rounds, relation: as in :class:`dpopt.federated.PrivateUpdates`.
-        session: the file in which this client's rounds are counted; ``{client}`` in it is the client's name.
+        session: the absolute path of the file in which this client's rounds are counted; ``{client}`` in it is the client's name.
         ledger: path of a ledger file that exists, with ``unit="client"``, charged with all rounds before the first; ``{client}`` as above.
         data_kind: ``"WEIGHT_DIFF"`` or ``"WEIGHTS"``: what the server is sent, whatever the client made.
         train_task: the only task whose results are let out.
@@ -69,6 +71,7 @@ class PrivateUpdateFilter(DXOFilter):
             raise TypeError(
                 "give session= the path of a file, in which the rounds are counted, for example /var/lib/rounds-{client}"
             )
+        absolute(session)
         # under the names of the arguments: NVFlare writes a job's configuration by them
         self.clip_norm, self.epsilon, self.delta, self.rounds, self.relation = (
             clip_norm,

@@ -20,6 +20,7 @@ to show nothing else (:meth:`SecureSum.release`); or each client adds a share of
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from . import _core, accounting
 from ._plan import Privacy
 from ._reading import attempt, number, positive, shown, whole
-from ._rounds import RoundsFile, RoundsInMemory
+from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_ledger
 from ._warnings import refuse_seed
 from .federated import UNIT
 from .ledger import Ledger
@@ -71,8 +72,9 @@ class SecureSum:
         relation: ``"replace-one"`` (default) or ``"zero-out"``.
         honest: ``None``: :meth:`release` adds the noise to the sum. A number h: every client adds its share in :meth:`encode`, made so
             that the noise of any h clients is enough. Then h is your word: in every sum that anybody sees there are so many clients who
-            drew their noise with this code and tell it nobody. A protocol that shows the sum of fewer voids the guarantee.
-        session: a file in which the sums are counted (as in :class:`dpopt.federated.PrivateUpdates`), of whoever adds noise.
+            drew their noise with this code and tell it nobody. A protocol that shows the sum of fewer voids the guarantee, and so does an
+            aggregator that shows clients different sets of those who are left, unless the protocol finds that. No ledger is charged.
+        session: the absolute path of a file in which the sums are counted (as in :class:`dpopt.federated.PrivateUpdates`), of whoever adds noise.
         budget: a :class:`dpopt.Ledger` with ``unit="client"``, of an aggregator that adds the noise; charged before the first release.
         insecure_seed: reproducible noise for tests. **No privacy.**
 
@@ -117,10 +119,11 @@ class SecureSum:
                 "where clients add the noise the guarantee rests on h of them, which no ledger can check; leave budget out"
             )
         refuse_seed(insecure_seed, charged=budget is not None)
+        refuse_ledger(budget, session)
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
         self._seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**32
-        self._session, self._budget = session, budget
+        self._session, self._budget, self._opening = session, budget, threading.Lock()
         self._choose_grid()
         self._choose_noise()
         self._choose_modulus()
@@ -235,7 +238,10 @@ class SecureSum:
 
     def integers(self, total: Any) -> np.ndarray:
         """The sum in steps of the grid, from its residues modulo 2^k (of masked vectors, once the masks have cancelled)."""
-        residues = np.asarray(total).astype(np.uint64) & np.uint64(self.modulus - 1)
+        given = attempt(lambda: np.asarray(total))
+        if given is None or given.dtype.kind not in "iu":
+            raise TypeError("the sum must be whole numbers modulo 2^k, as NumPy's integers")
+        residues = given.astype(np.uint64) & np.uint64(self.modulus - 1)
         if residues.shape != (self.dimension,):
             raise ValueError(f"the sum has shape {residues.shape}; it must have {self.dimension} numbers")
         centred = residues.astype(np.int64)
@@ -246,14 +252,15 @@ class SecureSum:
         return self.integers(total) * self.step
 
     def release(self, total: Any) -> np.ndarray:
-        """The sum with the aggregator's noise: all that may leave it.
+        """The sum with the aggregator's noise: all that may leave it. Noise comes before the last reduction modulo 2^k: a dishonest client
+        chooses where a sum wraps around, and must not learn by that on which side of it the others are.
 
         Raises:
             dpopt.BudgetExceeded: if all planned sums are released, or the ledger has no room.
         """
         if self.honest is not None:
             raise _core.PrivacyError("the clients added the noise; what exact() gives is released already")
-        return self._noised(self.integers(total), self._sigma) * self.step
+        return self.integers(self._residues(self._noised(self.integers(total), self._sigma))) * self.step
 
     def secagg_plus(self) -> dict[str, Any]:
         """Keywords of Flower's ``SecAggPlusWorkflow`` under which it sums what :meth:`on_grid` gives without a rounding error. Each client answers with weight 1."""
@@ -274,26 +281,38 @@ class SecureSum:
         return _core.Session("SecureSum", "sums", self._door(), charge, seed, None, UNIT)
 
     def _opened(self) -> RoundsFile | RoundsInMemory:
-        if self._open is None:
-            charge = None if self._budget is None else self._budget._charge_for((UNIT,))
+        with self._opening:
+            if self._open is None:
+                self._open = opened(self._session, self._terms(), self._charged, self._budget)
+            return self._open
 
-            def pay() -> dict[str, Any]:
-                self._kernel_session(charge, None)
-                return {}
+    def _charged(self) -> dict[str, Any]:
+        charge = Charge(self._budget, (UNIT,))
+        self._kernel_session(charge.pay, None)
+        return charge.proof
 
-            terms = {
-                "clients": self.clients, "dimension": self.dimension, "clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta,
-                "rounds": self.rounds, "relation": self.relation, "honest": self.honest,
-            }  # fmt: skip
-            in_memory = self._session is None
-            self._open = RoundsInMemory(pay) if in_memory else RoundsFile(self._session, terms, pay)
-        return self._open
+    def _terms(self) -> dict[str, Any]:
+        return {
+            "clients": self.clients, "dimension": self.dimension, "clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta,
+            "rounds": self.rounds, "relation": self.relation, "honest": self.honest,
+        }  # fmt: skip
+
+    def __reduce__(self) -> Any:
+        if self._session is None:
+            raise TypeError(
+                "sums that are counted in memory cannot be copied: both could release all of them; give session= a file, or make the terms anew"
+            )
+        return (_remade, ({**self._terms(), "session": self._session, "budget": self._budget},))
 
     def _noised(self, integers: np.ndarray, sigma: float) -> np.ndarray:
         taken = self._opened().take(self.rounds)
         session = self._kernel_session(None, None if self._seed is None else self._seed + taken)
         noisy = _core.discrete_gaussian(integers.tolist(), sigma, self.sensitivity, session)
         return np.array(noisy, dtype=np.int64)
+
+
+def _remade(given: dict[str, Any]) -> SecureSum:
+    return SecureSum(**given)
 
 
 __all__ = ["SecureSum", "closeness"]
