@@ -201,7 +201,11 @@ def on_dask(tally, names):
         mixed = dd.from_pandas(FRAME.assign(kind=labels), npartitions=3)
         classes = {"classes": ["0", "1", "2"], "steps": 3}
         model = clone(MORE["units"][0]).set_params(**classes)
+        whole = clone(model).fit(dpopt.parts.Here([(X, labels, PERSONS)], units="person"))
         model.fit(dpopt.dask.parts(mixed, **MORE["units"][3]))
+        same = np.array_equal(model.coef_, whole.coef_) and np.abs(model.coef_).sum() > 0
+        tally.of, tally.identical = tally.of + 1, tally.identical + same
+        print(f"dask   labels of two types in one column: {'identical' if same else 'DIFFERS'}", flush=True)
         odd = dd.from_pandas(FRAME.assign(person=[("secret", i) for i in PERSONS]), npartitions=3)
         refused("dask", tally, lambda: MORE["units"][0].fit(dpopt.dask.parts(odd, **MORE["units"][3])))
     # a worker that was killed takes its time to be forgotten
