@@ -113,7 +113,7 @@ fn a_model_of_units_is_the_same_bits_whatever_the_parts_are() {
     let planned = |target, method: &str, elsewhere| {
         let mut options = MethodOptions::of(method).with("steps", 4u64);
         options.elsewhere = elsewhere;
-        MatrixFit::new(facts, target, Relation::ZeroOut, (4.0, Some(1e-6)), options).map(Arc::new)
+        MatrixFit::new(facts, target, Relation::ZeroOut, (20.0, Some(1e-6)), options).map(Arc::new)
     };
     let classes =
         Target::Classes { loss: ClassLoss::OneAgainstRest(Loss::SmoothedHinge { width: 0.5 }), known: Some(3) };
