@@ -155,7 +155,7 @@ mod tests {
     fn second_moments_are_bounded_and_not_far_off() {
         for (s, of_scale) in [(0.3, 0.5), (0.5, 0.9), (1.0, 0.2), (2.0, 0.7)] {
             let (a, step) = (of_scale / s, 1.0 / 512.0);
-            let decay: f64 = (-step / s as f64).exp();
+            let decay = f64::exp(-step / s);
             let at = |c: f64| {
                 (-200_000i32..=200_000)
                     .map(|k| {
