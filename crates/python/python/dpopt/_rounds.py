@@ -220,7 +220,8 @@ class Charge:
     """
 
     def __init__(self, budget: Ledger | None, names: tuple[str, ...]) -> None:
-        self._budget, self._receipt = budget, None
+        self._budget = budget
+        self._receipt: str | None = None
         self._pay = None if budget is None else budget._charge_for(names)
 
     @property
