@@ -186,8 +186,8 @@ class Parts:
         self.feature_names = None if feature_names is None else list(feature_names)
         self.sparse, self.units, self.targets = sparse, units, targets
         self.like, self.target = like, target
-        #: Seconds that a question without an answer took when the parts were loaded last: what each pass of a fit costs besides its sums. It is measured
-        #: here, for whoever runs the fit, and does not depend on what the records hold.
+        #: Seconds that a question without an answer took when the parts were loaded last: what each pass of a fit costs besides its sums. For whoever runs
+        #: the fit and nobody else: an engine that opens its parts first takes longer for more of them.
         self.seconds_per_pass: float | None = None
         self._in_use = threading.Lock()
         #: Seconds that each question of the last fit took, from the driver's side: what a pass costs.
