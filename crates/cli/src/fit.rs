@@ -68,6 +68,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
     outputs.check()?;
     let fit = common.fit(&run.data, ledger, run.insecure_seed)?;
+    let fit = if run.report.is_some() { fit } else { fit.alone() };
     for warning in fit.warnings() {
         note(format!("warning: {warning}"));
     }
