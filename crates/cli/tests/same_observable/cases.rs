@@ -116,6 +116,10 @@ pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
                         if FEW_FEATURES.contains(&method) {
                             own.extend(["--max-features".into(), "2".into()]);
                         }
+                        // its planned runs take up to twenty seconds
+                        if method == "bias-reduced-sgd" && !full && !option.flags.contains(&"--steps") {
+                            own.extend(["--steps".into(), "40".into()]);
+                        }
                         turn += 1;
                         cases.extend(fit(method, &own, relation, task, option, turn, full));
                     }
