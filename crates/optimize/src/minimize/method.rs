@@ -4,6 +4,7 @@ use super::kind::{ALL, METHODS, Method};
 use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{Averaged, Goal};
+use super::spider_schedule::SpiderAsked;
 use crate::adaptive::{BALL_RADIUS, BOX_RADIUS, SECOND_MOMENTUM};
 use crate::choices::Domain;
 use crate::descent::CORRELATION;
@@ -94,6 +95,10 @@ impl Method {
             domain: domain.unwrap_or_default(),
             ..Asked::default()
         };
+        if self == Self::Spider {
+            asked.spider = SpiderAsked::read(said);
+            return asked;
+        }
         if !matches!(self, Self::ZerothOrder | Self::Recursive) {
             asked.moment = said.get(&GRADIENT_MOMENT);
             asked.moment_order = said.get(&MOMENT_ORDER);
@@ -129,7 +134,7 @@ impl Method {
                 asked.directions = said.get(&DIRECTIONS);
                 asked.difference = said.get(&DIFFERENCE);
             }
-            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive => {}
+            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive | Self::Spider => {}
         }
         asked
     }

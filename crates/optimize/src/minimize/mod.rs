@@ -11,6 +11,7 @@
 
 mod accelerated;
 mod aggregate;
+mod assumptions;
 mod directions;
 mod kind;
 mod method;
@@ -24,6 +25,11 @@ mod schedule;
 mod shrinking;
 mod smoothed;
 mod source;
+mod spider;
+mod spider_schedule;
+#[cfg(test)]
+mod spider_tests;
+mod spider_walk;
 #[cfg(test)]
 mod tests;
 
@@ -35,3 +41,4 @@ pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;
 pub use schedule::{Averaged, Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule, block_sizes};
 pub use source::{Elsewhere, InMemory, PerRecord, Source, Streaming, Summing};
+pub use spider_schedule::{Escape, SecondStage, SpiderSchedule};

@@ -10,6 +10,7 @@ use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing, Whom};
+use super::spider_walk::walk;
 use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
@@ -158,6 +159,8 @@ pub fn run<S: Source>(
             way = points.swap_remove(central(&points));
         }
         way
+    } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
+        walk((spider, s), problem, learning_rate, start, (&mut source, curator), progress)?
     } else if let Some(along) = s.along {
         let count = along.directions;
         let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, count, "directional derivatives");

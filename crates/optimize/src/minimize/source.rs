@@ -67,6 +67,18 @@ pub trait Source: sealed::Sealed {
     /// If records can't be read, or the objective not evaluated.
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError>;
 
+    /// Σ clip(∇φ_i(x) − ∇φ_i(before)): of each record one vector, clipped as one.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn changes(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Sensitive<GridSum>, RunError>;
+
     /// Σ clip(derivatives of φ_i at x along each of `directions`).
     ///
     /// # Errors
@@ -161,6 +173,16 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
             return self.sum(curator, how, Smoothed::new(self.objective.clone(), how.smoothing, coins), x);
         }
         self.sum(curator, how, self.objective.clone(), x)
+    }
+
+    fn changes(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        self.sum(curator, how, Recursive::change(&self.objective, before), x)
     }
 
     fn derivatives(
@@ -277,6 +299,18 @@ impl<P: PerRecord> Source for Elsewhere<P> {
             return Err(RunError::Numerical("records that are evaluated elsewhere share one point"));
         }
         self.sum(curator, how, x.len(), |objective, records, sum| objective.gradients(records, x, sum))
+    }
+
+    fn changes(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        self.sum(curator, how, x.len(), |objective, records, sum| {
+            objective.differences(records, (1.0, x), (1.0, before), sum)
+        })
     }
 
     fn derivatives(
