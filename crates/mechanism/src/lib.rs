@@ -84,6 +84,7 @@ pub use sums::local_updates::LocalUpdates;
 pub use sums::matrix::{SecondMoment, symmetric_matrix};
 pub use sums::moments::{FeatureMoments, TargetMoment, moment_bound};
 pub use sums::numbers_elsewhere::{answer_numbers, below_counts};
+pub use sums::restarted::{Leaf, RestartedPlan, RestartedSums};
 pub use sums::sketched_sum::SketchedGaussian;
 pub use sums::sparse_descent::SparseDescent;
 pub use sums::sparse_sum::{ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSum, SparseSummer};

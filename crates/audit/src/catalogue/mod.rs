@@ -30,6 +30,7 @@ mod owners;
 mod parts;
 mod peeling;
 mod phased;
+mod restarted;
 mod run;
 mod sampling;
 mod selection;
@@ -161,6 +162,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(gaussian::bugs());
     bugs.extend(correlated::bugs());
     bugs.extend(streams::bugs());
+    bugs.extend(restarted::bugs());
     bugs.extend(sampling::bugs());
     bugs.extend(selection::bugs());
     bugs.extend(comparisons::bugs());

@@ -42,6 +42,7 @@ mod one_run;
 mod peeling;
 pub(crate) mod phased;
 mod releases;
+mod restarted;
 mod search;
 mod sparse;
 mod streams;
@@ -237,6 +238,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(arrivals::audits());
     rows.push(centred::audit());
     rows.push(experts::of_blocks());
+    rows.extend(restarted::audits());
     rows
 }
 

@@ -14,6 +14,7 @@ mod logistic;
 pub(super) mod methods;
 pub(super) mod noise;
 pub(super) mod peeling;
+pub(super) mod restarted;
 pub(super) mod sparse;
 pub(super) mod streams;
 pub(super) mod sums;
