@@ -35,7 +35,7 @@ pub(crate) fn run(plan: &RestartedPlan, place: u64, record: f64, draws: &mut Dra
         let mut sums = curator.open(plan).ok()?;
         for step in 0..plan.steps {
             let leaf = if step % plan.leaves == 0 { Leaf::First } else { Leaf::Next };
-            sums.add(leaf, &records, &Slopes::new(1, value, slope), u64::from(step == place), &[0.0]).ok()?;
+            sums.add(leaf, &records, &Slopes::new(1, value, slope), (u64::from(step == place), CLIP), &[0.0]).ok()?;
         }
         Some(coordinate(&past_the_curator::seen(&curator), 0, CLIP))
     };

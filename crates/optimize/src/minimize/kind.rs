@@ -13,10 +13,11 @@ pub(super) enum Method {
     Recursive,
     ZerothOrder,
     Spider,
+    OnePass,
 }
 
 /// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
-pub(super) const ALL: [Method; 8] = [
+pub(super) const ALL: [Method; 9] = [
     Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
@@ -25,6 +26,7 @@ pub(super) const ALL: [Method; 8] = [
     Method::Recursive,
     Method::ZerothOrder,
     Method::Spider,
+    Method::OnePass,
 ];
 
 /// Names of the methods.
@@ -37,6 +39,7 @@ pub const METHODS: [&str; ALL.len()] = [
     "accelerated-srgd",
     "zeroth-order",
     "spider",
+    "one-pass-spider",
 ];
 
 impl Method {
@@ -50,6 +53,7 @@ impl Method {
             Self::Recursive => METHODS[5],
             Self::ZerothOrder => METHODS[6],
             Self::Spider => METHODS[7],
+            Self::OnePass => METHODS[8],
         }
     }
 

@@ -99,6 +99,10 @@ impl Method {
             asked.spider = SpiderAsked::read(said);
             return asked;
         }
+        if self == Self::OnePass {
+            asked.spider = SpiderAsked::of_one_pass(said);
+            return asked;
+        }
         if !matches!(self, Self::ZerothOrder | Self::Recursive) {
             asked.moment = said.get(&GRADIENT_MOMENT);
             asked.moment_order = said.get(&MOMENT_ORDER);
@@ -134,7 +138,7 @@ impl Method {
                 asked.directions = said.get(&DIRECTIONS);
                 asked.difference = said.get(&DIFFERENCE);
             }
-            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive | Self::Spider => {}
+            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive | Self::Spider | Self::OnePass => {}
         }
         asked
     }

@@ -15,6 +15,10 @@ mod assumptions;
 mod directions;
 mod kind;
 mod method;
+mod one_pass;
+#[cfg(test)]
+mod one_pass_tests;
+mod one_pass_walk;
 mod phases;
 mod plan;
 mod problem;
@@ -36,6 +40,7 @@ mod tests;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
+pub use one_pass::OnePassSchedule;
 pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;

@@ -334,6 +334,7 @@ impl Planner<'_> {
             Layout::Once if self.method == Method::Accelerated => self.accelerated_once(draft).0,
             Layout::Once if self.method == Method::Recursive => self.one_epoch_bound(draft).0,
             Layout::Once if self.method == Method::Spider => self.spider_bound(),
+            Layout::Once if self.method == Method::OnePass => self.one_pass_bound(draft),
             Layout::Once => self.bound(draft.steps, draft.variance).0,
         }
     }
@@ -363,7 +364,7 @@ impl Planner<'_> {
         let step = |z: f64| match batches {
             Batches::Poisson { .. } => Event::gaussian(z).poisson_sampled(q),
             Batches::Fixed { batch_size } => Event::gaussian(z).sampled_without_replacement(n, batch_size),
-            Batches::All | Batches::Stream { .. } => Event::gaussian(z),
+            Batches::All | Batches::Stream { .. } | Batches::Once(_) => Event::gaussian(z),
         };
         let samplers = match batches {
             Batches::Poisson { .. } => SamplerError::subset(self.problem.drawn_from()) * steps as f64 + drawn,
@@ -471,6 +472,7 @@ impl Planner<'_> {
                 lengths.into_iter().map(|batches| self.one_epoch(batches)).collect()
             }
             Method::Spider => Ok(vec![self.spider_draft()?]),
+            Method::OnePass => Ok(vec![self.one_pass_draft()?]),
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
                 let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
                 let passes = positive("passes", self.asked.passes.unwrap_or(usual))?;
@@ -562,10 +564,13 @@ impl Planner<'_> {
         };
         let noise_multiplier = phases.first().map_or(draft.noise_multiplier, |first| first.noise_multiplier);
         // made for the least noise
-        let grid = self.grid(draft.noise_std);
+        let grid = match draft.batches {
+            Batches::Once(once) => sum_grid(once.leaf_clip, draft.noise_std, problem.records, problem.dimension),
+            _ => self.grid(draft.noise_std),
+        };
         // its aggregate is the answer
         let average = match self.method {
-            Method::Accelerated | Method::Recursive | Method::Spider => Averaged::Last,
+            Method::Accelerated | Method::Recursive | Method::Spider | Method::OnePass => Averaged::Last,
             _ if self.asked.goal == Goal::Population => Averaged::All,
             _ => self.asked.average.unwrap_or_default(),
         };
@@ -598,7 +603,7 @@ impl Planner<'_> {
         let each = match (self.along, problem.answers) {
             (Some(along), Answers::Values) => 2.0 * along.directions as f64,
             (Some(along), _) => along.directions as f64,
-            (None, _) if self.method == Method::Recursive => 2.0,
+            (None, _) if matches!(self.method, Method::Recursive | Method::OnePass) => 2.0,
             (None, _) if self.method == Method::Spider => self.spider_reads() / draft.steps as f64,
             (None, _) => 1.0,
         };
@@ -612,7 +617,7 @@ impl Planner<'_> {
             evaluations: draft.share * draft.steps as f64 * each * self.reads(),
             predicted_excess,
             assumptions: self.assumptions(&draft, spider.as_ref()),
-            warnings: warnings.into_iter().chain(self.spider_warning()).collect(),
+            warnings: warnings.into_iter().chain(self.spider_warning()).chain(self.one_pass_warning(&draft)).collect(),
             certificate: draft.certificate,
             schedule,
         })
@@ -642,9 +647,9 @@ impl Planner<'_> {
                 (rule, bound, smoothing)
             }
             Method::Recursive => self.recursive_rule(draft),
-            Method::Spider => {
+            Method::Spider | Method::OnePass => {
                 let learning_rate = 1.0 / self.problem.smoothness.unwrap_or(1.0);
-                (Rule::HeavyBall { learning_rate, momentum: 0.0 }, self.spider_bound(), 0.0)
+                (Rule::HeavyBall { learning_rate, momentum: 0.0 }, self.predicted(draft), 0.0)
             }
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
