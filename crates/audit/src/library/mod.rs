@@ -44,6 +44,7 @@ pub(crate) mod phased;
 mod releases;
 mod search;
 mod sparse;
+mod spider;
 mod streams;
 mod units;
 
@@ -237,6 +238,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(arrivals::audits());
     rows.push(centred::audit());
     rows.push(experts::of_blocks());
+    rows.extend(spider::audits());
     rows
 }
 

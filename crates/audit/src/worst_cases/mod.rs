@@ -15,6 +15,7 @@ pub(super) mod methods;
 pub(super) mod noise;
 pub(super) mod peeling;
 pub(super) mod sparse;
+pub(super) mod spider;
 pub(super) mod streams;
 pub(super) mod sums;
 
