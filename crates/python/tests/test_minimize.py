@@ -39,6 +39,7 @@ def derivatives(x: np.ndarray, directions: np.ndarray, a: np.ndarray) -> np.ndar
         ("dp-ftrl", {}),
         ("accelerated", {"smoothness": 1.0, "strong_convexity": 1.0}),
         ("accelerated-srgd", {"smoothness": 1.0}),
+        ("spider", {"smoothness": 1.0, "initial_gap": 2.7, "steps": 200}),
     ],
 )
 def test_every_method_finds_the_minimiser_within_its_budget(method: str | None, options: dict) -> None:
@@ -234,6 +235,9 @@ BAD = [
     ({"method": "dp-sgd"}, "no method `dp-sgd`"),
     ({"method": "accelerated"}, "smoothness"),
     ({"method": "accelerated-srgd"}, "smoothness"),
+    ({"method": "spider", "initial_gap": 1.0}, "give smoothness"),
+    ({"method": "spider", "smoothness": 1.0}, "as initial_gap"),
+    ({"method": "spider", "learning_rate": 0.1}, "has no option `learning_rate`"),
     ({"clip_norm": -1.0}, "positive"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 0.0}, "delta > 0"),
@@ -419,6 +423,27 @@ def test_batches_of_fixed_size_cost_more_noise_and_say_so() -> None:
     assert sizes == [50] * 30
     poisson = dpopt.plan_minimize(500, 3, **asked)
     assert found.plan_.chosen["noise_multiplier"] > 1.3 * poisson.chosen["noise_multiplier"]
+
+
+def test_changes_of_gradients_are_asked_for_at_two_points_of_all_records_as_often_as_planned() -> None:
+    asked = {"epsilon": 1.0, "delta": 1e-6, "method": "spider", "smoothness": 1.0, "initial_gap": 2.7, "steps": 6}
+    seen = []
+
+    def noted(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        seen.append((x.copy(), len(a)))
+        return x - a
+
+    found = dpopt.minimize(noted, points(300), np.zeros(3), insecure_seed=4, fresh_gradients=2, **asked)
+    # each gradient once, each change at two points
+    assert [count for _, count in seen] == [300] * (2 + 1 + 2 * (6 + 32))
+    assert found.plan_.chosen["gradients"] == 300 * len(seen)
+    (ledger,) = found.privacy_.ledger
+    assert sorted((line["label"], line["count"]) for line in ledger) == [
+        ("change of the gradient", 6),
+        ("change of the gradient", 32),
+        ("gradient", 1),
+        ("gradient", 2),
+    ]
 
 
 def test_one_epoch_reads_each_record_once_at_two_points() -> None:

@@ -270,6 +270,9 @@ pub fn choose(
     options: &MethodOptions,
 ) -> Result<MinimizePlan, NotApplicable> {
     check(problem, options)?;
+    if let Some(&named) = ALL.iter().find(|method| options.method.as_deref() == Some(method.name())) {
+        return plan(named, problem, budget, named.asked(options)?);
+    }
     let first = candidates(problem, budget, options).into_iter().next();
     first.map_or_else(|| Err(NotApplicable::Problem("no method".into())), |c| c.plan)
 }

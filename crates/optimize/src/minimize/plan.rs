@@ -604,7 +604,6 @@ impl Planner<'_> {
             (Some(along), Answers::Values) => 2.0 * along.directions as f64,
             (Some(along), _) => along.directions as f64,
             (None, _) if matches!(self.method, Method::Recursive | Method::OnePass) => 2.0,
-            (None, _) if self.method == Method::Spider => self.spider_reads() / draft.steps as f64,
             (None, _) => 1.0,
         };
         let nothing = draft.variance.sqrt() >= self.size && predicted_excess >= self.size * self.distance;
@@ -614,7 +613,10 @@ impl Planner<'_> {
         });
         Ok(MinimizePlan {
             method: self.method.name(),
-            evaluations: draft.share * draft.steps as f64 * each * self.reads(),
+            evaluations: match &spider {
+                Some(spider) => spider.evaluations(draft.steps) * self.reads(),
+                None => draft.share * draft.steps as f64 * each * self.reads(),
+            },
             predicted_excess,
             assumptions: self.assumptions(&draft, spider.as_ref()),
             warnings: warnings.into_iter().chain(self.spider_warning()).chain(self.one_pass_warning(&draft)).collect(),

@@ -5,8 +5,6 @@
 //!
 //! Covers: thesis algorithm 17 (certified: both counts are capped, both sums clipped)
 //! Covers: thesis theorem 6.3.9 (part: privacy, by the accountant; the rate is measured, not claimed)
-//! Covers: thesis lemma 6.3.3, lemma 6.3.6, lemma 6.3.7 (part: counts steer the plan, and are caps; the bounds are not claimed)
-//! Covers: thesis lemma 6.3.4 (part: the noise of a step that leaves a saddle; the decrease is not claimed)
 
 use super::kind::Method;
 use super::plan::{Draft, Planner};
@@ -189,14 +187,6 @@ impl Planner<'_> {
     /// Of a point with a gradient of norm α a convex loss exceeds the least by at most αD.
     pub(super) fn spider_bound(&self) -> f64 {
         self.spider().map_or(f64::INFINITY, |walk| walk.aim * self.distance)
-    }
-
-    /// Evaluations of one record.
-    pub(super) fn spider_reads(&self) -> f64 {
-        let walk = self.spider().ok();
-        let last =
-            walk.as_ref().and_then(|walk| walk.last).map_or(0, |[fresh, changes]| fresh.count + 2 * changes.count);
-        walk.map_or(0.0, |walk| (walk.fresh.count + 2 * walk.changes.count + last) as f64)
     }
 
     /// Of steps that are fewer than would be best.

@@ -96,6 +96,12 @@ impl SpiderAsked {
 }
 
 impl SpiderSchedule {
+    /// Evaluations of one record in a run with so many changes in its walk.
+    pub(super) fn evaluations(&self, changes: u64) -> f64 {
+        let last = self.second_stage.map_or(0, |last| 1 + 2 * last.changes);
+        (self.fresh_gradients + 2 * changes + last) as f64
+    }
+
     /// What a guarantee for a walk of so many changes rests on besides the clip of gradients.
     pub(super) fn assumptions(&self, steps: u64) -> [Assumption; 2] {
         [
