@@ -502,7 +502,7 @@ def minimized(door, relation, record):
 OBJECTIVES = (
     "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
     "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed", "gradients accelerated-srgd",
-    "gradients spider", "gradients spider persons",
+    "gradients spider", "gradients spider persons", "gradients one-pass-spider",
     "gradients noisy-sgd persons", "values persons", "RobustRegression persons",
     "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
 )  # fmt: skip
