@@ -4,9 +4,9 @@
 //! writes the objective ([`Objective`], [`PerRecord`]).
 
 pub use dpopt_optimize::minimize::{
-    Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, Goal, InMemory, METHODS,
-    MinimizePlan, MinimizeProblem, MinimizeSchedule, PerRecord, Phase, Rule, Source, block_sizes, candidates,
-    catalogue, usual_distance,
+    Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, Escape, Goal, InMemory, METHODS,
+    MinimizePlan, MinimizeProblem, MinimizeSchedule, PerRecord, Phase, Rule, SecondStage, Source, SpiderSchedule,
+    block_sizes, candidates, catalogue, usual_distance,
 };
 
 use crate::guarantee::Guarantee;

@@ -14,6 +14,7 @@
 //! | [`decaying_logistic`] | true weights, the same for every d | when dimension does not hurt |
 //! | [`sparse_regression`] | true weights and support | hard thresholding |
 //! | [`ValueQueries`] | excess risk; the Gibbs measure is Gaussian | lower bound for value queries |
+//! | [`Valley`] | value, gradient, curvature, and where noisy descent is held up | a valley that narrows again and again: for Spider |
 //! | [`absolute_regression`] | true weights | adaptive methods on anisotropic data |
 
 mod census;
@@ -26,6 +27,7 @@ mod regression;
 pub mod sparse_means;
 mod sparse_rows;
 mod tastes;
+mod valley;
 mod value_queries;
 
 pub use census::{Census, Term, census};
@@ -36,4 +38,5 @@ pub use panel::{Panel, panel, uneven_panel};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
 pub use sparse_rows::one_hot;
 pub use tastes::{Tastes, tastes};
+pub use valley::{Floor, Gates, Pull, Valley};
 pub use value_queries::ValueQueries;

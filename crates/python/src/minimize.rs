@@ -290,7 +290,8 @@ impl PerRecord for Called {
     ) -> Result<(), RunError> {
         self.each_part(records, |py, positions, count| {
             let mut rows: Vec<Vec<f64>> = vec![vec![0.0; sum.dimension()]; count];
-            for (weight, x) in [(here.0, here.1), (-there.0, there.1)] {
+            let both = [(here.0, here.1), (-there.0, there.1)];
+            for (weight, x) in both.into_iter().filter(|(weight, _)| *weight != 0.0) {
                 let blocks: Vec<Block<'_>> =
                     self.objective.bind(py).call1((x.to_pyarray(py), &positions))?.extract()?;
                 // used up before the next call, which may write into the same arrays

@@ -474,6 +474,8 @@ def minimized(door, relation, record):
             asked |= {"population": {"goal": "population"}, "fixed": {"batches": "fixed"}}[more[0]]
         if door.endswith("srgd"):
             asked["smoothness"] = 1.0
+        if door.endswith("spider"):
+            asked |= {"smoothness": 1.0, "initial_gap": 1.0}
         if door.endswith("population"):
             # enough records for several blocks; those that are added are the same in both worlds
             data, asked["smoothness"] = (np.vstack([X, np.ones((300, COLUMNS))]), np.append(y, np.ones(300))), 1.0
@@ -500,6 +502,7 @@ def minimized(door, relation, record):
 OBJECTIVES = (
     "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
     "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed", "gradients accelerated-srgd",
+    "gradients spider", "gradients spider persons", "gradients one-pass-spider",
     "gradients noisy-sgd persons", "values persons", "RobustRegression persons",
     "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
 )  # fmt: skip

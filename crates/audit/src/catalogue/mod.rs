@@ -35,6 +35,7 @@ mod run;
 mod sampling;
 mod selection;
 mod sparse;
+mod spider;
 mod streams;
 mod units;
 
@@ -195,6 +196,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(fixed_size::triangle());
     bugs.extend(experts::of_blocks());
     bugs.extend(parts::bugs());
+    bugs.extend(spider::bugs());
     bugs
 }
 

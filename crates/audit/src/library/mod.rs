@@ -45,6 +45,7 @@ mod releases;
 mod restarted;
 mod search;
 mod sparse;
+mod spider;
 mod streams;
 mod units;
 
@@ -239,6 +240,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.push(centred::audit());
     rows.push(experts::of_blocks());
     rows.extend(restarted::audits());
+    rows.extend(spider::audits());
     rows
 }
 

@@ -16,6 +16,7 @@ pub(super) mod noise;
 pub(super) mod peeling;
 pub(super) mod restarted;
 pub(super) mod sparse;
+pub(super) mod spider;
 pub(super) mod streams;
 pub(super) mod sums;
 

@@ -93,12 +93,11 @@ impl Interactive for RestartedPlan {
         self.check()?;
         let noise = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let node = RoundedGaussian::new(self.noise_std(), self.grid).map_err(|e| noise(&e))?;
-        let quantizer = Quantizer::new(Norm::L2, self.clip_norm, self.grid).map_err(|e| noise(&e))?;
+        Quantizer::new(Norm::L2, self.clip_norm, self.grid).map_err(|e| noise(&e))?;
         let mut order: Vec<u64> = (0..self.records).collect();
         opening.noise.stream(Purpose::Split, 0).shuffle(&mut order);
         Ok(RestartedSums {
             plan: *self,
-            quantizer,
             order,
             read: 0,
             taken: 0,
@@ -117,7 +116,6 @@ impl Interactive for RestartedPlan {
 /// Neither printable nor cloneable: it holds noise that later sums have again.
 pub struct RestartedSums {
     plan: RestartedPlan,
-    quantizer: Quantizer,
     order: Vec<u64>,
     /// Records of the order that were read.
     read: usize,
@@ -162,7 +160,7 @@ impl RestartedSums {
     }
 
     /// The noisy sum of what `objective`'s gradients at `x` come to over the leaves since the last [first](Leaf::First) one, this one of the next `size` unread records
-    /// included. Each record's gradient is clipped to the plan's norm.
+    /// included. Each record's gradient is clipped to `clip_norm`, or to the plan's where that is less.
     ///
     /// # Errors
     /// If no leaf is left, fewer records are unread than are asked for, the data have another shape, or this is a copy of the sums in a forked process; then the
@@ -172,7 +170,7 @@ impl RestartedSums {
         leaf: Leaf,
         records: &Sensitive<R>,
         objective: &O,
-        size: u64,
+        (size, clip_norm): (u64, f64),
         x: &[f64],
     ) -> Result<Released<Vec<f64>>, CuratorError> {
         let held = records.expose();
@@ -180,8 +178,8 @@ impl RestartedSums {
         if !same || x.len() != self.plan.dimension || objective.dimension() != self.plan.dimension {
             return Err(CuratorError::Shape);
         }
+        let gradient = Clipped::new(objective.clone(), self.clip(clip_norm), self.plan.grid)?;
         let batch = self.take(leaf, size)?;
-        let gradient = Clipped::new(objective.clone(), self.plan.clip_norm, self.plan.grid)?;
         let sum = gradient.add_up(held, x, batch.len(), |i| batch[i] as usize).map_err(CuratorError::unreadable)?;
         self.noisy(leaf, &sum)
     }
@@ -193,16 +191,23 @@ impl RestartedSums {
     pub fn add_in_parts<E: From<CuratorError>>(
         &mut self,
         leaf: Leaf,
-        size: u64,
+        (size, clip_norm): (u64, f64),
         add: impl FnOnce(&[u64], &mut BatchSum) -> Result<(), E>,
     ) -> Result<Released<Vec<f64>>, E> {
+        let clip = Quantizer::new(Norm::L2, self.clip(clip_norm), self.plan.grid);
+        let clip = clip.map_err(|e| CuratorError::Noise(e.to_string()))?;
         let batch = self.take(leaf, size)?;
-        let mut sum = BatchSum::of_positions(&self.quantizer, batch.clone(), self.plan.dimension);
+        let mut sum = BatchSum::of_positions(&clip, batch.clone(), self.plan.dimension);
         let id = sum.id();
         add(&batch, &mut sum)?;
         // it was out of these hands: another sum in its place has another clip, or is over another batch
         let units = sum.into_units_of(id).ok_or(CuratorError::Shape)?;
         Ok(self.noisy(leaf, &units)?)
+    }
+
+    /// What a record may add to a leaf; where that is next to nothing, a step of the grid, which is as good as nothing.
+    fn clip(&self, asked: f64) -> f64 {
+        self.plan.clip_norm.min(asked.max(self.plan.grid.step()))
     }
 
     /// The next `size` records of the order, increasing, which no other leaf gets. Refused in a forked process: two copies would go on with the same noise.
@@ -282,7 +287,7 @@ mod tests {
     }
 
     fn released(sums: &mut RestartedSums, records: &Sensitive<Vec<f64>>, leaf: Leaf, size: u64) -> f64 {
-        sums.add(leaf, records, &slopes(), size, &[0.0]).unwrap().into_inner()[0]
+        sums.add(leaf, records, &slopes(), (size, 1.0), &[0.0]).unwrap().into_inner()[0]
     }
 
     const LEAVES: [(Leaf, u64); 8] = [
@@ -329,8 +334,46 @@ mod tests {
                 let records = Sensitive::new(vec![value; N as usize]);
                 moved.push(released(&mut open(&plan(), 4), &records, Leaf::First, 1));
             }
-            assert!((moved[1] - moved[0]).abs() <= 1.0, "{large}: {moved:?}");
+            let way = moved[1] - moved[0];
+            assert!(way.abs() <= 1.0, "{large}: {moved:?}");
+            assert_eq!(way.abs() > 0.999, large.is_finite() || large.is_infinite(), "{large}: {moved:?}");
         }
+    }
+
+    /// A leaf's own clip may be less than the plan's, and never more.
+    #[test]
+    fn a_leaf_has_the_smaller_clip() {
+        let of = |clip: f64, value: f64| {
+            let records = Sensitive::new(vec![value; N as usize]);
+            open(&plan(), 4).add(Leaf::First, &records, &slopes(), (1, clip), &[0.0]).unwrap().into_inner()[0]
+        };
+        for (clip, expected) in
+            [(0.25, 0.25), (1.0, 1.0), (7.0, 1.0), (f64::INFINITY, 1.0), (f64::NAN, 0.0), (-1.0, 0.0)]
+        {
+            let moved = of(clip, 100.0) - of(clip, 0.0);
+            assert!(moved <= expected + 2f64.powi(-16) && moved >= expected - 1e-4, "{clip}: {moved}");
+        }
+    }
+
+    /// Vectors that could not be made leave no trace: their records are read, the sum goes on without them.
+    #[test]
+    fn a_leaf_that_fails_keeps_its_records() {
+        let mut sums = open(&plan(), 4);
+        let failed = sums.add_in_parts(Leaf::First, (5, 1.0), |_, _| Err::<(), _>(CuratorError::Shape));
+        assert!(failed.is_err());
+        assert_eq!((sums.unused(), sums.steps_left()), (N - 5, 20));
+        let mut seen = Vec::new();
+        for leaf in [Leaf::First, Leaf::Next] {
+            sums.add_in_parts(leaf, (7, 1.0), |positions, sum| {
+                seen.extend(positions.to_vec());
+                sum.add(positions.len(), |_, out| out.push(0.0))
+            })
+            .unwrap();
+        }
+        let mut order = open(&plan(), 4).order[5..19].to_vec();
+        order.sort_unstable();
+        seen.sort_unstable();
+        assert_eq!(seen, order);
     }
 
     /// Also in the last leaf of a tree whose length is a power of two, which a listing of the nodes forgets; and each tree has noise of its own.
@@ -360,7 +403,7 @@ mod tests {
     fn what_was_not_planned_is_refused() {
         let records = Sensitive::new(vec![0.1; N as usize]);
         let mut sums = open(&plan(), 1);
-        let mut next = |leaf, size| sums.add(leaf, &records, &slopes(), size, &[0.0]).map(drop);
+        let mut next = |leaf, size| sums.add(leaf, &records, &slopes(), (size, 1.0), &[0.0]).map(drop);
         assert!(next(Leaf::Next, 1).is_err(), "no sum was begun");
         next(Leaf::First, 1).unwrap();
         (0..7).for_each(|_| next(Leaf::Next, 1).unwrap());
@@ -375,12 +418,12 @@ mod tests {
 
         let mut forked = open(&plan(), 1);
         forked.process += 1;
-        let refused = forked.add(Leaf::First, &records, &slopes(), 1, &[0.0]).unwrap_err();
+        let refused = forked.add(Leaf::First, &records, &slopes(), (1, 1.0), &[0.0]).unwrap_err();
         assert!(matches!(refused, CuratorError::Unusable(_)), "{refused}");
         let mut sums = open(&plan(), 1);
         let fewer = Sensitive::new(vec![0.1; N as usize - 1]);
-        assert!(sums.add(Leaf::First, &fewer, &slopes(), 1, &[0.0]).is_err(), "other records");
-        assert!(sums.add(Leaf::First, &records, &slopes(), 1, &[0.0, 0.0]).is_err(), "two coordinates");
+        assert!(sums.add(Leaf::First, &fewer, &slopes(), (1, 1.0), &[0.0]).is_err(), "other records");
+        assert!(sums.add(Leaf::First, &records, &slopes(), (1, 1.0), &[0.0, 0.0]).is_err(), "two coordinates");
         assert_eq!(sums.unused(), N);
         assert!(RestartedPlan { relation: Relation::AddOrRemove, ..plan() }.sampler_error().is_err());
         assert!(RestartedPlan { leaves: 0, ..plan() }.sampler_error().is_err());
@@ -394,7 +437,7 @@ mod tests {
         let records = Sensitive::new(values.clone());
         for (leaf, size) in LEAVES {
             let expected = released(&mut here, &records, leaf, size);
-            let given = elsewhere.add_in_parts(leaf, size, |positions, sum| {
+            let given = elsewhere.add_in_parts(leaf, (size, 1.0), |positions, sum| {
                 sum.add(positions.len(), |k, out| out.push(values[positions[k] as usize]))?;
                 assert!(sum.add(1, |_, out| out.push(1.0)).is_err(), "one vector for each record");
                 Ok::<_, CuratorError>(())

@@ -19,7 +19,7 @@
 //! | [`Admitted`] | another one, but a public function for records whose own bound on their gradient is too large |
 //! | [`OfUnits`] | the mean of another one over the rows of a unit |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
-//! | [`Recursive`] | any one less its own linearisation at the point before, with growing weights: t·∇φ(x) − (t − 1)·∇φ(before) |
+//! | [`Recursive`] | any one less its own linearisation at the point before: t·∇φ(x) − (t − 1)·∇φ(before), or ∇φ(x) − ∇φ(before) |
 
 mod admitted;
 mod closures;

@@ -1,22 +1,33 @@
-//! Recursive gradients with growing weights (SRG; Choquette-Choo, Ganesh, Thakurta 2025): t·∇φ_i(x) − (t − 1)·∇φ_i(before).
+//! Recursive gradients: with growing weights (SRG; Choquette-Choo, Ganesh, Thakurta 2025) t·∇φ_i(x) − (t − 1)·∇φ_i(before), and the plain change
+//! ∇φ_i(x) − ∇φ_i(before) (Spider; spec 06 §3.2).
 //!
-//! Both gradients are of the *same* record, and what is clipped is their weighted difference, as one vector: clipped by themselves they would come to (2t − 1)·C.
+//! Both gradients are of the *same* record, and what is clipped is their weighted difference, as one vector: clipped by themselves they would come to (2t − 1)·C and 2·C.
 
 use super::{Facts, Gradient, Objective, Point};
 use crate::records::RecordSet;
 
-/// t·φ_i(x) − (t − 1)·⟨∇φ_i(before), x⟩.
+/// w·φ_i(x) − w'·⟨∇φ_i(before), x⟩.
 #[derive(Clone, Debug)]
 pub struct Recursive<'a, O> {
     objective: &'a O,
     before: &'a [f64],
-    step: u64,
+    weights: (f64, f64),
 }
 
 impl<'a, O> Recursive<'a, O> {
     /// Of step t ≥ 1; `before` is where step t − 1 asked, and is not looked at in the first one.
     pub fn new(objective: &'a O, before: &'a [f64], step: u64) -> Self {
-        Self { objective, before, step: step.max(1) }
+        Self { objective, before, weights: Self::weights(step.max(1)) }
+    }
+
+    /// What changed since `before`: both gradients count once.
+    pub fn change(objective: &'a O, before: &'a [f64]) -> Self {
+        Self::weighted(objective, before, (1.0, 1.0))
+    }
+
+    /// With weights w and w' of one's own, w' ≥ 0; at w' = 0 `before` is not looked at.
+    pub fn weighted(objective: &'a O, before: &'a [f64], weights: (f64, f64)) -> Self {
+        Self { objective, before, weights }
     }
 
     /// t and t − 1: what the gradients here and there count.
@@ -50,7 +61,7 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for Recursive<'_, O> {
     }
 
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut Self::Scratch) -> Result<f64, R::Error> {
-        let (own, other) = Self::weights(self.step);
+        let (own, other) = self.weights;
         let mut value = own * self.objective.value(x, records, i, &mut scratch.here)?;
         if other > 0.0 {
             let gradient = self.objective.gradient(&mut { self.before }, records, i, &mut scratch.there)?;
@@ -67,10 +78,26 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for Recursive<'_, O> {
         scratch: &'a mut Self::Scratch,
     ) -> Result<Gradient<'a>, R::Error> {
         let RecursiveScratch { here, there, places, values } = scratch;
-        let (own, other) = Self::weights(self.step);
+        let (own, other) = self.weights;
         let now = self.objective.gradient(x, records, i, here)?;
         if other == 0.0 {
-            return Ok(now);
+            return Ok(match now {
+                now if own == 1.0 => now,
+                Gradient::Zero => Gradient::Zero,
+                Gradient::Dense(g) => {
+                    g.iter_mut().for_each(|g| *g *= own);
+                    Gradient::Dense(g)
+                }
+                Gradient::Entries { places, values } => {
+                    values.iter_mut().for_each(|g| *g *= own);
+                    Gradient::Entries { places, values }
+                }
+                Gradient::Outer { slope, width, row } => {
+                    values.clear();
+                    values.extend(slope.iter().map(|g| own * g));
+                    Gradient::Outer { slope: values, width, row }
+                }
+            });
         }
         let then = self.objective.gradient(&mut { self.before }, records, i, there)?;
         Ok(match (now, then) {

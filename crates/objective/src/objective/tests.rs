@@ -189,6 +189,21 @@ fn recursive_gradients_are_weighted_differences_of_one_record() {
             }
         }
     }
+    // the plain change
+    let change = Recursive::change(&linear, &before);
+    assert!(misses(&change, &records, &x) < 1e-6);
+    let (mut now, mut then, mut given) = (Default::default(), Default::default(), Default::default());
+    for i in 0..records.rows.len() {
+        let Ok(here) = linear.gradient(&mut &x[..], &records, i, &mut now);
+        let Ok(there) = linear.gradient(&mut &before[..], &records, i, &mut then);
+        let Ok(given) = change.gradient(&mut &x[..], &records, i, &mut given);
+        let [here, there, given] = [here, there, given].map(|gradient| {
+            let mut out = vec![0.0; 21];
+            gradient.add_to(&mut out);
+            out
+        });
+        here.iter().zip(&there).zip(&given).for_each(|((a, b), c)| assert!((a - b - c).abs() < 1e-12));
+    }
     // gradients of entries and of all coordinates
     let embedded = Embedded::new(Embedding { dimension: 3, towers: None, seed: 2 }, loss, 7, 1.5, 40);
     let (x, before) = (point(embedded.length()), vec![0.1; embedded.length()]);

@@ -12,10 +12,12 @@ pub(super) enum Method {
     Accelerated,
     Recursive,
     ZerothOrder,
+    Spider,
+    OnePass,
 }
 
 /// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
-pub(super) const ALL: [Method; 7] = [
+pub(super) const ALL: [Method; 9] = [
     Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
@@ -23,11 +25,22 @@ pub(super) const ALL: [Method; 7] = [
     Method::Accelerated,
     Method::Recursive,
     Method::ZerothOrder,
+    Method::Spider,
+    Method::OnePass,
 ];
 
 /// Names of the methods.
-pub const METHODS: [&str; ALL.len()] =
-    ["dp-adam", "noisy-sgd", "noisy-gradient-descent", "dp-ftrl", "accelerated", "accelerated-srgd", "zeroth-order"];
+pub const METHODS: [&str; ALL.len()] = [
+    "dp-adam",
+    "noisy-sgd",
+    "noisy-gradient-descent",
+    "dp-ftrl",
+    "accelerated",
+    "accelerated-srgd",
+    "zeroth-order",
+    "spider",
+    "one-pass-spider",
+];
 
 impl Method {
     pub(super) fn name(self) -> &'static str {
@@ -39,6 +52,8 @@ impl Method {
             Self::Accelerated => METHODS[4],
             Self::Recursive => METHODS[5],
             Self::ZerothOrder => METHODS[6],
+            Self::Spider => METHODS[7],
+            Self::OnePass => METHODS[8],
         }
     }
 

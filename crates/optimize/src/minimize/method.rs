@@ -4,6 +4,7 @@ use super::kind::{ALL, METHODS, Method};
 use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{Averaged, Goal};
+use super::spider_schedule::SpiderAsked;
 use crate::adaptive::{BALL_RADIUS, BOX_RADIUS, SECOND_MOMENTUM};
 use crate::choices::Domain;
 use crate::descent::CORRELATION;
@@ -94,6 +95,14 @@ impl Method {
             domain: domain.unwrap_or_default(),
             ..Asked::default()
         };
+        if self == Self::Spider {
+            asked.spider = SpiderAsked::read(said);
+            return asked;
+        }
+        if self == Self::OnePass {
+            asked.spider = SpiderAsked::of_one_pass(said);
+            return asked;
+        }
         if !matches!(self, Self::ZerothOrder | Self::Recursive) {
             asked.moment = said.get(&GRADIENT_MOMENT);
             asked.moment_order = said.get(&MOMENT_ORDER);
@@ -129,7 +138,7 @@ impl Method {
                 asked.directions = said.get(&DIRECTIONS);
                 asked.difference = said.get(&DIFFERENCE);
             }
-            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive => {}
+            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive | Self::Spider | Self::OnePass => {}
         }
         asked
     }
@@ -261,6 +270,9 @@ pub fn choose(
     options: &MethodOptions,
 ) -> Result<MinimizePlan, NotApplicable> {
     check(problem, options)?;
+    if let Some(&named) = ALL.iter().find(|method| options.method.as_deref() == Some(method.name())) {
+        return plan(named, problem, budget, named.asked(options)?);
+    }
     let first = candidates(problem, budget, options).into_iter().next();
     first.map_or_else(|| Err(NotApplicable::Problem("no method".into())), |c| c.plan)
 }

@@ -11,9 +11,14 @@
 
 mod accelerated;
 mod aggregate;
+mod assumptions;
 mod directions;
 mod kind;
 mod method;
+mod one_pass;
+#[cfg(test)]
+mod one_pass_tests;
+mod one_pass_walk;
 mod phases;
 mod plan;
 mod problem;
@@ -24,14 +29,21 @@ mod schedule;
 mod shrinking;
 mod smoothed;
 mod source;
+mod spider;
+mod spider_schedule;
+#[cfg(test)]
+mod spider_tests;
+mod spider_walk;
 #[cfg(test)]
 mod tests;
 
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
+pub use one_pass::OnePassSchedule;
 pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;
 pub use schedule::{Averaged, Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule, block_sizes};
 pub use source::{Elsewhere, InMemory, PerRecord, Source, Streaming, Summing};
+pub use spider_schedule::{Escape, SecondStage, SpiderSchedule};

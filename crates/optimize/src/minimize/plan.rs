@@ -7,12 +7,13 @@
 use super::kind::Method;
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{
-    Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes, least_block,
+    Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes, least_block, sum_grid,
 };
+use super::spider_schedule::SpiderAsked;
 use crate::choices::Domain;
 use crate::clip_bias::{balanced_clip, clip_bias};
 use crate::plan::{Assumption, Grade, NotApplicable};
-use crate::planning::{SamplerError, asked_moment, clipped, in_range, positive, require_delta, sampled_secretly};
+use crate::planning::{SamplerError, asked_moment, in_range, positive, require_delta};
 use dpopt_mechanism::{Batching, Correlation, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_privacy::special::gaussian_mu;
@@ -41,6 +42,7 @@ pub(super) struct Asked {
     pub(super) restarts: Option<u64>,
     pub(super) smoothing: Option<f64>,
     pub(super) fixed: bool,
+    pub(super) spider: SpiderAsked,
 }
 
 /// A schedule that is certified.
@@ -84,17 +86,17 @@ const MOST_STEPS: u64 = 1 << 20;
 const USUAL_STEPS: u64 = 2048;
 /// Batches and steps with their noise.
 pub(super) struct Draft {
-    batches: Batches,
+    pub(super) batches: Batches,
     /// Share of the records in a batch.
     pub(super) share: f64,
     pub(super) steps: u64,
     /// Of the last round.
     pub(super) noise_multiplier: f64,
-    certificate: Certificate,
+    pub(super) certificate: Certificate,
     /// V.
     pub(super) variance: f64,
     /// Of one step's sum, before it is a mean.
-    noise_std: f64,
+    pub(super) noise_std: f64,
     /// Noise of the sum of all sums, per coordinate.
     pub(super) of_prefix: f64,
 }
@@ -102,7 +104,7 @@ pub(super) struct Draft {
 pub(super) struct Planner<'a> {
     pub(super) method: Method,
     pub(super) problem: &'a MinimizeProblem,
-    budget: Budget,
+    pub(super) budget: Budget,
     pub(super) asked: Asked,
     /// Clip norm of a gradient; of all derivatives of a step it is √K times that.
     pub(super) clip_norm: f64,
@@ -110,8 +112,8 @@ pub(super) struct Planner<'a> {
     pub(super) size: f64,
     /// D, or the radius of the domain.
     pub(super) distance: f64,
-    along: Option<DirectionSchedule>,
-    layout: Layout,
+    pub(super) along: Option<DirectionSchedule>,
+    pub(super) layout: Layout,
 }
 
 /// The certified plan of a method.
@@ -331,6 +333,8 @@ impl Planner<'_> {
             Layout::Rounds(rounds) => self.rounds(draft, *rounds).1,
             Layout::Once if self.method == Method::Accelerated => self.accelerated_once(draft).0,
             Layout::Once if self.method == Method::Recursive => self.one_epoch_bound(draft).0,
+            Layout::Once if self.method == Method::Spider => self.spider_bound(),
+            Layout::Once if self.method == Method::OnePass => self.one_pass_bound(draft),
             Layout::Once => self.bound(draft.steps, draft.variance).0,
         }
     }
@@ -345,10 +349,7 @@ impl Planner<'_> {
     }
 
     fn grid(&self, noise_std: f64) -> Grid {
-        let clip = self.vector_clip();
-        let grid = Grid::for_sum(clip, noise_std, self.problem.records, self.released());
-        // at most 2^24 steps below the clip norm: gradients of f32 have no finer digits, and are added up where they lie
-        Grid::new(grid.exponent().max(clip.log2().ceil() as i32 - 24))
+        sum_grid(self.vector_clip(), noise_std, self.problem.records, self.released())
     }
 
     /// T steps a phase on all records or on batches of a share of them.
@@ -363,7 +364,7 @@ impl Planner<'_> {
         let step = |z: f64| match batches {
             Batches::Poisson { .. } => Event::gaussian(z).poisson_sampled(q),
             Batches::Fixed { batch_size } => Event::gaussian(z).sampled_without_replacement(n, batch_size),
-            Batches::All | Batches::Stream { .. } => Event::gaussian(z),
+            Batches::All | Batches::Stream { .. } | Batches::Once(_) => Event::gaussian(z),
         };
         let samplers = match batches {
             Batches::Poisson { .. } => SamplerError::subset(self.problem.drawn_from()) * steps as f64 + drawn,
@@ -470,6 +471,8 @@ impl Planner<'_> {
                 let lengths = steps.map_or_else(|| self.epoch_lengths(), |t| vec![t.clamp(1, self.problem.records)]);
                 lengths.into_iter().map(|batches| self.one_epoch(batches)).collect()
             }
+            Method::Spider => Ok(vec![self.spider_draft()?]),
+            Method::OnePass => Ok(vec![self.one_pass_draft()?]),
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
                 let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
                 let passes = positive("passes", self.asked.passes.unwrap_or(usual))?;
@@ -561,13 +564,17 @@ impl Planner<'_> {
         };
         let noise_multiplier = phases.first().map_or(draft.noise_multiplier, |first| first.noise_multiplier);
         // made for the least noise
-        let grid = self.grid(draft.noise_std);
+        let grid = match draft.batches {
+            Batches::Once(once) => sum_grid(once.leaf_clip, draft.noise_std, problem.records, problem.dimension),
+            _ => self.grid(draft.noise_std),
+        };
         // its aggregate is the answer
         let average = match self.method {
-            Method::Accelerated | Method::Recursive => Averaged::Last,
+            Method::Accelerated | Method::Recursive | Method::Spider | Method::OnePass => Averaged::Last,
             _ if self.asked.goal == Goal::Population => Averaged::All,
             _ => self.asked.average.unwrap_or_default(),
         };
+        let spider = (self.method == Method::Spider).then(|| self.spider_schedule(&draft)).transpose()?;
         let schedule = MinimizeSchedule {
             batches: draft.batches,
             rule,
@@ -591,11 +598,12 @@ impl Planner<'_> {
                 _ => 1,
             },
             along: self.along,
+            spider,
         };
         let each = match (self.along, problem.answers) {
             (Some(along), Answers::Values) => 2.0 * along.directions as f64,
             (Some(along), _) => along.directions as f64,
-            (None, _) if self.method == Method::Recursive => 2.0,
+            (None, _) if matches!(self.method, Method::Recursive | Method::OnePass) => 2.0,
             (None, _) => 1.0,
         };
         let nothing = draft.variance.sqrt() >= self.size && predicted_excess >= self.size * self.distance;
@@ -605,10 +613,13 @@ impl Planner<'_> {
         });
         Ok(MinimizePlan {
             method: self.method.name(),
-            evaluations: draft.share * draft.steps as f64 * each * self.reads(),
+            evaluations: match &spider {
+                Some(spider) => spider.evaluations(draft.steps) * self.reads(),
+                None => draft.share * draft.steps as f64 * each * self.reads(),
+            },
             predicted_excess,
-            assumptions: self.assumptions(&draft),
-            warnings: warnings.into_iter().collect(),
+            assumptions: self.assumptions(&draft, spider.as_ref()),
+            warnings: warnings.into_iter().chain(self.spider_warning()).chain(self.one_pass_warning(&draft)).collect(),
             certificate: draft.certificate,
             schedule,
         })
@@ -627,57 +638,6 @@ impl Planner<'_> {
         }
     }
 
-    fn assumptions(&self, draft: &Draft) -> Vec<Assumption> {
-        let mut all = vec![match self.along {
-            None if self.method == Method::Recursive => Assumption::enforced(
-                "each record's weighted difference of two gradients has l2 norm at most the clip norm, as one vector: enforced in exact integers",
-            ),
-            None => clipped(),
-            Some(along) => Assumption::enforced(format!(
-                "each record's derivatives along the {} directions of a step have l2 norm at most the clip norm, as one vector: enforced in exact integers; \
-                 directions depend on no record",
-                along.directions
-            )),
-        }];
-        match draft.batches {
-            Batches::All => {}
-            Batches::Poisson { .. } => all.push(sampled_secretly()),
-            Batches::Fixed { batch_size } => all.push(Assumption::enforced(format!(
-                "each batch is a uniform choice of {batch_size} of the records, fresh and secret: drawn by the curator"
-            ))),
-            Batches::Stream { shape, batching, .. } => all.push(Assumption::proved(format!(
-                "each record is in one of {} batches, {}, and contributes at most {} times, as many steps apart: all of it is accounted as one release",
-                shape.batches,
-                match batching {
-                    Batching::Shuffled => "by its place in a random order that depends on no record",
-                    Batching::Coin => "by a coin",
-                    Batching::Position => "by its position",
-                    Batching::Arrival | Batching::Arrivals(_) => "with which it came",
-                },
-                shape.epochs()
-            ))),
-        }
-        if let Layout::Blocks { .. } = &self.layout {
-            all.push(Assumption::enforced(format!(
-                "each record is in one of {} blocks, by coins and not by what it holds, and what a phase releases reads its own block only: enforced by the curator",
-                self.layout.blocks()
-            )));
-        }
-        if self.asked.smoothing.unwrap_or(0.0) > 0.0 {
-            all.push(Assumption::proved(
-                "each record's gradient is taken at a point of its own that coins move, by the record's position and not by what it holds, and is clipped \
-                 after that",
-            ));
-        }
-        if self.problem.elsewhere {
-            all.push(Assumption::public(
-                "told and not checked: what the objective says of a record depends on that record and on x only, not on other records of a batch or on \
-                 earlier calls, and it returns for every record",
-            ));
-        }
-        all
-    }
-
     fn rule(&self, draft: &Draft) -> Result<(Rule, f64, f64), NotApplicable> {
         let (t, d) = (draft.steps as f64, self.distance);
         let (bound, rate) = self.bound(draft.steps, draft.variance);
@@ -689,6 +649,10 @@ impl Planner<'_> {
                 (rule, bound, smoothing)
             }
             Method::Recursive => self.recursive_rule(draft),
+            Method::Spider | Method::OnePass => {
+                let learning_rate = 1.0 / self.problem.smoothness.unwrap_or(1.0);
+                (Rule::HeavyBall { learning_rate, momentum: 0.0 }, self.predicted(draft), 0.0)
+            }
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
                 let usual = d / (t * self.problem.dimension as f64).sqrt();

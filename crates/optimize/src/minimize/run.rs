@@ -10,6 +10,7 @@ use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing, Whom};
+use super::{one_pass_walk, spider_walk};
 use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
@@ -100,7 +101,7 @@ pub fn run<S: Source>(
     let whom = match s.batches {
         Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
         Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
-        Batches::All | Batches::Stream { .. } => Whom::All,
+        Batches::All | Batches::Stream { .. } | Batches::Once(_) => Whom::All,
     };
     let how = Summing { clip_norm: s.clip_norm, grid, whom, smoothing: s.smoothing };
     let noise_of = |z: f64| Gaussian::new(z, s.clip_norm, grid, dimension, "gradient");
@@ -158,6 +159,10 @@ pub fn run<S: Source>(
             way = points.swap_remove(central(&points));
         }
         way
+    } else if let (Batches::Once(once), Rule::HeavyBall { learning_rate, .. }) = (&s.batches, s.rule) {
+        one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut source, curator), progress)?
+    } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
+        spider_walk::walk((spider, s), problem, learning_rate, start, (&mut source, curator), progress)?
     } else if let Some(along) = s.along {
         let count = along.directions;
         let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, count, "directional derivatives");

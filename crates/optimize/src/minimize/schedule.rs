@@ -1,7 +1,10 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
+use super::one_pass::OnePassSchedule;
+use super::spider_schedule::SpiderSchedule;
 use crate::choices::Domain;
 use dpopt_mechanism::{Batching, StreamShape};
+use dpopt_noise::Grid;
 use dpopt_privacy::Budget;
 use serde::Serialize;
 
@@ -44,6 +47,8 @@ pub enum Batches {
         /// l2 sensitivity of the whole stream over the clip norm.
         sensitivity: f64,
     },
+    /// Each once, in batches whose sizes what was released decides; a step's noise is that of a running sum.
+    Once(OnePassSchedule),
 }
 
 /// What moves x.
@@ -122,7 +127,7 @@ pub struct MinimizeSchedule {
     /// Most that clipping takes from the mean gradient, if the moment of gradients is as it was told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip_bias: Option<f64>,
-    /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity.
+    /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity; of Spider, of one sum that would cost what all cost.
     pub noise_multiplier: f64,
     /// Standard deviation of the noise of a sum, per coordinate.
     pub noise_std: f64,
@@ -148,6 +153,15 @@ pub struct MinimizeSchedule {
     /// `None`: gradients.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub along: Option<DirectionSchedule>,
+    /// `None`: every gradient is asked for afresh.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub spider: Option<SpiderSchedule>,
+}
+
+/// The grid of a sum of clipped vectors: at most 2^24 steps below the clip norm, since gradients of f32 have no finer digits and are added up where they lie.
+pub(super) fn sum_grid(clip_norm: f64, noise_std: f64, records: u64, released: usize) -> Grid {
+    let grid = Grid::for_sum(clip_norm, noise_std, records, released);
+    Grid::new(grid.exponent().max(clip_norm.log2().ceil() as i32 - 24))
 }
 
 /// Whether there is one chunk, of which nothing need be said.
@@ -173,6 +187,7 @@ impl MinimizeSchedule {
             Batches::Poisson { sampling_probability } => sampling_probability,
             Batches::Fixed { batch_size } => batch_size as f64 / records as f64,
             Batches::Stream { shape, .. } => 1.0 / shape.batches as f64,
+            Batches::Once(_) => 1.0 / self.steps as f64,
         }
     }
 

@@ -4,8 +4,8 @@ use super::directions::{Along, Directions};
 use super::smoothed::Smoothed;
 use crate::RunError;
 use dpopt_mechanism::{
-    BatchSum, Batching, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Released, Sensitive,
-    StreamPlan, StreamShape,
+    BatchSum, Batching, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Leaf, Released,
+    RestartedSums, Sensitive, StreamPlan, StreamShape,
 };
 use dpopt_noise::Grid;
 use dpopt_objective::objective::{Objective, Recursive};
@@ -67,6 +67,32 @@ pub trait Source: sealed::Sealed {
     /// If records can't be read, or the objective not evaluated.
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError>;
 
+    /// Σ clip(∇φ_i(x) − ∇φ_i(before)): of each record one vector, clipped as one.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn changes(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Sensitive<GridSum>, RunError>;
+
+    /// The running sum with one leaf more: the mean over the next unread records of ∇φ_i(x), or of ∇φ_i(x) − ∇φ_i(before); `how` many they are, and to what norm each one's part
+    /// in the mean is clipped.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn leaf(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError>;
+
     /// Σ clip(derivatives of φ_i at x along each of `directions`).
     ///
     /// # Errors
@@ -111,6 +137,12 @@ pub trait Source: sealed::Sealed {
 
     /// Whether it is evaluated outside of this library.
     const ELSEWHERE: bool;
+}
+
+/// What the gradients here and there count in a mean over `size` records.
+fn leaf_weights(leaf: Leaf, size: u64) -> (f64, f64) {
+    let each = 1.0 / size.max(1) as f64;
+    (each, if leaf == Leaf::First { 0.0 } else { each })
 }
 
 mod sealed {
@@ -161,6 +193,28 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
             return self.sum(curator, how, Smoothed::new(self.objective.clone(), how.smoothing, coins), x);
         }
         self.sum(curator, how, self.objective.clone(), x)
+    }
+
+    fn changes(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        self.sum(curator, how, Recursive::change(&self.objective, before), x)
+    }
+
+    fn leaf(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        let weighted = Recursive::weighted(&self.objective, before, leaf_weights(leaf, how.0));
+        Ok(sums.add(leaf, self.records, &weighted, how, x)?)
     }
 
     fn derivatives(
@@ -277,6 +331,34 @@ impl<P: PerRecord> Source for Elsewhere<P> {
             return Err(RunError::Numerical("records that are evaluated elsewhere share one point"));
         }
         self.sum(curator, how, x.len(), |objective, records, sum| objective.gradients(records, x, sum))
+    }
+
+    fn changes(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        self.sum(curator, how, x.len(), |objective, records, sum| {
+            objective.differences(records, (1.0, x), (1.0, before), sum)
+        })
+    }
+
+    fn leaf(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        let (here, there) = leaf_weights(leaf, how.0);
+        // what does not count is asked for where it is finite
+        let before = if leaf == Leaf::First { x } else { before };
+        sums.add_in_parts(leaf, how, |records, sum| {
+            self.objective.differences(records, (here, x), (there, before), sum)
+        })
     }
 
     fn derivatives(

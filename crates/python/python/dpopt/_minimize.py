@@ -184,7 +184,7 @@ def minimize(
         epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01.
         gives: what the objective says of a record.
         method: ``"dp-adam"``, ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
-            ``"zeroth-order"``; by default the first that applies.
+            ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``; by default the first that applies.
         distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
@@ -201,7 +201,8 @@ def minimize(
             ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
             ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
-            ``restarts`` and ``smoothing`` of ``"accelerated"``.
+            ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` and ``"one-pass-spider"`` need beside `smoothness`,
+            with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``.
     """
     relation = accounting._relation(neighbors)
     native = objective if isinstance(objective, Objective) else None
