@@ -32,6 +32,7 @@ fn says(plan: &MinimizePlan, fresh: u64) -> Option<Event> {
 }
 
 /// One change on a way of four, with the noise for such a way or for one of one, as the source prints it.
+/// The mechanism of a change by itself, with the noise of each; a walk makes both from one number, and its rows in the library run it.
 fn unit_noise() -> PlantedBug {
     const WAY: f64 = 4.0;
     let claim = Claim::reported(&Event::gaussian(1.0), Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string());

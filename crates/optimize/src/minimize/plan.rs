@@ -563,10 +563,11 @@ impl Planner<'_> {
             _ => self.rule(&draft)?,
         };
         let noise_multiplier = phases.first().map_or(draft.noise_multiplier, |first| first.noise_multiplier);
+        let spider = (self.method == Method::Spider).then(|| self.spider_schedule(&draft)).transpose()?;
         // made for the least noise
         let grid = match draft.batches {
             Batches::Once(once) => sum_grid(once.leaf_clip, draft.noise_std, problem.records, problem.dimension),
-            _ => self.grid(draft.noise_std),
+            _ => self.grid(spider.as_ref().map_or(draft.noise_std, |s| s.least_fresh() * self.clip_norm)),
         };
         // its aggregate is the answer
         let average = match self.method {
@@ -574,7 +575,6 @@ impl Planner<'_> {
             _ if self.asked.goal == Goal::Population => Averaged::All,
             _ => self.asked.average.unwrap_or_default(),
         };
-        let spider = (self.method == Method::Spider).then(|| self.spider_schedule(&draft)).transpose()?;
         let schedule = MinimizeSchedule {
             batches: draft.batches,
             rule,

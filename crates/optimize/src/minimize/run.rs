@@ -97,7 +97,8 @@ pub fn run<S: Source>(
     };
     let origin = vec![0.0; dimension];
     let leg = Leg { rule: s.rule, course: course(problem.records), from: &origin, centre: &origin };
-    progress.start(plan.method, s.steps * s.phases.len().max(1) as u64 * s.chunks);
+    let steps = s.spider.map_or(s.steps, |spider| spider.most_steps(s.steps));
+    progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
     let whom = match s.batches {
         Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
         Batches::Fixed { batch_size } => Whom::Fixed(batch_size),

@@ -94,8 +94,8 @@ impl Planner<'_> {
 
     /// From M, C and Δ: α = (4c²MΔ/C)^⅓, K₁ = MΔ/(Cα), T = MΔ/α², κ = 2αC/M², c the norm of the noise of one release of everything.
     ///
-    /// An estimate that is fresh K₁ times on a way of length Δ/α has an error of about c(√K₁ + MΔ/(αC√K₁)), which is least, 2c√(MΔ/(αC)), at that K₁; it is α at that α. Each of
-    /// T steps of 1/M lowers the loss by α²/M, and K₁κ is 2Δ/M, which all squared steps come to.
+    /// An estimate that is fresh K₁ times on a way of length Δ/α has an error of about c(√K₁ + MΔ/(αC√K₁)), which is least, 2c√(MΔ/(αC)), at that K₁; it is α at that α. A step of
+    /// 1/M lowers the loss by α²/(2M) or more, so that T of them are about as many as there can be, and K₁κ is 2Δ/M, which all squared steps come to.
     fn spider(&self) -> Result<Walk, NotApplicable> {
         let (problem, asked) = (self.problem, self.asked.spider);
         let (m, gap) = self.spider_facts()?;
@@ -189,13 +189,19 @@ impl Planner<'_> {
         self.spider().map_or(f64::INFINITY, |walk| walk.aim * self.distance)
     }
 
-    /// Of steps that are fewer than would be best.
+    /// Of steps that are fewer, or many more, than would be best.
     pub(super) fn spider_warning(&self) -> Option<String> {
         if self.method != Method::Spider {
             return None;
         }
         let walk = self.spider().ok()?;
         let taken = walk.changes.count as f64;
+        if taken > 2.0 * walk.wanted {
+            return Some(format!(
+                "steps is {taken}, and the loss can fall through {:.0}: more of them are more noise in each change; give fewer",
+                walk.wanted
+            ));
+        }
         (self.asked.steps.is_none() && walk.wanted > taken).then(|| {
             format!(
                 "steps are limited to {taken}, each of which reads all records twice; {:.0} would be best for these records and this budget: give steps, if there is time",

@@ -63,7 +63,7 @@ impl SpiderAsked {
 /// Where the gradients of a run come from, if they are asked for afresh now and then and their changes in between.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SpiderSchedule {
-    /// K₁: most gradients that are asked for afresh in the first stage. How many changes there are is the schedule's `steps`.
+    /// K₁: most gradients that are asked for afresh in the first stage, which ends where there would be another. The schedule's `steps` are the most changes.
     pub fresh_gradients: u64,
     /// κ: Σ‖steps‖² since the last of them after which there is another.
     pub drift: f64,
@@ -96,6 +96,16 @@ impl SpiderAsked {
 }
 
 impl SpiderSchedule {
+    /// The least z of a gradient's sum.
+    pub(super) fn least_fresh(&self) -> f64 {
+        self.second_stage.map_or(f64::INFINITY, |last| last.fresh_multiplier).min(self.fresh_multiplier)
+    }
+
+    /// Steps of a run with so many changes in its walk, at most.
+    pub(super) fn most_steps(&self, changes: u64) -> u64 {
+        self.fresh_gradients + changes + self.second_stage.map_or(0, |last| 1 + last.changes)
+    }
+
     /// Evaluations of one record in a run with so many changes in its walk.
     pub(super) fn evaluations(&self, changes: u64) -> f64 {
         let last = self.second_stage.map_or(0, |last| 1 + 2 * last.changes);
@@ -129,7 +139,7 @@ pub struct Escape {
     pub window: u64,
 }
 
-/// One gradient at the end of the walk, and steps along it and its changes.
+/// One gradient at the end of the walk, and steps along it and its changes, until x has drifted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SecondStage {
     /// How many changes.

@@ -140,22 +140,68 @@ fn both_caps_hold_whatever_the_drift() {
         let plan =
             choose(&problem, budget(), &options.clone().with("drift", drift).with("second_stage", stage)).unwrap();
         let (_, counts, spent) = walked(&plan, RECORDS);
-        // a drift that is always too large asks seven times and no more; one that never is asks once, and the second stage uses the rest
-        let walk = if drift < 1.0 { 7 } else { 1 };
-        let (fresh, changes) = if stage > 0.0 { (7 + 1, 40 + 32) } else { (walk, 40) };
-        assert_eq!(counts, [("gradient", fresh), ("change of the gradient", changes)], "{drift} {stage}");
-        assert_eq!(spent, stage > 0.0 || drift < 1.0);
+        // a drift that is always too large asks seven times and no more, and ends the walk; one that never is asks once, and the second stage uses the rest
+        let (fresh, walk) = if drift < 1.0 { (7, 0) } else { (1, 40) };
+        let (fresh, changes) = match (stage > 0.0, walk) {
+            (false, walk) => (fresh, walk),
+            (true, 0) => (7 + 1, 0),
+            (true, walk) => (7 + 1, walk + 32),
+        };
+        let all = [("gradient", fresh), ("change of the gradient", changes)];
+        assert_eq!(counts, all.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), "{drift} {stage}");
+        assert_eq!(spent, stage > 0.0 && drift > 1.0);
         // a walk that would go on is refused by the curator
-        let mut longer = plan.clone();
-        longer.schedule.steps += 1;
-        let zeros = Sensitive::new(vec![0.0; RECORDS as usize]);
-        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(3));
-        assert!(run(&problem, &longer, &[0.0], InMemory::new(slopes(), &zeros), &mut curator, &Silent).is_err());
-        let mut more = plan.clone();
-        more.schedule.spider.as_mut().unwrap().fresh_gradients += 1;
-        more.schedule.spider.as_mut().unwrap().drift = 1e-12;
-        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(3));
-        assert!(run(&problem, &more, &[0.0], InMemory::new(slopes(), &zeros), &mut curator, &Silent).is_err());
+        let refused = |change: &dyn Fn(&mut MinimizePlan)| {
+            let mut altered = plan.clone();
+            change(&mut altered);
+            let zeros = Sensitive::new(vec![0.0; RECORDS as usize]);
+            let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(3));
+            run(&problem, &altered, &[0.0], InMemory::new(slopes(), &zeros), &mut curator, &Silent).is_err()
+        };
+        assert!(refused(&|plan| {
+            plan.schedule.steps += 1;
+            plan.schedule.spider.as_mut().unwrap().drift = 1e6;
+        }));
+        assert!(refused(&|plan| {
+            let spider = plan.schedule.spider.as_mut().unwrap();
+            (spider.fresh_gradients, spider.drift) = (spider.fresh_gradients + 1, 1e-12);
+        }));
+    }
+}
+
+/// On curvatures 1/k² with far too many steps, with far too small a Δ, and with changes that are clipped far too late.
+#[test]
+fn a_walk_that_cannot_renew_its_estimate_ends() {
+    let d = 20;
+    let bowl = Closures::new(
+        d,
+        |x: &[f64], _: &f64| x.iter().zip(1..).map(|(x, k)| 0.5 * (x - 0.2).powi(2) / f64::from(k * k)).sum(),
+        |x: &[f64], _: &f64, g: &mut [f64]| {
+            g.iter_mut().zip(x).zip(1..).for_each(|((g, x), k)| *g = (x - 0.2) / f64::from(k * k));
+        },
+    );
+    let problem = problem(4000, d, Relation::ZeroOut);
+    let records = Sensitive::new(vec![0.0; 4000]);
+    let gap = 0.5 * 0.04 * (1..=d).map(|k| 1.0 / (k * k) as f64).sum::<f64>();
+    let told = |gap: f64| MethodOptions::of("spider").with("initial_gap", gap);
+    let wanted = choose(&problem, budget(), &told(gap)).unwrap().schedule.steps;
+    let left = |options: &MethodOptions| {
+        let plan = choose(&problem, budget(), options).unwrap();
+        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(2));
+        let x = run(&problem, &plan, &vec![0.0; d], InMemory::new(bowl, &records), &mut curator, &Silent).unwrap();
+        let slope = x.get().iter().zip(1..).map(|(x, k)| ((x - 0.2) / f64::from(k * k)).powi(2)).sum::<f64>().sqrt();
+        (slope, plan.warnings)
+    };
+    let (usual, warnings) = left(&told(gap));
+    assert!(warnings.is_empty(), "{warnings:?}");
+    // ‖∇F‖ at the start is .208
+    assert!(usual < 0.03, "{usual}");
+    let (many, warnings) = left(&told(gap).with("steps", 10 * wanted));
+    assert!(many < 0.08, "{many}");
+    assert!(warnings.iter().any(|w| w.contains("give fewer")), "{warnings:?}");
+    for options in [told(gap / 30.0), told(gap).with("difference_clip", 20.0)] {
+        let (slope, _) = left(&options);
+        assert!(slope < 0.3, "{slope}");
     }
 }
 
@@ -166,7 +212,9 @@ fn noise_of_changes_is_in_proportion_to_the_way() {
     let d = 400;
     let problem = problem(records, d, Relation::ZeroOut);
     let options = told().with("steps", 1u64).with("fresh_gradients", 1u64).with("second_stage", 0.0);
-    let plan = choose(&problem, budget(), &options.clone()).unwrap();
+    let mut plan = choose(&problem, budget(), &options).unwrap();
+    // one record is all noise, which would end the walk
+    plan.schedule.spider.as_mut().unwrap().drift = f64::MAX;
     let s = spider(&plan);
     let nothing = Closures::new(d, |_: &[f64], _: &f64| 0.0, |_: &[f64], _: &f64, _: &mut [f64]| {});
     let zeros = Sensitive::new(vec![0.0]);

@@ -9,8 +9,14 @@ use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, Gaussian};
 use dpopt_noise::{Grid, Stream};
 
-/// Below this clips are as good as 0, and too small for a grid.
+/// Below this clips are as good as 0, and too small for a grid; above the other they are too large for one.
 const LEAST_CLIP: f64 = 1e-80;
+const MOST_CLIP: f64 = 1e80;
+
+/// Of points that were released: it says nothing that they do not say.
+const GREW: RunError = RunError::Numerical(
+    "the steps grew without bound: the curvature of the loss is above what was told as smoothness, or noise outweighs the records",
+);
 
 /// Both kinds of releases, as means over the records.
 struct Oracles<'a, S> {
@@ -47,12 +53,11 @@ impl<S: Source> Oracles<'_, S> {
             return Ok(vec![0.0; x.len()]);
         }
         // of released points: public
-        let clip = (self.difference_clip * way).max(LEAST_CLIP);
-        if !clip.is_finite() {
-            return Err(RunError::Numerical(
-                "the steps grew without bound: the curvature of the loss is above what was told as smoothness, or noise outweighs the records",
-            ));
+        let clip = self.difference_clip * way;
+        if clip.is_nan() || clip > MOST_CLIP {
+            return Err(GREW);
         }
+        let clip = clip.max(LEAST_CLIP);
         let grid = sum_grid(clip, multiplier * clip, self.records, x.len());
         let sum = self.source.changes(self.curator, self.how(clip, grid), x, before)?;
         let noise = Gaussian::new(multiplier, clip, grid, x.len(), "change of the gradient");
@@ -117,6 +122,7 @@ pub(super) fn walk<S: Source>(
         way.iter_mut().zip(along).for_each(|(w, v)| *w -= step_size * v);
         s.domain.keep(way);
         progress.tick();
+        if way.iter().all(|w| w.is_finite()) { Ok(()) } else { Err(GREW) }
     };
     let mut escapes = Escapes::new(spider.escape, curator.public_coins());
     let mut oracles = Oracles {
@@ -132,14 +138,18 @@ pub(super) fn walk<S: Source>(
     let mut estimate = vec![0.0; start.len()];
     let (mut fresh, mut changes, mut drift) = (spider.fresh_gradients, s.steps, f64::INFINITY);
     while changes > 0 {
-        if drift >= spider.drift && fresh > 0 {
+        if drift >= spider.drift {
+            if fresh == 0 {
+                // an estimate that has drifted and cannot be renewed would lead nowhere
+                break;
+            }
             estimate = oracles.fresh(&x, spider.fresh_multiplier)?;
             (fresh, drift) = (fresh - 1, 0.0);
         } else {
             add(&mut estimate, &oracles.change(&x, &before, spider.change_multiplier)?);
             changes -= 1;
         }
-        step(&mut way, &escapes.along(&estimate));
+        step(&mut way, &escapes.along(&estimate))?;
         before = std::mem::replace(&mut x, at(&way));
         drift += distance(&x, &before).powi(2);
     }
@@ -157,11 +167,16 @@ pub(super) fn walk<S: Source>(
         progress.tick();
     }
     estimate.iter_mut().for_each(|v| *v /= all);
+    drift = 0.0;
     for _ in 0..last.changes {
-        step(&mut way, &estimate);
+        step(&mut way, &estimate)?;
         before = std::mem::replace(&mut x, at(&way));
+        drift += distance(&x, &before).powi(2);
+        if drift >= spider.drift {
+            return Ok(way);
+        }
         add(&mut estimate, &oracles.change(&x, &before, last.change_multiplier)?);
     }
-    step(&mut way, &estimate);
+    step(&mut way, &estimate)?;
     Ok(way)
 }
