@@ -9,6 +9,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod candidates;
 mod certified;
 mod comparisons;
 mod correlated;
@@ -193,6 +194,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(fixed_size::triangle());
     bugs.extend(experts::of_blocks());
     bugs.extend(parts::bugs());
+    bugs.extend(candidates::bugs());
     bugs
 }
 

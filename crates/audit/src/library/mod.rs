@@ -28,6 +28,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod candidates;
 mod centred;
 mod certified;
 mod choices;
@@ -237,6 +238,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(arrivals::audits());
     rows.push(centred::audit());
     rows.push(experts::of_blocks());
+    rows.extend(candidates::audits());
     rows
 }
 

@@ -12,10 +12,11 @@ pub(super) enum Method {
     Accelerated,
     Recursive,
     ZerothOrder,
+    Net,
 }
 
 /// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
-pub(super) const ALL: [Method; 7] = [
+pub(super) const ALL: [Method; 8] = [
     Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
@@ -23,11 +24,20 @@ pub(super) const ALL: [Method; 7] = [
     Method::Accelerated,
     Method::Recursive,
     Method::ZerothOrder,
+    Method::Net,
 ];
 
 /// Names of the methods.
-pub const METHODS: [&str; ALL.len()] =
-    ["dp-adam", "noisy-sgd", "noisy-gradient-descent", "dp-ftrl", "accelerated", "accelerated-srgd", "zeroth-order"];
+pub const METHODS: [&str; ALL.len()] = [
+    "dp-adam",
+    "noisy-sgd",
+    "noisy-gradient-descent",
+    "dp-ftrl",
+    "accelerated",
+    "accelerated-srgd",
+    "zeroth-order",
+    "net",
+];
 
 impl Method {
     pub(super) fn name(self) -> &'static str {
@@ -39,11 +49,16 @@ impl Method {
             Self::Accelerated => METHODS[4],
             Self::Recursive => METHODS[5],
             Self::ZerothOrder => METHODS[6],
+            Self::Net => METHODS[7],
         }
     }
 
     /// Whether it is made for gradients.
     pub(super) fn takes(self, answers: Answers) -> bool {
-        (self == Self::ZerothOrder) == (answers != Answers::Gradients)
+        match self {
+            // of records that are here every objective says values too
+            Self::Net => answers != Answers::Derivatives,
+            _ => (self == Self::ZerothOrder) == (answers != Answers::Gradients),
+        }
     }
 }

@@ -14,6 +14,9 @@ mod aggregate;
 mod directions;
 mod kind;
 mod method;
+mod net;
+#[cfg(test)]
+mod net_tests;
 mod phases;
 mod plan;
 mod problem;
@@ -30,6 +33,7 @@ mod tests;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
+pub use net::NetSchedule;
 pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;
