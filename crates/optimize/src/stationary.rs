@@ -3,7 +3,7 @@
 //! Candidates are public: the iterates or checkpoints of a run that was private, starting points, models of other people. Their scores stay inside; what leaves is one
 //! index, or that none was good enough.
 //!
-//! Covers: thesis algorithm 18 (certified: one score of proved sensitivity, both of its parts always computed; the curvature along public directions)
+//! Covers: thesis algorithm 18 (part: one score of proved sensitivity, both of its parts always computed; the curvature along public directions)
 
 use crate::RunError;
 use crate::plan::{Assumption, Grade, NotApplicable};
@@ -74,8 +74,8 @@ pub struct StationaryPlan {
     candidates: usize,
     /// Of the choice.
     pub certificate: Certificate,
-    /// Bound on how much more stationary, in units of the mean gradient's norm, the best candidate is than the chosen one: on average for the best of all, with probability
-    /// .95 for the first that is good enough.
+    /// In units of the norm of the mean clipped gradient: of the best of all, how much smaller the least score is on average at most; of the first that is good enough,
+    /// how far beyond what is wanted it is with probability .95 at most.
     pub error: f64,
     /// What the guarantee rests on.
     pub assumptions: Vec<Assumption>,
@@ -141,7 +141,7 @@ pub fn plan(
     let (inverse, certificate) = calibrate::noise(event, problem.neighbours.within(pure))?;
     let epsilon = 1.0 / inverse;
     let (relation, unit) = (problem.neighbours.relation, score.sensitivity());
-    let per_step = score.grid().step() / problem.records as f64;
+    let per_step = score.unit() / problem.records as f64;
     let candidates = problem.candidates as f64;
     let (law, steps) = if options.first {
         let law = AboveThreshold::new(epsilon, unit, 1, false, relation).map_err(refused)?;
@@ -156,6 +156,12 @@ pub fn plan(
     let mut assumptions = vec![
         Assumption::enforced(
             "each record's gradient has l2 norm at most the clip norm: enforced in exact integers, whose norm is an exact root",
+        ),
+        Assumption::public(
+            "told and not checked: what is said of a record depends on that record and on the candidate only, not on others or on earlier calls, and it returns for every record",
+        ),
+        Assumption::proved(
+            "the choice, or the noise of each comparison, is drawn by its exact law to within 2^-170 a draw",
         ),
         Assumption::public(
             "told and not checked: the candidates depend on these records through releases that were paid for, or not at all",

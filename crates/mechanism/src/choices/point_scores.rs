@@ -85,12 +85,8 @@ impl ScoredPoints {
     fn units(&self, point: usize, at_centre: f64, there: f64) -> i64 {
         let gain = (at_centre - there) / self.per_unit;
         let limit = self.limits[point];
-        if gain.is_finite() {
-            // a cast cuts what is beyond i64
-            (gain.round() as i64).clamp(-limit, limit)
-        } else {
-            0
-        }
+        // a cast cuts what is beyond i64, and makes 0 of what is no number
+        (gain.round() as i64).clamp(-limit, limit)
     }
 
     /// How much better than the centre each point is for all records together.
@@ -203,9 +199,13 @@ mod tests {
         assert_eq!(scored(&p, &[0.1]), expected);
         // beyond G times the distance nothing counts: 5 and 2.5
         assert_eq!(scored(&p, &[-1e6]), [0, POINT_UNITS as i64, (POINT_UNITS / 2) as i64]);
-        // what is no number counts nothing
+        // what is no number counts nothing, as does a loss that is infinite everywhere; one that is infinite at a point counts there
+        let wall = |x: &[f64], _: &f64| if x[0] > 2.0 { f64::INFINITY } else { 0.0 };
+        let wall = Closures::new(2, wall, |_: &[f64], _: &f64, _: &mut [f64]| {});
+        let Ok(scores) = p.scores(&Sensitive::new(vec![0.0]), &wall, &Silent);
+        assert_eq!(scores.expose().values, [0, -(POINT_UNITS as i64), 0]);
         assert_eq!(
-            scored(&p, &[f64::NAN, f64::INFINITY, f64::MAX]),
+            scored(&p, &[f64::NAN, f64::INFINITY, 1e300]),
             [0, -(POINT_UNITS as i64), -(POINT_UNITS as i64) / 2]
         );
         assert!(ScoredPoints::new(&[1.0], vec![1.0], 1.0).is_err(), "all at the centre");

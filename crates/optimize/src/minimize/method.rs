@@ -1,6 +1,7 @@
 //! The methods, what a user may say of each, and which is taken.
 
 use super::kind::{ALL, METHODS, Method};
+use super::net;
 use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{Averaged, Goal};
@@ -74,7 +75,7 @@ static SMOOTHING: Setting<f64> = Setting::real(
 );
 static POINTS: Setting<u64> = Setting::whole(
     "points",
-    "most points of the net [default: as many as the bound asks for, at most 10^6, and 10^9 losses in all]",
+    "most points of the net [default: as many as the bound asks for, at most 10^6, and 10^9 losses in all; of a callable 10^4, and 3·10^8]",
 );
 static DIRECTIONS: Setting<u64> = Setting::whole(
     "directions",
@@ -218,7 +219,11 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
         .iter()
         .map(|&method| {
             let own = if options.method.is_none() || named(method) { options } else { &others };
-            let plan = checked.clone().and_then(|()| plan(method, problem, budget, method.asked(own)?));
+            let planned = |asked: Asked| match method {
+                Method::Net => net::plan(problem, budget, &asked),
+                _ => plan(method, problem, budget, asked),
+            };
+            let plan = checked.clone().and_then(|()| planned(method.asked(own)?));
             Candidate { method: method.name(), plan }
         })
         .collect();

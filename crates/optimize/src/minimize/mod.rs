@@ -11,6 +11,7 @@
 
 mod accelerated;
 mod aggregate;
+mod cells;
 mod directions;
 mod kind;
 mod method;
@@ -30,10 +31,10 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub use cells::NetSchedule;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
-pub use net::NetSchedule;
 pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;

@@ -132,9 +132,6 @@ pub(super) fn plan(
             }
         }));
     }
-    if method == Method::Net {
-        return super::net::plan(problem, budget, &asked);
-    }
     require_delta(budget)?;
     let distance = match asked.domain {
         Domain::Unconstrained => problem.distance,

@@ -1,6 +1,6 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
-use super::net::NetSchedule;
+use super::cells::NetSchedule;
 use crate::choices::Domain;
 use dpopt_mechanism::{Batching, StreamShape};
 use dpopt_privacy::Budget;

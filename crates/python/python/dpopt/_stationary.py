@@ -25,7 +25,8 @@ class Selected:
     Attributes:
         index: its place in the list; None where none was good enough.
         x: the candidate itself, or None.
-        error: public: by how much less stationary than the best it may be, as a norm of the mean gradient (on average; with ``first=True`` with probability .95).
+        error: public, as a norm of the mean *clipped* gradient: how much smaller that of the best candidate is on average at most; with ``first=True`` how far the
+            chosen one is beyond `alpha` with probability .95 at most.
         privacy_: what was promised and certified (:class:`dpopt.Privacy`).
     """
 
@@ -85,7 +86,9 @@ def stationary(
         directions: K public directions, as an array K × parameters (all numbers of a candidate side by side); made unit vectors here.
         curvature_bound: M: a record's curvature along a direction is cut to ±M.
         hessian_lipschitz: ρ: curvatures of the mean of at least −√(ρα) are allowed.
-        neighbors, n_records, units, n_units, max_rows_per_unit, budget, insecure_seed, batch_records: as in :func:`dpopt.minimize`.
+        budget: a :class:`dpopt.Ledger`, charged before a record is read. If a function raises, its exception comes out as it is and the charge **stays**: that it raised
+            is a fact about the records. Try the functions on made-up records first.
+        neighbors, n_records, units, n_units, max_rows_per_unit, insecure_seed, batch_records: as in :func:`dpopt.minimize`.
     """
     relation = accounting._relation(neighbors)
     if not callable(gradients):
@@ -147,7 +150,7 @@ def stationary(
     index = planned.run(
         session,
         lambda candidate, positions: slopes(points[candidate], positions),
-        None if curvatures is None else lambda candidate, positions: bends(points[candidate], positions, ways),
+        None if curvatures is None else lambda candidate, positions: bends(points[candidate], positions, ways.copy()),
         present,
         forms[0].size,
         len(ways),
