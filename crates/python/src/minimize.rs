@@ -257,7 +257,7 @@ impl Called {
     }
 
     /// One number for each record.
-    fn values(
+    fn numbers(
         &self,
         py: Python<'_>,
         x: &[f64],
@@ -314,7 +314,7 @@ impl PerRecord for Called {
                 let mut derivatives = vec![Vec::with_capacity(around.len()); count];
                 for [ahead, behind] in &around {
                     let (a, b) =
-                        (self.values(py, ahead, &positions, count)?, self.values(py, behind, &positions, count)?);
+                        (self.numbers(py, ahead, &positions, count)?, self.numbers(py, behind, &positions, count)?);
                     for (row, (a, b)) in derivatives.iter_mut().zip(a.iter().zip(&b)) {
                         row.push((a - b) / (2.0 * directions.width()));
                     }
@@ -328,6 +328,13 @@ impl PerRecord for Called {
             let rows: PyReadonlyArray2<'_, f64> =
                 self.objective.bind(py).call1((x.to_pyarray(py), positions, u))?.extract()?;
             add_rows(py, sum, &[Block::Double(rows)], count).map_err(|()| invalid(NOT_ONE_EACH))
+        })
+    }
+
+    fn values(&mut self, records: &[u64], x: &[f64], out: &mut Vec<f64>) -> Result<(), RunError> {
+        self.each_part(records, |py, positions, count| {
+            out.extend(self.numbers(py, x, &positions, count)?);
+            Ok(())
         })
     }
 }

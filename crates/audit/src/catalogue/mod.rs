@@ -9,6 +9,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod candidates;
 mod certified;
 mod comparisons;
 mod correlated;
@@ -197,6 +198,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(experts::of_blocks());
     bugs.extend(parts::bugs());
     bugs.extend(spider::bugs());
+    bugs.extend(candidates::bugs());
     bugs
 }
 

@@ -28,6 +28,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod candidates;
 mod centred;
 mod certified;
 mod choices;
@@ -241,6 +242,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.push(experts::of_blocks());
     rows.extend(restarted::audits());
     rows.extend(spider::audits());
+    rows.extend(candidates::audits());
     rows
 }
 

@@ -1,7 +1,7 @@
 //! What the guarantee of a plan rests on, and why each item may be believed.
 
 use super::kind::Method;
-use super::plan::{Draft, Planner};
+use super::plan::{Draft, Planner, told_of_records};
 use super::schedule::{Batches, Layout};
 use super::spider_schedule::SpiderSchedule;
 use crate::plan::Assumption;
@@ -68,10 +68,7 @@ impl Planner<'_> {
             ));
         }
         if self.problem.elsewhere {
-            all.push(Assumption::public(
-                "told and not checked: what the objective says of a record depends on that record and on x only, not on other records of a batch or on \
-                 earlier calls, and it returns for every record",
-            ));
+            all.push(told_of_records());
         }
         all
     }

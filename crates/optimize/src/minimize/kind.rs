@@ -14,10 +14,11 @@ pub(super) enum Method {
     ZerothOrder,
     Spider,
     OnePass,
+    Net,
 }
 
 /// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
-pub(super) const ALL: [Method; 9] = [
+pub(super) const ALL: [Method; 10] = [
     Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
@@ -27,6 +28,7 @@ pub(super) const ALL: [Method; 9] = [
     Method::ZerothOrder,
     Method::Spider,
     Method::OnePass,
+    Method::Net,
 ];
 
 /// Names of the methods.
@@ -40,6 +42,7 @@ pub const METHODS: [&str; ALL.len()] = [
     "zeroth-order",
     "spider",
     "one-pass-spider",
+    "net",
 ];
 
 impl Method {
@@ -54,11 +57,16 @@ impl Method {
             Self::ZerothOrder => METHODS[6],
             Self::Spider => METHODS[7],
             Self::OnePass => METHODS[8],
+            Self::Net => METHODS[9],
         }
     }
 
     /// Whether it is made for gradients.
     pub(super) fn takes(self, answers: Answers) -> bool {
-        (self == Self::ZerothOrder) == (answers != Answers::Gradients)
+        match self {
+            // of records that are here every objective says values too
+            Self::Net => answers != Answers::Derivatives,
+            _ => (self == Self::ZerothOrder) == (answers != Answers::Gradients),
+        }
     }
 }

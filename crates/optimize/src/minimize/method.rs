@@ -1,6 +1,7 @@
 //! The methods, what a user may say of each, and which is taken.
 
 use super::kind::{ALL, METHODS, Method};
+use super::net;
 use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{Averaged, Goal};
@@ -23,7 +24,7 @@ static CLIP_NORM: Setting<f64> = Setting::real(
     "clip_norm",
     Range::POSITIVE,
     "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1; for accelerated-srgd, where it bounds the weighted \
-     difference of two, 1 + half of smoothness times distance]",
+     difference of two, 1 + half of smoothness times distance]. Of net: bound on how much a record's loss changes per unit of distance from the start",
 );
 static PASSES: Setting<f64> = Setting::real(
     "passes",
@@ -73,6 +74,10 @@ static SMOOTHING: Setting<f64> = Setting::real(
     Range::NOT_NEGATIVE,
     "each record's gradient is taken near the point, in a ball of so many times D·d^¼/T: for losses with kinks [default: 0; published: 1]",
 );
+static POINTS: Setting<u64> = Setting::whole(
+    "points",
+    "most points of the net [default: as many as the bound asks for, at most 10^6, and 10^9 losses in all; of a callable 10^4, and 3·10^8]",
+);
 static DIRECTIONS: Setting<u64> = Setting::whole(
     "directions",
     "random directions of a step, whose derivatives are clipped as one vector [default: 8]",
@@ -89,6 +94,14 @@ impl Method {
         said.only_one(&BOX_RADIUS, &BALL_RADIUS);
         let (side, radius) = (said.get(&BOX_RADIUS), said.get(&BALL_RADIUS));
         let domain = side.map(|radius| Domain::Box { radius }).or(radius.map(|radius| Domain::Ball { radius }));
+        if self == Self::Net {
+            return Asked {
+                clip_norm: said.get(&CLIP_NORM),
+                domain: domain.unwrap_or_default(),
+                points: said.get(&POINTS),
+                ..Asked::default()
+            };
+        }
         let mut asked = Asked {
             steps: said.get(&STEPS),
             clip_norm: said.get(&CLIP_NORM),
@@ -138,7 +151,13 @@ impl Method {
                 asked.directions = said.get(&DIRECTIONS);
                 asked.difference = said.get(&DIFFERENCE);
             }
-            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive | Self::Spider | Self::OnePass => {}
+            Self::GradientDescent
+            | Self::Sgd
+            | Self::Accelerated
+            | Self::Recursive
+            | Self::Spider
+            | Self::OnePass
+            | Self::Net => {}
         }
         asked
     }
@@ -215,7 +234,11 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
         .iter()
         .map(|&method| {
             let own = if options.method.is_none() || named(method) { options } else { &others };
-            let plan = checked.clone().and_then(|()| plan(method, problem, budget, method.asked(own)?));
+            let planned = |asked: Asked| match method {
+                Method::Net => net::plan(problem, budget, &asked),
+                _ => plan(method, problem, budget, asked),
+            };
+            let plan = checked.clone().and_then(|()| planned(method.asked(own)?));
             Candidate { method: method.name(), plan }
         })
         .collect();

@@ -12,9 +12,13 @@
 mod accelerated;
 mod aggregate;
 mod assumptions;
+mod cells;
 mod directions;
 mod kind;
 mod method;
+mod net;
+#[cfg(test)]
+mod net_tests;
 mod one_pass;
 #[cfg(test)]
 mod one_pass_tests;
@@ -37,6 +41,7 @@ mod spider_walk;
 #[cfg(test)]
 mod tests;
 
+pub use cells::NetSchedule;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};

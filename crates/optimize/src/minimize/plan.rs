@@ -43,6 +43,7 @@ pub(super) struct Asked {
     pub(super) smoothing: Option<f64>,
     pub(super) fixed: bool,
     pub(super) spider: SpiderAsked,
+    pub(super) points: Option<u64>,
 }
 
 /// A schedule that is certified.
@@ -176,6 +177,14 @@ pub(super) fn plan(
         }
     }
     Ok(best)
+}
+
+/// What whoever evaluates an objective elsewhere promises.
+pub(super) fn told_of_records() -> Assumption {
+    Assumption::public(
+        "told and not checked: what the objective says of a record depends on that record and on x only, not on other records of a batch or on earlier \
+         calls, and it returns for every record",
+    )
 }
 
 /// What is longer, or has more parts, must have a prediction that is lower by more than predictions are worth.
@@ -473,6 +482,7 @@ impl Planner<'_> {
             }
             Method::Spider => Ok(vec![self.spider_draft()?]),
             Method::OnePass => Ok(vec![self.one_pass_draft()?]),
+            Method::Net => Err(NotApplicable::Option("a net has no steps".into())),
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
                 let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
                 let passes = positive("passes", self.asked.passes.unwrap_or(usual))?;
@@ -663,6 +673,7 @@ impl Planner<'_> {
                     0.0,
                 )
             }
+            Method::Net => return Err(NotApplicable::Option("a net has no steps".into())),
             Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {
                 let usual = match self.method {
                     // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for

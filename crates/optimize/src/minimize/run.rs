@@ -3,6 +3,7 @@
 use super::accelerated::Accelerated;
 use super::aggregate::central;
 use super::directions::Directions;
+use super::net;
 use super::plan::MinimizePlan;
 use super::problem::MinimizeProblem;
 use super::proximal::Proximal;
@@ -87,6 +88,9 @@ pub fn run<S: Source>(
     }
     if start.iter().any(|x| !x.is_finite()) {
         return Err(RunError::Numerical("the start has an entry that is not finite"));
+    }
+    if let Rule::Net(net) = s.rule {
+        return net::run(problem, plan, net, start, &mut source, curator, progress);
     }
     let grid = Grid::new(s.grid_exponent);
     let at = |w: &[f64]| -> Vec<f64> { start.iter().zip(w).map(|(x, w)| x + w).collect() };
@@ -223,6 +227,7 @@ fn follow(
             drive(&mut driver, course, start, progress, oracle)?;
             driver.answer().to_vec()
         }
+        Rule::Net(_) => return Err(RunError::Numerical("a net has no steps")),
         Rule::Recursive { smoothness } => {
             let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);
             drive(&mut driver, course, start, progress, oracle)?;

@@ -1,5 +1,6 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
+use super::cells::NetSchedule;
 use super::one_pass::OnePassSchedule;
 use super::spider_schedule::SpiderSchedule;
 use crate::choices::Domain;
@@ -100,6 +101,8 @@ pub enum Rule {
         /// L that it works with: at least that of the mean loss, and more where noise asks for shorter steps.
         smoothness: f64,
     },
+    /// A choice among the points of a public net.
+    Net(NetSchedule),
 }
 
 /// Derivatives along directions in place of gradients.

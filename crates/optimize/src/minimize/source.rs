@@ -3,9 +3,10 @@
 use super::directions::{Along, Directions};
 use super::smoothed::Smoothed;
 use crate::RunError;
+use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{
-    BatchSum, Batching, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Leaf, Released,
-    RestartedSums, Sensitive, StreamPlan, StreamShape,
+    BatchSum, Batching, Clipped, ClippedVectors, Counts, Curator, CuratorError, GradientStream, GridSum, Leaf,
+    Released, RestartedSums, ScoredPoints, Sensitive, StreamPlan, StreamShape,
 };
 use dpopt_noise::Grid;
 use dpopt_objective::objective::{Objective, Recursive};
@@ -129,6 +130,17 @@ pub trait Source: sealed::Sealed {
         before: &[f64],
     ) -> Result<Released<Vec<f64>>, RunError>;
 
+    /// Σ of what φ_i is better at each point than at the centre, each record's part cut by distance.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn scores(
+        &mut self,
+        curator: &mut Curator,
+        points: &ScoredPoints,
+        progress: &dyn Progress,
+    ) -> Result<Sensitive<Counts>, RunError>;
+
     /// How many records there are; `None` where that is protected.
     fn public_count(&self, curator: &Curator) -> Option<u64>;
 
@@ -246,6 +258,15 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         Ok(stream.next_recursive(self.records, x, before)?)
     }
 
+    fn scores(
+        &mut self,
+        _: &mut Curator,
+        points: &ScoredPoints,
+        progress: &dyn Progress,
+    ) -> Result<Sensitive<Counts>, RunError> {
+        Ok(points.scores(self.records, &self.objective, progress).map_err(CuratorError::unreadable)?)
+    }
+
     fn public_count(&self, curator: &Curator) -> Option<u64> {
         curator.public_count(self.records)
     }
@@ -288,6 +309,12 @@ pub trait PerRecord {
         directions: &Directions,
         sum: &mut BatchSum,
     ) -> Result<(), RunError>;
+
+    /// Appends the loss of each of `records` at `x` to `out`, in order.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn values(&mut self, records: &[u64], x: &[f64], out: &mut Vec<f64>) -> Result<(), RunError>;
 }
 
 /// Records that are read where an objective is evaluated.
@@ -392,6 +419,16 @@ impl<P: PerRecord> Source for Elsewhere<P> {
             true => self.objective.gradients(records, x, sum),
             false => self.objective.differences(records, (own, x), (other, before), sum),
         })
+    }
+
+    fn scores(
+        &mut self,
+        curator: &mut Curator,
+        points: &ScoredPoints,
+        progress: &dyn Progress,
+    ) -> Result<Sensitive<Counts>, RunError> {
+        let (batch, chosen) = curator.all_for_loader(self.records)?;
+        points.scores_elsewhere(batch, progress, |x, out| self.objective.values(&chosen, x, out))
     }
 
     fn public_count(&self, curator: &Curator) -> Option<u64> {
