@@ -141,6 +141,7 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
             phases: Vec::new(),
             chunks: 1,
             along: None,
+            spider: None,
         },
     })
 }
