@@ -137,6 +137,10 @@ impl PerRecord for Outside<'_> {
     fn derivatives(&mut self, _: &[u64], _: &[f64], _: &Directions, _: &mut BatchSum) -> Result<(), crate::RunError> {
         Err(crate::RunError::Numerical("no derivatives"))
     }
+
+    fn values(&mut self, _: &[u64], _: &[f64], _: &mut Vec<f64>) -> Result<(), crate::RunError> {
+        Err(crate::RunError::Numerical("this objective says gradients"))
+    }
 }
 
 #[test]
