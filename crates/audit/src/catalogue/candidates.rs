@@ -72,13 +72,13 @@ fn short_circuit() -> PlantedBug {
             let gradient = |i: usize| if i.is_multiple_of(2) == with { 1 } else { 0 };
             let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
             match code {
-                // the larger of both parts, one number: curvatures are so far off that no gradient shows
+                // the larger of both parts, one number and one bit
                 Code::Correct => {
                     let mut curator = past_the_curator::uncharged(&plan.event(), NoiseSource::insecure(draws.word()));
                     let Ok(mut stream) = curator.open(plan) else { return f64::NAN };
                     (0..CANDIDATES)
                         .map_while(|i| {
-                            let score = -gradient(i).max(1000);
+                            let score = -(gradient(i).max(0) + 15);
                             let above = stream.is_above(&Counts::declared(vec![score], 1.0), 0).ok()?;
                             Some(if *above.get() { sign(i) } else { 0.0 })
                         })
