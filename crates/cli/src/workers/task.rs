@@ -4,7 +4,7 @@ use dpopt::data::{Encoder, ReadOptions, Stripe, WordVectors, files_of, open_all}
 use dpopt::model::LargeShard;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Of one worker.
@@ -37,6 +37,7 @@ impl Shared {
     /// One task for each of `workers`: whole files where there are enough of them, every so many-th block of all files otherwise.
     pub(super) fn divided(&self, workers: u32) -> Result<Vec<Task>, String> {
         let files = files_of(&self.files).map_err(|why| why.to_string())?;
+        let files = files.into_iter().map(|file| regular(&file)).collect::<Result<Vec<_>, _>>()?;
         let encoder = serde_json::to_value(&self.encoder).map_err(|why| why.to_string())?;
         let count = workers as usize;
         let task = |(part, (files, stripe)): (u32, (Vec<PathBuf>, (usize, usize)))| Task {
@@ -53,6 +54,18 @@ impl Shared {
             false => by_size(files, count).into_iter().map(|own| (own, (0, 1))).collect(),
         };
         Ok((0..).zip(shares).map(task).collect())
+    }
+}
+
+/// Where a file is, whoever opens it. A pipe is another one in a worker, which has a standard input of its own, and can be read once only.
+fn regular(file: &Path) -> Result<PathBuf, String> {
+    let shown = file.display();
+    let whole = file.canonicalize().map_err(|why| format!("{shown}: {}", why.kind()))?;
+    match whole.is_file() {
+        true => Ok(whole),
+        false => Err(format!(
+            "{shown} is not a regular file: workers open their files themselves, and again where one is started anew; write the table to a file, or leave out --workers"
+        )),
     }
 }
 
@@ -88,6 +101,21 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_worker_cannot_open_again_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("t.csv");
+        std::fs::write(&file, "a\n1\n").unwrap();
+        let link = directory.path().join("link.csv");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(regular(&link).unwrap(), file.canonicalize().unwrap());
+        for path in [Path::new("/dev/stdin"), Path::new("/dev/null"), directory.path()] {
+            let why = regular(path).unwrap_err();
+            assert!(why.contains("not a regular file") || why.contains("not found"), "{why}");
+        }
+    }
 
     #[test]
     fn files_are_divided_by_size_and_each_goes_to_one_worker() {
