@@ -101,6 +101,11 @@ impl TableFlags {
         self.features
     }
 
+    /// Whether a cell may hold line breaks.
+    pub(crate) fn quotes_newlines(&self) -> bool {
+        self.quoted_newlines
+    }
+
     /// How it is read.
     pub(crate) fn options(&self) -> Result<ReadOptions, Failure> {
         Ok(ReadOptions {

@@ -150,7 +150,21 @@ impl Common {
                     "workers read all rows before the budget is charged, so what cannot be read has to count as missing: add --bad-cells missing",
                 ));
             }
-            (Some(_), None) if self.relation != RelationFlag::AddOrRemove => Some(table.count_rows().map_err(usage)?),
+            (Some(_), _) if self.reading.quotes_newlines() => {
+                return Err(usage(
+                    "workers read all rows before the budget is charged, and a quote that nothing closes would end that: leave out --quoted-newlines or --workers",
+                ));
+            }
+            (Some(_), given) if self.relation != RelationFlag::AddOrRemove => {
+                let counted = table.count_rows().map_err(usage)?;
+                if given.is_some_and(|given| given != counted) {
+                    return Err(usage(format!(
+                        "--rows says {}, and the table has {counted}; leave it out",
+                        given.unwrap_or(0)
+                    )));
+                }
+                Some(counted)
+            }
             (_, rows) => rows,
         };
         let target_moment = self.target_moment.as_deref().map(str::parse).transpose().map_err(usage)?;

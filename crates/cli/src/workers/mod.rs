@@ -114,7 +114,13 @@ impl Parts for Pool {
 pub(crate) fn run(shared: Shared, workers: u32, fit: Fit, progress: &dyn Progress) -> Result<Fitted, Failure> {
     let tasks = shared.divided(workers).map_err(Failure::usage)?;
     let written = tasks.iter().map(serde_json::to_vec).collect::<Result<_, _>>().map_err(Failure::usage)?;
+    let before = task::states(&tasks);
     let (pool, known) = Pool::load(written)?;
+    if task::states(&tasks) != before {
+        return Err(Failure::usage(format!(
+            "a file was changed while it was read; run it again when nobody writes to it; {UNCHARGED}"
+        )));
+    }
     let pool = Arc::new(pool);
     fit.run_elsewhere_with(pool.clone(), known, progress).map_err(|error| {
         let failed = crate::spending::failed(error);

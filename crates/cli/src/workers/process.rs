@@ -23,7 +23,11 @@ pub(super) enum Silence {
 impl Process {
     /// Starts a worker with so many threads, and tells it its task.
     pub(super) fn start(task: &[u8], threads: usize) -> io::Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut command = Command::new(std::env::current_exe()?);
+        // an interrupt is for the fit, whose end is theirs
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command
             .arg("worker")
             .env("RAYON_NUM_THREADS", threads.to_string())
             .stdin(Stdio::piped())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Of one worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,6 +56,17 @@ impl Shared {
         };
         Ok((0..).zip(shares).map(task).collect())
     }
+}
+
+/// What tells that a file was written or replaced.
+fn state(file: &Path) -> Option<(u64, SystemTime)> {
+    let about = file.metadata().ok()?;
+    Some((about.len(), about.modified().ok()?))
+}
+
+/// The files of some tasks as they are now: workers read them each in its own time, and rows of two states of a file would count twice or not at all.
+pub(super) fn states(tasks: &[Task]) -> Vec<Option<(u64, SystemTime)>> {
+    tasks.iter().flat_map(|task| &task.files).map(|file| state(file)).collect()
 }
 
 /// Where a file is, whoever opens it. A pipe is another one in a worker, which has a standard input of its own, and can be read once only.
