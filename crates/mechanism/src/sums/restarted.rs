@@ -336,7 +336,8 @@ mod tests {
             }
             let way = moved[1] - moved[0];
             assert!(way.abs() <= 1.0, "{large}: {moved:?}");
-            assert_eq!(way.abs() > 0.999, large.is_finite() || large.is_infinite(), "{large}: {moved:?}");
+            // what is no number counts as 0
+            assert_eq!(way.abs() > 0.999, large.is_finite(), "{large}: {moved:?}");
         }
     }
 

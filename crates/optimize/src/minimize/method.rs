@@ -224,6 +224,20 @@ fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
     Ok(())
 }
 
+/// The certified plan of one method.
+fn planned(
+    method: Method,
+    problem: &MinimizeProblem,
+    budget: Budget,
+    options: &MethodOptions,
+) -> Result<MinimizePlan, NotApplicable> {
+    let asked = method.asked(options)?;
+    match method {
+        Method::Net => net::plan(problem, budget, &asked),
+        _ => plan(method, problem, budget, asked),
+    }
+}
+
 /// Plans and certifies every method; touches no record. The method asked for by name comes first, then the others as they stand: stochastic before full-batch
 /// descent where its bound is as good, and after them what no measurement has shown to be better (docs/methods/minimize.md).
 pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
@@ -234,11 +248,7 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
         .iter()
         .map(|&method| {
             let own = if options.method.is_none() || named(method) { options } else { &others };
-            let planned = |asked: Asked| match method {
-                Method::Net => net::plan(problem, budget, &asked),
-                _ => plan(method, problem, budget, asked),
-            };
-            let plan = checked.clone().and_then(|()| planned(method.asked(own)?));
+            let plan = checked.clone().and_then(|()| planned(method, problem, budget, own));
             Candidate { method: method.name(), plan }
         })
         .collect();
@@ -294,7 +304,7 @@ pub fn choose(
 ) -> Result<MinimizePlan, NotApplicable> {
     check(problem, options)?;
     if let Some(&named) = ALL.iter().find(|method| options.method.as_deref() == Some(method.name())) {
-        return plan(named, problem, budget, named.asked(options)?);
+        return planned(named, problem, budget, options);
     }
     let first = candidates(problem, budget, options).into_iter().next();
     first.map_or_else(|| Err(NotApplicable::Problem("no method".into())), |c| c.plan)

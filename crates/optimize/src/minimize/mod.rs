@@ -20,6 +20,7 @@ mod net;
 #[cfg(test)]
 mod net_tests;
 mod one_pass;
+mod one_pass_schedule;
 #[cfg(test)]
 mod one_pass_tests;
 mod one_pass_walk;
@@ -45,7 +46,7 @@ pub use cells::NetSchedule;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
-pub use one_pass::OnePassSchedule;
+pub use one_pass_schedule::OnePassSchedule;
 pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;

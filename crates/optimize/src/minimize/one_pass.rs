@@ -8,6 +8,7 @@
 //! Covers: thesis theorem 7.3.11 (part: privacy, by the accountant; the rate is measured, not claimed)
 
 use super::kind::Method;
+use super::one_pass_schedule::OnePassSchedule;
 use super::plan::{Draft, Planner};
 use super::schedule::Batches;
 use super::spider_schedule::Escape;
@@ -15,47 +16,11 @@ use crate::plan::NotApplicable;
 use crate::planning::{SamplerError, positive};
 use dpopt_mechanism::RestartedPlan;
 use dpopt_privacy::{Event, Relation, calibrate};
-use serde::Serialize;
 
 /// Most leaves of a run: each draws a vector of noise.
 const MOST_LEAVES: u64 = 1 << 20;
 /// Depths of trees among which the prediction chooses.
 const DEPTHS: std::ops::RangeInclusive<u32> = 1..=20;
-
-/// All numbers of the sums.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct OnePassSchedule {
-    /// L: leaves between two restarts, at most.
-    pub leaves: u64,
-    /// Most that a record adds to the mean of its batch, in l2 norm.
-    pub leaf_clip: f64,
-    /// b: records of a batch whose gradients begin a sum.
-    pub first_batch: u64,
-    /// Records of a batch of changes, over M times the way that x went.
-    pub per_change: f64,
-    /// M of that rule.
-    pub difference_clip: f64,
-    /// κ: Σ‖estimates‖ since the last restart after which there is another.
-    pub path: f64,
-    /// α: norm of the mean gradient that is aimed at.
-    pub aim: f64,
-    /// Extra noise of steps, where a saddle might be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub escape: Option<Escape>,
-}
-
-impl OnePassSchedule {
-    /// What of a record's part in the mean of a batch stays: at most C, or L·way, over the size of the batch.
-    pub(super) fn clip_of(&self, of_vector: f64, size: u64) -> f64 {
-        self.leaf_clip.min(of_vector / size.max(1) as f64)
-    }
-
-    /// Records of a batch of changes after x went so far.
-    pub(super) fn batch_after(&self, way: f64) -> u64 {
-        let records = (self.difference_clip * way * self.per_change).ceil();
-        if records.is_nan() { 1 } else { records.clamp(1.0, (1u64 << 62) as f64) as u64 }
-    }
-}
 
 /// What a run of aim α needs, with noise z·h·√d per leaf clip.
 #[derive(Clone, Copy)]

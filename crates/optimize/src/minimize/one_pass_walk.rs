@@ -1,6 +1,6 @@
 //! One pass: x ← x − (1/M)·v along running sums, whose batches are as large as the way since the last one (spec 07 §2.6).
 
-use super::one_pass::OnePassSchedule;
+use super::one_pass_schedule::OnePassSchedule;
 use super::problem::MinimizeProblem;
 use super::schedule::MinimizeSchedule;
 use super::source::Source;

@@ -1,7 +1,7 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
 use super::cells::NetSchedule;
-use super::one_pass::OnePassSchedule;
+use super::one_pass_schedule::OnePassSchedule;
 use super::spider_schedule::SpiderSchedule;
 use crate::choices::Domain;
 use dpopt_mechanism::{Batching, StreamShape};
