@@ -66,7 +66,7 @@ fn short_circuit() -> PlantedBug {
             "400 candidates whose gradients move up and down in turn, curvatures far from allowed; tests that passed, up against down",
         ),
         Claim::pure(1.0),
-        (60, 40_000),
+        (1_000, 40_000),
         move |code, with, draws| {
             let Some(plan) = &plan else { return f64::NAN };
             let gradient = |i: usize| if i.is_multiple_of(2) == with { 1 } else { 0 };
