@@ -81,7 +81,7 @@ fn what_has_no_places_or_says_too_little_is_refused() {
         assert!(refusal(&known, told().with(name, value)).contains(&format!("has no option `{name}`")));
     }
     // few records say next to nothing
-    let plan = choose(&problem(20, 3, Relation::ZeroOut), budget(), &told()).unwrap();
+    let plan = choose(&problem(5, 3, Relation::ZeroOut), budget(), &told()).unwrap();
     assert!(plan.warnings.iter().any(|w| w.contains("too few")), "{:?}", plan.warnings);
 }
 
