@@ -105,7 +105,8 @@ def stationary(
     if budget is not None and seed is not None:
         raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
     records = Records(data)
-    present, whose, names = len(records), None, ()
+    present, whose = len(records), None
+    names: tuple[str, ...] = ()
     if units is None:
         unused(n_units=n_units, max_rows_per_unit=max_rows_per_unit)
         count = _counted(present, n_records, relation)
@@ -142,7 +143,7 @@ def stationary(
         slopes = _by_unit(slopes, whose, forms[0].size, "gradients")
         bends = _by_unit(bends, whose, forms[0].size, "derivatives")
         batch_records = max(1, batch_records // whose.most)
-    price = (planned.event(), request["epsilon"], 0.0, relation)
+    price = (planned.event(), float(epsilon), 0.0, relation)
     charge = None if budget is None else budget._charge_for(names)
     session = _core.Session(
         "stationary", "stationary", price, charge, seed, None, None if whose is None else whose.name
