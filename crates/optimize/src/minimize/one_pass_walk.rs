@@ -4,7 +4,7 @@ use super::one_pass_schedule::OnePassSchedule;
 use super::problem::MinimizeProblem;
 use super::schedule::MinimizeSchedule;
 use super::source::Source;
-use super::spider_walk::{Escapes, distance, norm};
+use super::spider_walk::{Escapes, GREW, distance, norm};
 use crate::RunError;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, Leaf, RestartedPlan};
@@ -55,9 +55,7 @@ pub(super) fn walk<S: Source>(
         path += norm(&along);
         before = std::mem::replace(&mut x, at(&way));
         if x.iter().any(|x| !x.is_finite()) {
-            return Err(RunError::Numerical(
-                "the steps grew without bound: the curvature of the loss is above what was told as smoothness, or noise outweighs the records",
-            ));
+            return Err(GREW);
         }
         progress.tick();
     }

@@ -14,7 +14,7 @@ const LEAST_CLIP: f64 = 1e-80;
 const MOST_CLIP: f64 = 1e80;
 
 /// Of points that were released: it says nothing that they do not say.
-const GREW: RunError = RunError::Numerical(
+pub(super) const GREW: RunError = RunError::Numerical(
     "the steps grew without bound: the curvature of the loss is above what was told as smoothness, or noise outweighs the records",
 );
 
