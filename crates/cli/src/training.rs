@@ -58,7 +58,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) reading: TableFlags,
     /// Processes on this machine that hold the rows, each its own files (or blocks of them, where files are fewer); they read before the budget is charged. The model is the
-    /// same for any number of them. For methods that need sums of all rows only
+    /// same for any number of them, but for sampled sums. For methods that need sums of rows only
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Reading the table")]
     pub(crate) workers: Option<u32>,
     #[command(flatten)]

@@ -204,7 +204,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
         average: Average::Last,
         ..Default::default()
     };
-    let sgd = NoisySgd { sampling_probability: Some(q), lazy: None, descent };
+    let sgd = NoisySgd { sampling_probability: Some(q), descent, ..NoisySgd::default() };
     let started = Instant::now();
     let plan = sgd.plan(&problem, Budget::new(1.0, 1e-7)?)?;
     println!("epoch_plan_s {:.2}", started.elapsed().as_secs_f64());

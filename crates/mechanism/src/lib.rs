@@ -74,7 +74,7 @@ pub use draws::solved::SolvedRecords;
 pub use refused::{CuratorError, NotApplicable};
 pub use sampler_error::SamplerError;
 pub use sensitive::{Public, Released, Sensitive};
-pub use sums::answers::answer;
+pub use sums::answers::{PartFacts, answer};
 pub use sums::clipped::Clipped;
 pub use sums::columns::ColumnClip;
 pub use sums::embedding::{SelectedRows, SelectedUpdate, TouchedRows, joint_multiplier};

@@ -72,7 +72,7 @@ pub use laplace_maximum::LaplaceMaximum;
 pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, Phase, RowSeats, StepRule, Work};
 pub use leveled_choice::{Chosen, LeveledChoice, unnamed_index};
 pub use order_statistics::{Descending, hard_threshold, project_l1};
-pub use poisson::{PoissonSkips, ProbabilityError};
+pub use poisson::{PoissonSkips, ProbabilityError, SubsetKey};
 pub use quantize::{Norm, QuantizeError, Quantizer, quantize_l1, quantize_l2, quantize_linf};
 pub use repetitions::{Repetitions, RepetitionsError};
 pub use selection::{ExponentialChoice, NoisyMax};

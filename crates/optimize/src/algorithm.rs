@@ -53,7 +53,7 @@ pub struct Traits {
     pub reference: bool,
     /// A record may be all rows of a unit: nothing rests on its gradient being a multiple of one row.
     pub pools: bool,
-    /// Needs nothing of the records but sums over all of them that can be told in words: they may be elsewhere, in parts.
+    /// Needs nothing of the records but sums that can be told in words, over all of them or over Poisson samples: they may be elsewhere, in parts.
     pub sums: bool,
 }
 

@@ -47,7 +47,7 @@ impl<O> NoisySum<O> {
     where
         O: Objective<R>,
     {
-        let batch = self.sampling.map(|q| curator.poisson_sample_of(records, q)).transpose()?;
+        let batch = self.sampling.map(|q| curator.poisson_sample_for_sum(records, q)).transpose()?;
         let sum = self.clipped.sum_of(records, batch, x).map_err(CuratorError::unreadable)?;
         Ok(curator.release(&self.noise, &sum)?)
     }

@@ -78,18 +78,27 @@ fn planned<A: Algorithm>(
     by_unit_or_row(asked::<A>(options)?, problem, budget, options)
 }
 
-/// Refuses a method that needs more than sums of rows that are elsewhere.
+/// Refuses a method that needs more than sums of rows that are elsewhere. One of many small sums is planned there if it is asked for: a question costs more than its rows,
+/// unless they are very many.
 fn told(name: &str, traits: Traits, options: &MethodOptions) -> Result<(), NotApplicable> {
-    match options.elsewhere && !traits.sums {
-        false => Ok(()),
-        true => {
-            let others: Vec<&str> = LINEAR.iter().filter(|m| m.traits.sums).map(|m| m.name).collect();
-            Err(NotApplicable::Problem(format!(
-                "{name} needs more of the rows than sums over all of them, and they are elsewhere, in parts; take one of {}",
-                others.join(", ")
-            )))
-        }
+    if !options.elsewhere {
+        return Ok(());
     }
+    if !traits.sums {
+        let others: Vec<&str> = LINEAR.iter().filter(|m| m.traits.sums).map(|m| m.name).collect();
+        return Err(NotApplicable::Problem(format!(
+            "{name} needs more of the rows than sums, and they are elsewhere, in parts; take one of {}",
+            others.join(", ")
+        )));
+    }
+    if traits.rows == RowAccess::Batches && options.method.as_deref() != Some(name) {
+        return Err(NotApplicable::Option(
+            "rows are elsewhere, where many small questions cost more than few large ones unless rows are very many: planned only if it is asked for \
+             by name"
+                .into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Where a record is a unit: the plan for units, if the method can take them, or else the plan for rows one by one, if something bounds how many a unit has.

@@ -49,6 +49,7 @@ MODELS = {
         NUMBERS,
     ),
     "moments": (dpopt.LinearRegression(target_bounds=(-1, 1), method="sufficient-statistics", **COMMON), NUMBERS),
+    "sampled": (dpopt.LogisticRegression(**{**KNOWN, "method": "noisy-sgd"}, **COMMON), CLASSES),
     "objective": (dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", **COMMON), TWO),
     "output": (dpopt.LogisticRegression(classes=[0, 1], method="output-perturbation", **COMMON), TWO),
     "newton": (dpopt.LogisticRegression(classes=[0, 1], method="noisy-newton", steps=2, **COMMON), TWO),
@@ -218,7 +219,8 @@ def on_dask(tally, names):
             pid = client.run(os.getpid, workers=[worker])[worker]
             os.kill(pid, signal.SIGKILL)
 
-    tally.fit("dask", "softmax", parts(CLASSES, CUTS[7]), "a worker is killed between passes", kill)
+    for name in ("softmax", "sampled"):
+        tally.fit("dask", name, parts(CLASSES, CUTS[7]), "a worker is killed between passes", kill)
     frame = dd.from_pandas(FRAME, npartitions=3)
     tally.more("dask", names, lambda **said: dpopt.dask.parts(frame, **said))
     numbers = dd.from_pandas(FRAME[[*"abcd", "kind"]], npartitions=3)
@@ -257,13 +259,14 @@ def on_ray(tally, names):
         return dpopt.ray.parts(ray.data.from_pandas(frames), target="y")
 
     tally.methods("ray", names, parts)
-    dying = parts(CLASSES, CUTS[7])
+    for name in ("softmax", "sampled"):
+        dying = parts(CLASSES, CUTS[7])
 
-    def kill(at):
-        if at == 2:
-            ray.kill(dying._holders[0], no_restart=False)
+        def kill(at, dying=dying):
+            if at == 2:
+                ray.kill(dying._holders[0], no_restart=False)
 
-    tally.fit("ray", "softmax", dying, "an actor is killed between passes", kill)
+        tally.fit("ray", name, dying, "an actor is killed between passes", kill)
     dataset = ray.data.from_pandas([FRAME[a:b] for a, b in zip([0, *CUTS[7][:-1]], CUTS[7]) if a < b])
     tally.more("ray", names, lambda **said: dpopt.ray.parts(dataset, **said))
     ray.shutdown()
@@ -330,10 +333,11 @@ def on_spark(tally, names):
         yield from answers
 
     dpopt.spark._answered = failing
-    tally.fit("spark", "softmax", dpopt.spark.parts(frame(CLASSES, CUTS[2]), target="y"), "first attempts are killed")
+    for name in ("softmax", "sampled"):
+        tally.fit("spark", name, dpopt.spark.parts(frame(CLASSES, CUTS[2]), target="y"), "first attempts are killed")
     dpopt.spark._answered = answered
     killed = len(list(Path(marks).iterdir()))
-    assert killed >= 2, f"{killed} tasks were killed"
+    assert killed >= 4, f"{killed} tasks were killed"
 
     vectors = VectorAssembler(inputCols=list("abcd"), outputCol="features").transform(frame(CLASSES, CUTS[7]))
     estimator = dpopt.spark.SparkLogisticRegression(labelCol="y", **KNOWN, **COMMON)

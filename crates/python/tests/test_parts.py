@@ -22,6 +22,10 @@ MODELS = {
         dpopt.LogisticRegression(classes=[0, 1, 2], method="noisy-gradient-descent", steps=20, **COMMON),
         CLASSES,
     ),
+    "sampled": (
+        dpopt.LogisticRegression(classes=[0, 1, 2], method="noisy-sgd", steps=20, **COMMON),
+        CLASSES,
+    ),
     "one against the rest": (
         dpopt.LinearSVC(classes=[0, 1, 2], method="noisy-gradient-descent", steps=20, **COMMON),
         CLASSES,
@@ -218,7 +222,7 @@ def test_what_cannot_be_done_with_parts_is_refused_before_a_part_is_read():
     with pytest.raises(ValueError, match="clipped as a whole"):
         model.fit(parts, units=np.arange(N))
     with pytest.raises(dpopt.PrivacyError, match="elsewhere, in parts; take one of"):
-        dpopt.LogisticRegression(classes=[0, 1, 2], method="noisy-sgd").fit(cut(X, CLASSES, [N]))
+        dpopt.LogisticRegression(classes=[0, 1, 2], method="dp-ftrl").fit(cut(X, CLASSES, [N]))
     with pytest.raises(ValueError, match="public guess"):
         dpopt.LogisticRegression(classes=[0, 1, 2], neighbors="add-or-remove").fit(cut(X, CLASSES, [N]))
 

@@ -88,7 +88,7 @@ def test_what_is_found_before_rows_are_encoded_is_refused_with_the_reason():
         ({"encoding": {"spread": True}}, "leave out spread"),
         ({"encoding": {"pairs": "private"}}, "name the pairs"),
         ({"bad_cells": "error"}, "missing"),
-        ({"method": "noisy-sgd", "steps": None}, "elsewhere, in parts"),
+        ({"method": "dp-ftrl", "steps": None}, "elsewhere, in parts"),
     ]:
         with pytest.raises((ValueError, dpopt.PrivacyError), match=why):
             clone(model).set_params(**said).fit(parts)

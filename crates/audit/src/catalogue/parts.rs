@@ -1,8 +1,9 @@
-//! What sums of integers over parts are trusted for: the certificate of a minimiser, and how far a record moves the matrix of a Newton step.
+//! What sums of integers over parts are trusted for: the certificate of a minimiser, how far a record moves the matrix of a Newton step, and that who is sampled in one part
+//! says nothing of another.
 
 use super::{Code, PlantedBug, Source::Altered};
-use dpopt_mechanism::{Inverse, NewtonFacts, NewtonStep, Sensitive, answer, past_the_curator};
-use dpopt_noise::NoiseSource;
+use dpopt_mechanism::{Clipped, Inverse, NewtonFacts, NewtonStep, PartFacts, Sensitive, answer, past_the_curator};
+use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::{Elsewhere, Examples, PartialSum, Parts, PartsFailed, Rows};
@@ -10,6 +11,7 @@ use dpopt_objective::solver::{AskedSum, IntegerSums, Scale, minimise_by_sums, no
 use dpopt_privacy::{Event, Relation};
 use std::convert::Infallible;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
@@ -33,6 +35,15 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "norm of one record's share against R²/4",
             ),
             share,
+        ),
+        PlantedBug::looking(
+            (
+                "18.same-places",
+                Altered,
+                "the sample of every part is drawn for its own places, so that records at one place of two parts are in it together (q = .3)",
+                "how often both are sampled, of 2000 samples, against q²",
+            ),
+            together,
         ),
     ]
 }
@@ -93,6 +104,56 @@ fn certificate(code: Code) -> Result<(), String> {
     }
 }
 
+/// Two parts of one record each, and whether both were in the last sample.
+struct Two {
+    record: Examples,
+    code: Code,
+    both: AtomicBool,
+}
+
+impl Parts for Two {
+    fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+        let of = |part: u32| {
+            let facts = PartFacts { part: self.code.pick(part, 0), ..PartFacts::default() };
+            let bytes = answer(&self.record, question, 0, facts).map_err(|_| PartsFailed)?;
+            let said = PartialSum::from_bytes(&bytes).map_err(|_| PartsFailed)?;
+            let mut units = vec![0; said.width()];
+            said.add_to(&mut units);
+            let sampled = units[0] != 0;
+            Ok((sampled, PartialSum::new(said.question(), part, (1, 0), units).to_bytes()))
+        };
+        let [(first, of_first), (second, of_second)] = [of(0)?, of(1)?];
+        self.both.store(first && second, Ordering::Relaxed);
+        Ok(vec![of_first, of_second])
+    }
+}
+
+fn together(code: Code) -> Result<(), String> {
+    let (q, samples) = (0.3, 2000u32);
+    let mut rows = Rows::new(1);
+    rows.push_clipped(&mut [(0, 1.0)], 1.0);
+    let record = Examples { rows, targets: vec![1.0] };
+    let two = Arc::new(Two { record, code, both: AtomicBool::default() });
+    let records = Sensitive::new(Elsewhere::new(two.clone(), vec![(1, 0); 2], 1, 1.0));
+    let clipped = Clipped::new(Linear::new(LOGISTIC, 1, 1.0), 1.0, Grid::new(-20)).map_err(|e| e.to_string())?;
+    let event = Event::gaussian(1.0).poisson_sampled(q).self_composed(u64::from(samples));
+    let mut curator = past_the_curator::uncharged(&event, NoiseSource::insecure(11));
+    let mut both = 0;
+    for _ in 0..samples {
+        let batch = curator.poisson_sample_for_sum(&records, q).map_err(|e| e.to_string())?;
+        clipped.sum_of(&records, Some(batch), &[0.0]).map_err(|e| e.to_string())?;
+        both += u32::from(two.both.load(Ordering::Relaxed));
+    }
+    // a binomial count, and six of its deviations
+    let (expected, n) = (q * q, f64::from(samples));
+    let found = f64::from(both) / n;
+    if (found - expected).abs() <= 6.0 * (expected * (1.0 - expected) / n).sqrt() {
+        Ok(())
+    } else {
+        Err(format!("both in {found:.3} of the samples where {expected:.3} was promised"))
+    }
+}
+
 /// One part, whose last answer is kept.
 struct One {
     examples: Examples,
@@ -102,7 +163,7 @@ struct One {
 
 impl Parts for One {
     fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
-        let bytes = answer(&self.examples, question, 0, (0, 0)).map_err(|_| PartsFailed)?;
+        let bytes = answer(&self.examples, question, 0, PartFacts::default()).map_err(|_| PartsFailed)?;
         let honest = PartialSum::from_bytes(&bytes).map_err(|_| PartsFailed)?;
         let mut units = vec![0; honest.width()];
         honest.add_to(&mut units);

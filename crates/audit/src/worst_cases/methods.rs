@@ -182,7 +182,7 @@ pub(crate) fn centred(steps: u64) -> CentredDescent {
 /// The same on Poisson batches of probability `q`; `lazy`: the noise of untouched weights is drawn when it is needed, and
 /// the answer is the only release.
 pub(crate) fn sgd(steps: u64, q: f64, lazy: bool) -> NoisySgd {
-    NoisySgd { sampling_probability: Some(q), lazy: Some(lazy), descent: descent(steps).descent }
+    NoisySgd { sampling_probability: Some(q), lazy: Some(lazy), in_parts: false, descent: descent(steps).descent }
 }
 
 /// Descent with a clip norm that follows the gradients, in steps so small that the canary's residual stays 1: it is clipped at all norms.

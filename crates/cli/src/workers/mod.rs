@@ -113,7 +113,9 @@ impl Parts for Pool {
 /// Runs `fit` on the rows of `workers` processes. They read their rows before anything is charged.
 pub(crate) fn run(shared: Shared, workers: u32, fit: Fit, progress: &dyn Progress) -> Result<Fitted, Failure> {
     let tasks = shared.divided(workers).map_err(Failure::usage)?;
-    let written = tasks.iter().map(serde_json::to_vec).collect::<Result<_, _>>().map_err(Failure::usage)?;
+    let written = tasks.iter().map(serde_json::to_vec).collect::<Result<_, _>>();
+    // a name that is no UTF-8
+    let written = written.map_err(|why| Failure::usage(format!("{why}; rename the file, or leave out --workers")))?;
     let before = task::states(&tasks);
     let (pool, known) = Pool::load(written)?;
     if task::states(&tasks) != before {

@@ -81,19 +81,23 @@ fn regular(file: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The files in `shares` groups of about the same size: the largest first, each to the group that has least.
+/// The files in `shares` groups of about the same size: the largest first, each to the group that has least. In a group they are in the order that was given.
 fn by_size(files: Vec<PathBuf>, shares: usize) -> Vec<Vec<PathBuf>> {
     let size = |file: &PathBuf| std::fs::metadata(file).map_or(0, |about| about.len());
-    let mut sized: Vec<(u64, PathBuf)> = files.into_iter().map(|file| (size(&file), file)).collect();
+    let mut sized: Vec<(u64, usize)> = files.iter().map(size).zip(0..).collect();
     sized.sort_by_key(|(size, _)| Reverse(*size));
     let mut groups = vec![(0u64, Vec::new()); shares];
-    for (size, file) in sized {
-        if let Some(least) = groups.iter_mut().min_by_key(|(bytes, files)| (*bytes, files.len())) {
+    for (size, place) in sized {
+        if let Some(least) = groups.iter_mut().min_by_key(|(bytes, places)| (*bytes, places.len())) {
             least.0 += size;
-            least.1.push(file);
+            least.1.push(place);
         }
     }
-    groups.into_iter().map(|(_, files)| files).collect()
+    let in_order = |mut places: Vec<usize>| {
+        places.sort_unstable();
+        places.into_iter().map(|place| files[place].clone()).collect()
+    };
+    groups.into_iter().map(|(_, places)| in_order(places)).collect()
 }
 
 impl Task {
@@ -150,5 +154,7 @@ mod tests {
             assert_eq!(all, files);
         }
         assert!(by_size(files.clone(), 2).iter().any(|group| group[0] == files[0] && group.len() <= 2));
+        let turned: Vec<PathBuf> = files.iter().rev().cloned().collect();
+        assert_eq!(by_size(turned.clone(), 1), [turned]);
     }
 }

@@ -15,6 +15,9 @@ pub(super) const FAILED: u8 = 1;
 
 /// Reads its rows, then answers until the fit ends.
 pub(crate) fn run() -> Result<(), Failure> {
+    let task = receive(&mut stdin().lock()).ok().flatten().unwrap_or_default();
+    let task: Task = serde_json::from_slice(&task)
+        .map_err(|_| usage("what came in is no task; workers are started by `dpopt fit --workers`"))?;
     let coming = told();
     let mut to = stdout().lock();
     let mut reply = |answer: Result<Vec<u8>, String>| {
@@ -24,9 +27,6 @@ pub(crate) fn run() -> Result<(), Failure> {
         };
         send(&mut to, &[&[kind][..], &said].concat()).map_err(Failure::machine)
     };
-    let Ok(task) = coming.recv() else { return Ok(()) };
-    let task: Task = serde_json::from_slice(&task)
-        .map_err(|_| usage("what came in is no task; workers are started by `dpopt fit --workers`"))?;
     let mut part: LargeShard = match task.load() {
         Ok(part) => part,
         Err(why) => return reply(Err(why)),
@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the fit says, one after the other. This process ends when the fit has gone, whatever it is doing.
+/// What the fit says after that, one after the other. This process ends when the fit has gone, whatever it is doing.
 fn told() -> Receiver<Vec<u8>> {
     let (tell, coming) = sync_channel(1);
     std::thread::spawn(move || {

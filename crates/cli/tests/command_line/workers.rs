@@ -76,7 +76,7 @@ fn what_workers_cannot_do_is_refused_before_anything_is_charged() {
     let names = shards(d.path(), 2);
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     let ledger = ["--workers", "2", "--ledger", "l.jsonl", "--total-epsilon", "3", "--total-delta", "1e-5"];
-    let why = refuse(d.path(), &fit(&all, "noisy-sgd", &ledger));
+    let why = refuse(d.path(), &fit(&all, "dp-ftrl", &ledger));
     assert!(why.contains("noisy-gradient-descent"), "{why}");
     let strict: Vec<&str> =
         fit(&all, "auto", &ledger).into_iter().filter(|word| *word != "missing" && *word != "--bad-cells").collect();
@@ -140,8 +140,9 @@ fn a_worker_that_is_killed_is_started_again_and_the_model_is_the_same() {
     let d = tempfile::tempdir().unwrap();
     let names = shards(d.path(), 2);
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    let more = [&SEED[..], &["--steps", "1500", "--workers", "2"]].concat();
-    let arguments = fit(&all, "noisy-gradient-descent", &more);
+    let more = [&SEED[..], &["--steps", "3000", "--sampling-probability", "0.5", "--workers", "2"]].concat();
+    // one that is started again has to find the same sample too
+    let arguments = fit(&all, "noisy-sgd", &more);
     let expected = model(d.path(), &arguments);
     std::fs::remove_file(d.path().join("m.json")).unwrap();
     let (mut killed, mut looked) = (Vec::new(), 0);
@@ -174,6 +175,38 @@ fn workers_that_are_killed_again_and_again_end_the_fit_before_it_is_charged() {
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("ended 3 times") && stderr.contains("nothing was charged"), "{stderr}");
     assert!(!d.path().join("l.jsonl").exists() && !d.path().join("m.json").exists(), "{:?}", files(d.path()));
+}
+
+/// After the charge a fit that cannot go on ends with it: nothing is released, and nothing is given back.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_fit_that_loses_its_workers_or_their_records_after_the_charge_stays_charged() {
+    for (lost, said, code) in [(true, "ended 3 times", 1), (false, "does not hold the records", 2)] {
+        let d = tempfile::tempdir().unwrap();
+        let names = shards(d.path(), 2);
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ledger = ["--steps", "100000", "--ledger", "l.jsonl", "--total-epsilon", "3", "--total-delta", "1e-5"];
+        let arguments = fit(&all, "noisy-gradient-descent", &[&ledger[..], &["--workers", "2"]].concat());
+        let mut done = false;
+        let output = while_running(d.path(), &arguments, |fit| {
+            // a ledger has a line for what it is about, and one for the charge
+            let charged = std::fs::read_to_string(d.path().join("l.jsonl")).is_ok_and(|text| text.lines().count() > 1);
+            if !charged || done {
+                return;
+            }
+            if !lost {
+                std::fs::copy(d.path().join("part-1.csv"), d.path().join("part-0.csv")).unwrap();
+                done = true;
+            }
+            workers_of(fit).into_iter().for_each(kill);
+        });
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(said) && !stderr.contains("nothing was charged"), "{stderr}");
+        assert!(!d.path().join("m.json").exists(), "{:?}", files(d.path()));
+        let spent = succeed(d.path(), &["ledger", "l.jsonl"]);
+        assert!(spent.contains("1 charge") || spent.contains("fit"), "{spent}");
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -211,7 +244,31 @@ fn workers_end_with_the_fit() {
 }
 
 #[test]
+fn a_sampled_model_has_the_same_bytes_in_one_worker_and_none() {
+    let d = tempfile::tempdir().unwrap();
+    let mut names = shards(d.path(), 3);
+    // the largest neither first nor last
+    names.swap(0, 1);
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let sampled = [&SEED[..], &["--steps", "20"]].concat();
+    let none = model(d.path(), &fit(&all, "noisy-sgd", &sampled));
+    let one = model(d.path(), &fit(&all, "noisy-sgd", &[&sampled[..], &["--workers", "1"]].concat()));
+    assert!(one == none);
+    // blocks lie elsewhere than in the table, and a worker that is out of memory finds the same ones
+    let two = |more: &[&str]| model(d.path(), &fit(&all, "noisy-sgd", &[&sampled[..], more].concat()));
+    assert!(two(&["--workers", "2"]) == two(&["--workers", "2", "--memory", "64K"]));
+}
+
+#[test]
 fn a_worker_by_itself_says_who_starts_it() {
+    let d = tempfile::tempdir().unwrap();
+    let output = command(d.path(), &["worker"]).stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && stderr.contains("dpopt fit --workers"), "{stderr}");
+}
+
+#[test]
+fn a_worker_that_is_told_something_else_says_so() {
     let d = tempfile::tempdir().unwrap();
     let mut child = command(d.path(), &["worker"])
         .stdin(Stdio::piped())

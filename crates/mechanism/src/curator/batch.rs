@@ -1,5 +1,6 @@
 //! Batches that the curator drew: who is in one is as secret as the records.
 
+use dpopt_noise::SubsetKey;
 use dpopt_privacy::Event;
 
 /// Which batch, of which curator, and how it was drawn; made by [`Curator::poisson_sample`](crate::Curator::poisson_sample) and
@@ -57,7 +58,7 @@ impl FixedBatch {
     /// The batch as sums take it, which ask for no order: what is released of it still is of a sample without replacement.
     pub fn unordered(mut self) -> PoissonBatch {
         self.records.sort_unstable();
-        PoissonBatch { id: self.id, records: self.records, drawn_here: true }
+        PoissonBatch::of(self.id, self.records)
     }
 }
 
@@ -67,9 +68,16 @@ pub struct PoissonBatch {
     pub(crate) id: BatchId,
     pub(crate) records: Vec<u64>,
     pub(crate) drawn_here: bool,
+    /// Of records that are elsewhere: what decides who of how many is in it, there.
+    pub(crate) key: Option<(SubsetKey, u64)>,
 }
 
 impl PoissonBatch {
+    /// Of these records.
+    pub(crate) fn of(id: BatchId, records: Vec<u64>) -> Self {
+        Self { id, records, drawn_here: true, key: None }
+    }
+
     pub(crate) fn id(&self) -> BatchId {
         self.id
     }
@@ -79,7 +87,15 @@ impl PoissonBatch {
         self.drawn_here
     }
 
-    /// Indices of the sampled records, increasing.
+    /// What decides who is in it, if those who hold the records are told; q, and of how many records.
+    pub(crate) fn told(&self) -> Option<(&SubsetKey, f64, u64)> {
+        match (&self.key, self.id.sampling) {
+            (Some((key, records)), Sampling::Poisson { probability }) => Some((key, probability, *records)),
+            _ => None,
+        }
+    }
+
+    /// Indices of the sampled records, increasing; none of records that are elsewhere.
     pub(crate) fn records(&self) -> &[u64] {
         &self.records
     }

@@ -20,7 +20,7 @@ use self::seen::Seen;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
-use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
+use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream, SubsetKey};
 use dpopt_objective::objective::Warrant;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Certificate, Event, Relation};
@@ -149,22 +149,14 @@ impl Curator {
     pub fn poisson_sample(&mut self, records: usize, sampling_probability: f64) -> Result<PoissonBatch, CuratorError> {
         let places = self.places(records)?;
         let (count, first) = (places.len() as u64, places.start as u64);
-        let mut stream = self.noise.stream(Purpose::Batch, self.batches);
-        let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let (skips, key) = self.subset(count, sampling_probability)?;
         let mut chosen = Vec::new();
-        if sampling_probability > 0.0 && sampling_probability < 1.0 {
-            self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "sampled batch"))?;
-        }
-        skips.subset(count, &mut stream, &mut chosen);
+        skips.subset_within(&key, count, 0..count, &mut chosen);
         self.at_places(first, &mut chosen);
         if self.block.is_some() {
             chosen.sort_unstable();
         }
-        Ok(PoissonBatch {
-            id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
-            records: chosen,
-            drawn_here: true,
-        })
+        Ok(PoissonBatch::of(self.next_batch(Sampling::Poisson { probability: sampling_probability }), chosen))
     }
 
     /// The same of all records of a set: nobody outside needs to know how many there are.
@@ -174,6 +166,36 @@ impl Curator {
         sampling_probability: f64,
     ) -> Result<PoissonBatch, CuratorError> {
         self.poisson_sample(records.expose().len(), sampling_probability)
+    }
+
+    /// The same for [`Clipped::sum_of`](crate::Clipped::sum_of), which takes a sample of records that are elsewhere too: it is found by those who hold them, and has no
+    /// records here.
+    pub fn poisson_sample_for_sum<R: RecordSet>(
+        &mut self,
+        records: &Sensitive<R>,
+        sampling_probability: f64,
+    ) -> Result<PoissonBatch, CuratorError> {
+        let records = records.expose();
+        if !records.is_elsewhere() {
+            return self.poisson_sample(records.len(), sampling_probability);
+        }
+        // the places of a block are known here only
+        if self.block.is_some() {
+            return Err(CuratorError::Shape);
+        }
+        let count = records.len() as u64;
+        let (_, key) = self.subset(count, sampling_probability)?;
+        let id = self.next_batch(Sampling::Poisson { probability: sampling_probability });
+        Ok(PoissonBatch { key: Some((key, count)), ..PoissonBatch::of(id, Vec::new()) })
+    }
+
+    /// What decides a subset of so many records, paid for.
+    fn subset(&mut self, count: u64, probability: f64) -> Result<(PoissonSkips, SubsetKey), CuratorError> {
+        let skips = PoissonSkips::new(probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        if probability > 0.0 && probability < 1.0 {
+            self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "sampled batch"))?;
+        }
+        Ok((skips, SubsetKey::drawn(&mut self.noise.stream(Purpose::Batch, self.batches))))
     }
 
     /// Coins for a view of records, which is as sensitive as they are.
@@ -270,7 +292,7 @@ impl Curator {
         if self.block.is_some() {
             chosen.sort_unstable();
         }
-        Ok(PoissonBatch { id: self.next_batch(Sampling::All), records: chosen, drawn_here: true })
+        Ok(PoissonBatch::of(self.next_batch(Sampling::All), chosen))
     }
 
     /// The same for records that are loaded outside of this library: the batch, and the indices of its records, which may be as secret as the records.
@@ -314,11 +336,8 @@ impl Curator {
     /// `sampling_probability`, independently of everything else; the guarantee rests on that.
     pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
         self.rest_on_a_word();
-        PoissonBatch {
-            id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
-            records: Vec::new(),
-            drawn_here: false,
-        }
+        let id = self.next_batch(Sampling::Poisson { probability: sampling_probability });
+        PoissonBatch { drawn_here: false, ..PoissonBatch::of(id, Vec::new()) }
     }
 
     /// Applies `mechanism` to `input` if the plan foresees exactly this release.

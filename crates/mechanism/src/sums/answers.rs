@@ -5,7 +5,7 @@ use super::contributions::add_up;
 use super::majorant::Majorant;
 use super::matrix::SecondMoment;
 use super::moments::TargetMoment;
-use super::question::Question;
+use super::question::{Question, Sample};
 use crate::refused::CuratorError;
 use dpopt_noise::Grid;
 use dpopt_objective::objective::{Cells, GradientSizes, InWords, Linear, Objective, OfRows};
@@ -13,21 +13,43 @@ use dpopt_objective::records::{Examples, PartialSum, RecordSet, fingerprint};
 use dpopt_objective::solver::Split;
 use std::convert::Infallible;
 
+/// What a part is known by, or a piece of one that answers for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartFacts {
+    /// Its number.
+    pub part: u32,
+    /// What its records hold, whatever their order.
+    pub digest: u64,
+    /// What they hold in their order.
+    pub order: u64,
+    /// How many records of the part come before those of the piece.
+    pub before: u64,
+}
+
+impl PartFacts {
+    /// What tells the order of the records of all parts from others, as the sum of these.
+    fn in_order(self) -> i64 {
+        let words = [u64::from(self.part), self.before, self.order];
+        fingerprint(words.map(u64::to_le_bytes).as_flattened()) as i64
+    }
+}
+
 /// What a question asks of these records: rows, or units with all of their rows.
-fn sum<R>(asked: &Question, records: &R, point: &[f64]) -> Result<Vec<i64>, CuratorError>
+fn sum<R>(asked: &Question, records: &R, point: &[f64], facts: PartFacts) -> Result<Vec<i64>, CuratorError>
 where
     R: OfRows<Rows = Examples> + RecordSet<Error = Infallible>,
 {
     match *asked {
         // a unit's rows one by one would each be clipped, and so would not the unit
         Question::Gradients { of, .. } if of.of_units != R::POOLED => Err(CuratorError::Shape),
-        Question::Gradients { of: InWords { loss, features, row_norm, sizes, .. }, clip_norm, grid } => {
+        Question::Gradients { of: InWords { loss, features, row_norm, sizes, .. }, clip_norm, grid, ref sample } => {
             let (objective, grid) = (R::over(Linear::new(loss, features, row_norm)), Grid::new(grid));
+            let asked = Asked { point, sample: sample.as_ref(), facts };
             match sizes {
-                None => gradients(Clipped::new(objective, clip_norm, grid)?, records, point),
+                None => asked.of(Clipped::new(objective, clip_norm, grid)?, records),
                 Some(Cells { smallest, ratio, cells }) => {
                     let sizes = GradientSizes::new(objective, smallest, ratio, cells);
-                    gradients(Clipped::new(sizes, clip_norm, grid)?, records, point)
+                    asked.of(Clipped::new(sizes, clip_norm, grid)?, records)
                 }
             }
         }
@@ -72,42 +94,55 @@ where
 /// Records that a thread takes at least.
 const GRAIN: usize = 64;
 
-fn gradients<R: RecordSet<Error = Infallible>, O: Objective<R>>(
-    clipped: Clipped<O>,
-    records: &R,
-    point: &[f64],
-) -> Result<Vec<i64>, CuratorError> {
-    if point.len() != clipped.objective().dimension() || !clipped.objective().describes(records) {
-        return Err(CuratorError::Shape);
+/// Where gradients are asked for, and of whom.
+struct Asked<'a> {
+    point: &'a [f64],
+    sample: Option<&'a Sample>,
+    facts: PartFacts,
+}
+
+impl Asked<'_> {
+    fn of<R: RecordSet<Error = Infallible>, O: Objective<R>>(
+        &self,
+        clipped: Clipped<O>,
+        records: &R,
+    ) -> Result<Vec<i64>, CuratorError> {
+        if self.point.len() != clipped.objective().dimension() || !clipped.objective().describes(records) {
+            return Err(CuratorError::Shape);
+        }
+        let Some(sample) = self.sample else {
+            let Ok(units) = clipped.add_up(records, self.point, records.len(), |i| i);
+            return Ok(units);
+        };
+        let PartFacts { part, before, .. } = self.facts;
+        let chosen = sample.of_part(part, before, records.len() as u64).ok_or(CuratorError::Shape)?;
+        let Ok(mut units) = clipped.add_up(records, self.point, chosen.len(), |i| chosen[i] as usize);
+        units.push(self.facts.in_order());
+        Ok(units)
     }
-    let Ok(units) = clipped.add_up(records, point, records.len(), |i| i);
-    Ok(units)
 }
 
 /// What the records of part `part` answer to a question of the driver, of whose message the first `context` bytes are the caller's own:
-/// bytes of a [`PartialSum`], with the `digest` of what the part holds. **They are as sensitive as the records**: they go to the driver, encrypted on the way, and nowhere else,
+/// bytes of a [`PartialSum`]. **They are as sensitive as the records**: they go to the driver, encrypted on the way, and nowhere else,
 /// into no log.
 ///
 /// # Errors
 /// [`CuratorError::Shape`] if it is no question of this version, or one about records of another shape.
-pub fn answer<R>(
-    records: &R,
-    message: &[u8],
-    context: usize,
-    (part, digest): (u32, u64),
-) -> Result<Vec<u8>, CuratorError>
+pub fn answer<R>(records: &R, message: &[u8], context: usize, facts: PartFacts) -> Result<Vec<u8>, CuratorError>
 where
     R: OfRows<Rows = Examples> + RecordSet<Error = Infallible>,
 {
     let (asked, point) = message.get(context..).and_then(Question::parse).ok_or(CuratorError::Shape)?;
-    let units = sum(&asked, records, &point)?;
-    Ok(PartialSum::new(fingerprint(message), part, (records.len() as u64, digest), units).to_bytes())
+    let units = sum(&asked, records, &point, facts)?;
+    let known = (records.len() as u64, facts.digest);
+    Ok(PartialSum::new(fingerprint(message), facts.part, known, units).to_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Gaussian, Sensitive};
+    use dpopt_noise::SubsetKey;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::objective::OfUnits;
     use dpopt_objective::records::{Elsewhere, Owners, Parts, PartsError, PartsFailed, ReadError, Rows, Units};
@@ -126,12 +161,16 @@ mod tests {
         Examples { rows, targets }
     }
 
+    fn of_part(part: usize) -> PartFacts {
+        PartFacts { part: part as u32, ..PartFacts::default() }
+    }
+
     /// Parts in this process, answering last first, one of them twice.
     struct Here(Vec<Examples>);
 
     impl Parts for Here {
         fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
-            let of = |part: usize| answer(&self.0[part], question, 0, (part as u32, 0)).map_err(|_| PartsFailed);
+            let of = |part: usize| answer(&self.0[part], question, 0, of_part(part)).map_err(|_| PartsFailed);
             (0..self.0.len()).rev().chain([0]).map(of).collect()
         }
     }
@@ -215,6 +254,86 @@ mod tests {
         assert!(largest > 0.999, "{largest}");
     }
 
+    /// A sample is of the same records wherever they lie, in one part or many, here or elsewhere, and whoever is asked twice.
+    #[test]
+    fn sums_over_a_sample_are_the_same_bits_whatever_the_parts_are() {
+        let (grid, x) = (Grid::new(-30), [0.3, -0.1, 0.7, 1e-3]);
+        let rows = Clipped::new(Linear::new(LOGISTIC, 4, 1.0), 0.2, grid).unwrap();
+        let of_units = Clipped::new(OfUnits::new(Linear::new(LOGISTIC, 4, 1.0)), 0.02, grid).unwrap();
+        let curator = || {
+            let event = dpopt_privacy::Event::gaussian(1.0).poisson_sampled(0.3).self_composed(3);
+            crate::Curator::for_event(&event, dpopt_noise::NoiseSource::insecure(8))
+        };
+        let (here, units_here) = (Sensitive::new(records(0..100)), Sensitive::new(units(0..10)));
+        let mut drawn = curator();
+        let steps = [(); 3].map(|()| drawn.poisson_sample_for_sum(&here, 0.3).unwrap());
+        let expected = steps.map(|batch| rows.sum_of(&here, Some(batch), &x).unwrap().expose().units.clone());
+        assert!(expected[0] != expected[1] && expected[1] != expected[2] && expected[0].iter().any(|&unit| unit != 0));
+        let mut drawn = curator();
+        let batch = drawn.poisson_sample_for_sum(&units_here, 0.3).unwrap();
+        let expected_of_units = of_units.sum_of(&units_here, Some(batch), &x).unwrap().expose().units.clone();
+        assert!(expected_of_units.iter().any(|&unit| unit != 0));
+        // `Here` answers twice for its first part
+        for ends in [vec![100], vec![37, 100], vec![0, 1, 50, 50, 99, 100]] {
+            let (there, mut drawn) = (Sensitive::new(elsewhere(&ends)), curator());
+            for expected in &expected {
+                let batch = drawn.poisson_sample_for_sum(&there, 0.3).unwrap();
+                assert!(batch.records().is_empty());
+                let sum = rows.sum_of(&there, Some(batch), &x).unwrap();
+                assert_eq!(&sum.expose().units, expected);
+            }
+        }
+        for ends in [vec![10], vec![3, 10], vec![0, 1, 9, 10]] {
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let there = by_unit(starts.zip(&ends).map(|(a, &b)| units(a..b)).collect());
+            let batch = curator().poisson_sample_for_sum(&there, 0.3).unwrap();
+            let sum = of_units.sum_of(&there, Some(batch), &x).unwrap();
+            assert_eq!(sum.expose().units, expected_of_units);
+        }
+        // a batch of all or of nobody is one too
+        let mut curator =
+            crate::Curator::for_event(&dpopt_privacy::Event::gaussian(1.0), dpopt_noise::NoiseSource::insecure(8));
+        for (q, expected) in [(0.0, vec![0; 4]), (1.0, rows.sum(&here, &x).expose().units.clone())] {
+            let there = Sensitive::new(elsewhere(&[37, 100]));
+            let batch = curator.poisson_sample_for_sum(&there, q).unwrap();
+            assert_eq!(rows.sum_of(&there, Some(batch), &x).unwrap().expose().units, expected);
+        }
+        // of others, or of records that are here, it is no sample
+        for of in [elsewhere(&[37, 99]), elsewhere(&[100])] {
+            let batch = curator.poisson_sample_for_sum(&Sensitive::new(elsewhere(&[37, 100])), 0.0).unwrap();
+            let same = of.len() == 100;
+            assert_eq!(rows.sum_of(&Sensitive::new(of), Some(batch), &x).is_ok(), same);
+        }
+        let batch = curator.poisson_sample_for_sum(&Sensitive::new(elsewhere(&[100])), 1.0).unwrap();
+        assert!(rows.sum_of(&here, Some(batch), &x).is_err());
+    }
+
+    #[test]
+    fn a_part_that_begins_or_ends_elsewhere_than_the_sample_says_gives_no_answer() {
+        let (part, key) = (records(0..10), SubsetKey::from_bytes([7; 32]));
+        let asked = |of: u64, firsts: &[u64]| {
+            let of_rows = InWords { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, of_units: false };
+            let sample = Some(Sample::new((&key, 0.5, of), firsts));
+            Question::Gradients { of: of_rows, clip_norm: 1.0, grid: -30, sample }.at(&[0.0; 4])
+        };
+        let width = |question: Vec<u8>, facts| {
+            answer(&part, &question, 0, facts).map(|bytes| PartialSum::from_bytes(&bytes).unwrap().width())
+        };
+        let piece = |before| PartFacts { before, ..of_part(1) };
+        assert_eq!(width(asked(20, &[0, 10]), piece(0)), Ok(5));
+        assert_eq!(width(asked(30, &[0, 10]), piece(10)), Ok(5));
+        for (question, facts) in [
+            (asked(20, &[0]), piece(0)),
+            (asked(19, &[0, 10]), piece(0)),
+            (asked(20, &[0, 10]), piece(1)),
+            (asked(20, &[0, u64::MAX]), piece(0)),
+            (asked(20, &[0, 10]), piece(u64::MAX)),
+        ] {
+            assert_eq!(width(question, facts), Err(CuratorError::Shape));
+        }
+        assert!(!format!("{:?}", Sample::new((&key, 0.5, 1), &[0])).contains('7'));
+    }
+
     #[test]
     fn what_is_released_of_parts_is_what_is_released_of_all_records() {
         use crate::Curator;
@@ -236,7 +355,7 @@ mod tests {
 
     impl Parts for ByUnit {
         fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
-            let of = |(part, units)| answer(units, question, 0, (part as u32, 0)).map_err(|_| PartsFailed);
+            let of = |(part, units)| answer(units, question, 0, of_part(part)).map_err(|_| PartsFailed);
             self.0.iter().enumerate().map(of).collect()
         }
     }
@@ -280,14 +399,15 @@ mod tests {
             of: InWords { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, of_units },
             clip_norm: 1.0,
             grid: -30,
+            sample: None,
         };
         let ask = |of_units: bool| about(of_units).at(&[0.0; 4]);
-        assert!(answer(&units(0..2), &ask(true), 0, (0, 0)).is_ok());
-        assert!(answer(&units(0..2), &ask(false), 0, (0, 0)).is_err());
-        assert!(answer(&records(0..20), &ask(true), 0, (0, 0)).is_err());
+        assert!(answer(&units(0..2), &ask(true), 0, PartFacts::default()).is_ok());
+        assert!(answer(&units(0..2), &ask(false), 0, PartFacts::default()).is_err());
+        assert!(answer(&records(0..20), &ask(true), 0, PartFacts::default()).is_err());
         let moment = Question::SecondMoment { weight: 1.0, row_norm: 1.0, grid: -30 };
-        assert!(answer(&units(0..2), &moment.at(&[]), 0, (0, 0)).is_err());
-        assert!(answer(&records(0..20), &moment.at(&[]), 0, (0, 0)).is_ok());
+        assert!(answer(&units(0..2), &moment.at(&[]), 0, PartFacts::default()).is_err());
+        assert!(answer(&records(0..20), &moment.at(&[]), 0, PartFacts::default()).is_ok());
         // and no single unit can be looked into
         let there = by_unit(vec![units(0..10)]);
         let mut curator = crate::Curator::for_event(
@@ -338,23 +458,25 @@ mod tests {
             of: InWords { loss: LOGISTIC, features, row_norm: 1.0, sizes: None, of_units: false },
             clip_norm: 1.0,
             grid: -30,
+            sample: None,
         };
         let good = linear(4).at(&[0.0; 4]);
         assert!(
-            answer(&part, &good, 0, (3, 0)).is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().part() == 3)
+            answer(&part, &good, 0, of_part(3))
+                .is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().part() == 3)
         );
         let framed = [b"whose", &good[..]].concat();
         assert!(
-            answer(&part, &framed, 5, (3, 0))
+            answer(&part, &framed, 5, of_part(3))
                 .is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().question() == fingerprint(&framed))
         );
-        assert!(answer(&part, &framed, 0, (3, 0)).is_err() && answer(&part, &framed, 1 << 20, (3, 0)).is_err());
+        assert!(answer(&part, &framed, 0, of_part(3)).is_err() && answer(&part, &framed, 1 << 20, of_part(3)).is_err());
         assert_eq!(Question::parse(&good), Some((linear(4), vec![0.0; 4])));
-        let newer = [b"dpopt question 3\n", &good["dpopt question 2\n".len()..]].concat();
+        let newer = [b"dpopt question 4\n", &good["dpopt question 3\n".len()..]].concat();
         for bad in
             [linear(4).at(&[0.0; 3]), linear(5).at(&[0.0; 5]), newer, good[..good.len() - 1].to_vec(), Vec::new()]
         {
-            assert!(answer(&part, &bad, 0, (0, 0)).is_err());
+            assert!(answer(&part, &bad, 0, PartFacts::default()).is_err());
         }
         for asked in [
             Question::Curved(dpopt_objective::solver::IntegerSums::new(&Linear::new(LOGISTIC, 4, 1.0), 10, 1.0)),
@@ -362,19 +484,23 @@ mod tests {
         ] {
             let entries = if matches!(asked, Question::Curved(_)) { 8 } else { 4 };
             let told = Question::parse(&asked.at(&vec![0.5; entries]));
-            assert_eq!(told, Some((asked, vec![0.5; entries])));
-            assert!(answer(&part, &asked.at(&vec![0.5; entries]), 0, (0, 0)).is_ok());
+            assert_eq!(told, Some((asked.clone(), vec![0.5; entries])));
+            assert!(answer(&part, &asked.at(&vec![0.5; entries]), 0, PartFacts::default()).is_ok());
             for wrong in [entries - 1, entries + 1, 0] {
-                assert!(answer(&part, &asked.at(&vec![0.5; wrong]), 0, (0, 0)).is_err());
+                assert!(answer(&part, &asked.at(&vec![0.5; wrong]), 0, PartFacts::default()).is_err());
             }
         }
         let longer = Question::Majorant { shift: 0.0, row_norm: 0.5, grid: -40 };
-        assert!(answer(&part, &longer.at(&[0.0; 4]), 0, (0, 0)).is_err(), "rows are longer than was told");
+        assert!(
+            answer(&part, &longer.at(&[0.0; 4]), 0, PartFacts::default()).is_err(),
+            "rows are longer than was told"
+        );
         let tight = Question::Gradients {
             of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None, of_units: false },
             clip_norm: 1.0,
             grid: -30,
+            sample: None,
         };
-        assert!(answer(&part, &tight.at(&[0.0; 4]), 0, (0, 0)).is_err(), "rows are longer than was told");
+        assert!(answer(&part, &tight.at(&[0.0; 4]), 0, PartFacts::default()).is_err(), "rows are longer than was told");
     }
 }

@@ -6,13 +6,13 @@
 
 use super::contributions::{add_up, merge_equal};
 use super::grid_sum::GridSum;
-use super::question::Question;
+use super::question::{Question, Sample};
 use crate::Sensitive;
 use crate::curator::batch::{BatchId, PoissonBatch};
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::objective::{Gradient, Objective, Point};
-use dpopt_objective::records::{ReadError, RecordSet, Row};
+use dpopt_objective::records::{PartsError, ReadError, RecordSet, Row};
 use std::convert::Infallible;
 use std::ops::Range;
 
@@ -138,13 +138,21 @@ impl<O> Clipped<O> {
         O: Objective<R>,
     {
         let records = records.expose();
+        let (clip_norm, grid) = (self.clip_norm(), self.grid().exponent());
+        let gradients = |of, sample| Question::Gradients { of, clip_norm, grid, sample }.at(x);
+        let width = self.objective.dimension();
         let told = match (&batch, self.objective.in_words()) {
-            (None, Some(of)) => {
-                let (clip_norm, grid) = (self.clip_norm(), self.grid().exponent());
-                records.ask(&mut || Question::Gradients { of, clip_norm, grid }.at(x), self.objective.dimension())
-            }
-            _ => None,
+            (None, Some(of)) => records.ask(&mut || gradients(of, None), width),
+            (Some(batch), Some(of)) => batch.told().filter(|told| told.2 == records.len() as u64).and_then(|told| {
+                let sample = |firsts: &[u64]| Sample::new(told, firsts);
+                records.ask_sample(&mut |firsts| gradients(of, Some(sample(firsts))), width)
+            }),
+            (_, None) => None,
         };
+        let of_others = batch.as_ref().is_some_and(|batch| batch.told().is_some());
+        if told.is_none() && (of_others || records.is_elsewhere()) {
+            return Err(PartsError::Single.into());
+        }
         let units = match (told, &batch) {
             (Some(told), _) => told,
             (None, None) => self.add_up(records, x, records.len(), |i| i),

@@ -4,19 +4,74 @@
 //! A question is a line of JSON and the point it is asked at, 8 bytes per coordinate, so that everybody has the same bits. Where the
 //! records are, [`answers`](super::answers) has the same loops as here.
 
+use dpopt_noise::{PoissonSkips, SubsetKey};
 use dpopt_objective::objective::InWords;
 use dpopt_objective::solver::IntegerSums;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// First line of a question, version in it.
-const VERSION: &str = "dpopt question 2\n";
+const VERSION: &str = "dpopt question 3\n";
 
-/// A sum over all records.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// A secret Poisson sample of all records, for one sum: everybody draws who is in it among their own. As secret as the records.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    probability: f64,
+    /// Of all parts.
+    records: u64,
+    /// In hexadecimal, which has one length.
+    key: String,
+    /// The number of the first record of each part; of none, and nobody is in it.
+    firsts: Vec<u64>,
+}
+
+impl Sample {
+    /// Of so many records in parts which begin with these. A question about nobody does not have the key.
+    pub(crate) fn new((key, probability, records): (&SubsetKey, f64, u64), firsts: &[u64]) -> Self {
+        let bytes = if firsts.is_empty() { [0; 32] } else { key.bytes() };
+        let key = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { probability, records, key, firsts: firsts.to_vec() }
+    }
+
+    fn key(&self) -> Option<SubsetKey> {
+        let mut bytes = [0; 32];
+        let (pairs, rest) = self.key.as_bytes().as_chunks::<2>();
+        if pairs.len() != bytes.len() || !rest.is_empty() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(pairs) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(SubsetKey::from_bytes(bytes))
+    }
+
+    /// Which of the `records` of part `part` that come after `before` others are in it; `None` if it is no sample of theirs.
+    pub(crate) fn of_part(&self, part: u32, before: u64, records: u64) -> Option<Vec<u64>> {
+        let mut chosen = Vec::new();
+        if self.firsts.is_empty() {
+            return Some(chosen);
+        }
+        let first = self.firsts.get(part as usize)?.checked_add(before)?;
+        let last = first.checked_add(records).filter(|&last| last <= self.records)?;
+        let skips = PoissonSkips::new(self.probability).ok()?;
+        skips.subset_within(&self.key()?, self.records, first..last, &mut chosen);
+        chosen.iter_mut().for_each(|i| *i -= first);
+        Some(chosen)
+    }
+}
+
+impl fmt::Debug for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sample")
+    }
+}
+
+/// A sum over all records, or over a sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Question {
-    /// Σ clip(∇φ_i(x)).
-    Gradients { of: InWords, clip_norm: f64, grid: i32 },
+    /// Σ clip(∇φ_i(x)). Of a sample there is one integer more, which tells the order of the records from others.
+    Gradients { of: InWords, clip_norm: f64, grid: i32, sample: Option<Sample> },
     /// Σ weight·x_i x_iᵀ.
     SecondMoment { weight: f64, row_norm: f64, grid: i32 },
     /// Σ y_i·x_i.

@@ -181,8 +181,7 @@ impl BatchSum {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = BatchId { curator: u64::MAX, number, sampling: Sampling::All };
-        let batch = PoissonBatch { id, records: positions, drawn_here: true };
-        Self::new(quantizer, batch, dimension)
+        Self::new(quantizer, PoissonBatch::of(id, positions), dimension)
     }
 
     /// Which batch it is over.

@@ -3,7 +3,7 @@
 use super::partial_sum::{PartialSum, fingerprint};
 use super::parts::{Parts, PartsError};
 use super::spill::{ReadError, Record, RecordBuffer, RecordSet, Records, sealed};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Rows in parts elsewhere, each of known size. There are sums of them, and no single one can be read.
 pub struct Elsewhere {
@@ -14,13 +14,15 @@ pub struct Elsewhere {
     known: Vec<(u64, u64)>,
     columns: usize,
     norm_bound: f64,
+    /// What tells the order of their records from others, once a sample was drawn.
+    order: OnceLock<i64>,
 }
 
 impl Elsewhere {
     /// Rows of `columns` entries and l2 norm at most `norm_bound`, which whoever encoded them enforced, in parts of which is `known` how many records
     /// each has and a digest of what they hold: what a part answers counts only as long as it is the same records.
     pub fn new(parts: Arc<dyn Parts>, known: Vec<(u64, u64)>, columns: usize, norm_bound: f64) -> Self {
-        Self { parts, context: Vec::new(), known, columns, norm_bound }
+        Self { parts, context: Vec::new(), known, columns, norm_bound, order: OnceLock::new() }
     }
 
     /// Every question begins with these bytes, which say how its records are to be read.
@@ -58,6 +60,34 @@ impl Elsewhere {
     }
 }
 
+impl Elsewhere {
+    /// The same of a sample: of the records in the order that they had when the first one was drawn, or nothing.
+    fn sum_of_sample(&self, question: &mut dyn FnMut(&[u64]) -> Vec<u8>, width: usize) -> Result<Vec<i64>, PartsError> {
+        let mut asked = |firsts: &[u64]| {
+            let mut sum = self.sum(&question(firsts), width + 1)?;
+            let order = sum.pop().ok_or(PartsError::Malformed)?;
+            Ok((sum, order))
+        };
+        let order = match self.order.get() {
+            Some(order) => *order,
+            None => {
+                let (_, order) = asked(&[])?;
+                *self.order.get_or_init(|| order)
+            }
+        };
+        let mut next = 0;
+        let mut first = |records| {
+            next += records;
+            next - records
+        };
+        let firsts: Vec<u64> = self.known.iter().map(|part| first(part.0)).collect();
+        match asked(&firsts)? {
+            (sum, same) if same == order => Ok(sum),
+            _ => Err(PartsError::Reordered),
+        }
+    }
+}
+
 impl sealed::Sealed for Elsewhere {}
 
 impl RecordSet for Elsewhere {
@@ -70,6 +100,18 @@ impl RecordSet for Elsewhere {
 
     fn ask(&self, question: &mut dyn FnMut() -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, ReadError>> {
         Some(self.sum(&question(), width).map_err(ReadError::from))
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn ask_sample(
+        &self,
+        question: &mut dyn FnMut(&[u64]) -> Vec<u8>,
+        width: usize,
+    ) -> Option<Result<Vec<i64>, ReadError>> {
+        Some(self.sum_of_sample(question, width).map_err(ReadError::from))
     }
 }
 
@@ -95,6 +137,7 @@ impl Records for Elsewhere {
 mod tests {
     use super::super::parts::PartsFailed;
     use super::*;
+    use std::sync::Mutex;
 
     /// Answers as they are.
     struct Said(Vec<(u64, u32, (u64, u64), Vec<i64>)>);
@@ -128,6 +171,43 @@ mod tests {
         ] {
             assert_eq!(sum(&answers), Ok(vec![6]));
         }
+    }
+
+    /// Answers with what it was asked for, and an order.
+    struct Ordered(Mutex<Vec<i64>>);
+
+    impl Parts for Ordered {
+        fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+            let order = self.0.lock().unwrap().remove(0);
+            let of = |part: u32| PartialSum::new(fingerprint(question), part, (4, 7), vec![i64::from(part), order]);
+            Ok([0, 1].map(|part| of(part).to_bytes()).into())
+        }
+    }
+
+    #[test]
+    fn a_sample_is_of_places_that_stay() {
+        let sums = |orders: Vec<i64>| {
+            let parts = Arc::new(Ordered(Mutex::new(orders)));
+            let elsewhere = Elsewhere::new(parts, vec![(4, 7), (4, 7)], 1, 1.0);
+            let mut asked = Vec::new();
+            let mut next = || {
+                elsewhere.sum_of_sample(
+                    &mut |firsts| {
+                        asked.push(firsts.to_vec());
+                        b"whom".to_vec()
+                    },
+                    1,
+                )
+            };
+            let both = (next(), next());
+            (both, asked)
+        };
+        // a look at the order, and two sums
+        let ((first, second), asked) = sums(vec![5, 5, 5]);
+        assert_eq!((first, second), (Ok(vec![1]), Ok(vec![1])));
+        assert_eq!(asked, [vec![], vec![0, 4], vec![0, 4]]);
+        assert_eq!(sums(vec![5, 5, 6]).0, (Ok(vec![1]), Err(PartsError::Reordered)));
+        assert_eq!(sums(vec![5, 6, 5]).0, (Err(PartsError::Reordered), Ok(vec![1])));
     }
 
     #[test]

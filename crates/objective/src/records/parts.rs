@@ -17,7 +17,7 @@ pub trait Parts: Send + Sync {
 #[error("the engine that holds the records failed")]
 pub struct PartsFailed;
 
-/// Why the answers of parts are no sum. Nothing of it depends on what a record holds.
+/// Why the answers of parts are no sum. It names no value; that records are other ones than before, or in another order, may show in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PartsError {
     /// The engine gave up.
@@ -44,6 +44,12 @@ pub enum PartsError {
         /// Which.
         part: u32,
     },
+    /// A part has its records in another order than before, and a sample is of places.
+    #[error(
+        "the records of a part came in another order than before, and a secret sample is drawn by their places: persist or sort the data, or take a method \
+         that reads all records in every pass"
+    )]
+    Reordered,
     /// What came back is not an answer.
     #[error("what a part sent back is no answer to what was asked; install the same version of dpopt everywhere")]
     Malformed,

@@ -54,6 +54,19 @@ pub trait RecordSet: Sync {
     fn ask(&self, _question: &mut dyn FnMut() -> Vec<u8>, _width: usize) -> Option<Result<Vec<i64>, Self::Error>> {
         None
     }
+    /// Whether the records are elsewhere, so that none of them can be read here.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+    /// The same as [`ask`](Self::ask) of a sample, which is of places: `question` is given the number of the first record of each part, and of nobody for a first look at
+    /// their order; each answer has one integer more, last, which tells that order from others.
+    fn ask_sample(
+        &self,
+        _question: &mut dyn FnMut(&[u64]) -> Vec<u8>,
+        _width: usize,
+    ) -> Option<Result<Vec<i64>, Self::Error>> {
+        None
+    }
     /// Whether a record keeps its number whatever the others hold. Not if others are numbered by what they hold, as units are by which of them have rows.
     fn keeps_places(&self) -> bool {
         true

@@ -248,6 +248,18 @@ impl<R: RecordSet> RecordSet for Units<R> {
         self.rows.ask(question, width)
     }
 
+    fn is_elsewhere(&self) -> bool {
+        self.rows.is_elsewhere()
+    }
+
+    fn ask_sample(
+        &self,
+        question: &mut dyn FnMut(&[u64]) -> Vec<u8>,
+        width: usize,
+    ) -> Option<Result<Vec<i64>, R::Error>> {
+        self.rows.ask_sample(question, width)
+    }
+
     fn fetch(&self, records: &[u64]) {
         for &unit in records {
             self.rows.fetch(self.of(unit as usize));

@@ -25,6 +25,8 @@ pub struct NoisySgd {
     pub sampling_probability: Option<f64>,
     /// Whether the noise of untouched weights is drawn lazily. Default: if that costs less.
     pub lazy: Option<bool>,
+    /// Whether the rows are elsewhere, in parts, which answer with sums.
+    pub in_parts: bool,
     /// What every descent has.
     pub descent: DescentOptions,
 }
@@ -34,17 +36,25 @@ impl Algorithm for NoisySgd {
     const NAME: &'static str = "noisy-sgd";
     const ABOUT: &'static str =
         "releases noisy sums of clipped gradients over secret Poisson batches (DP-SGD); for very many rows";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
-        Self { sampling_probability: said.get(&SAMPLING_PROBABILITY), lazy: None, descent: DescentOptions::read(said) }
+        Self {
+            sampling_probability: said.get(&SAMPLING_PROBABILITY),
+            lazy: None,
+            in_parts: said.elsewhere(),
+            descent: DescentOptions::read(said),
+        }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
         let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
         let recipe = self.descent.recipe(problem, budget)?;
         let steps = recipe.steps;
-        let path = lazy::path(&recipe, problem, budget, q, self.lazy);
+        let path = match self.in_parts {
+            true => Path::Eager { because: "the rows are elsewhere, and answer with sums".into() },
+            false => lazy::path(&recipe, problem, budget, q, self.lazy),
+        };
         // one subset per step, and one rounded Gaussian per weight or the lazy bound
         let subsets = SamplerError::subset(problem.rows) * steps as f64;
         let drawn = match &path {
@@ -67,6 +77,11 @@ impl Algorithm for NoisySgd {
             }
             _ => Ok(plan),
         }
+    }
+
+    fn passes(&self, plan: &Plan<DescentSchedule>, _: &Problem) -> u64 {
+        // and one for the order of the records, of which samples are drawn
+        plan.schedule.steps + 1
     }
 
     fn run<R: OfRows + 'static>(&self, plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> RunResult {

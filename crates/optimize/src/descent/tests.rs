@@ -83,7 +83,7 @@ fn lazy_and_dense_runs_have_one_law() {
                 regularization: Some(2.0),
                 ..Default::default()
             };
-            let sgd = NoisySgd { sampling_probability: Some(0.3), lazy: Some(lazy), descent };
+            let sgd = NoisySgd { sampling_probability: Some(0.3), lazy: Some(lazy), in_parts: false, descent };
             runs(&sgd, &examples, loss, budget, (0..1500).map(|seed| 2 * seed + u64::from(lazy)))
         });
         let width = samples[0][0].len();
@@ -166,6 +166,7 @@ fn plans_say_when_noise_is_drawn_and_why() {
     let sgd = |q: f64, lazy, steps| NoisySgd {
         sampling_probability: Some(q),
         lazy,
+        in_parts: false,
         descent: DescentOptions { steps: Some(steps), ..Default::default() },
     };
     let plan = |sgd: NoisySgd, problem: &Problem| sgd.plan(problem, budget).unwrap();

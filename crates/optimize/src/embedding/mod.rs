@@ -151,7 +151,12 @@ impl Algorithm for EmbeddingSgd {
                 (plan, Some(schedule))
             }
             None => {
-                let sgd = NoisySgd { sampling_probability: self.sampling_probability, lazy: self.lazy, descent };
+                let sgd = NoisySgd {
+                    sampling_probability: self.sampling_probability,
+                    lazy: self.lazy,
+                    descent,
+                    in_parts: false,
+                };
                 (sgd.plan(&linear, budget)?, None)
             }
         };

@@ -98,7 +98,7 @@ impl RegularizedDescent {
         if q == 1.0 {
             NoisyGradientDescent { descent }.plan(problem, budget)
         } else {
-            NoisySgd { sampling_probability: Some(q), lazy: None, descent }.plan(problem, budget)
+            NoisySgd { sampling_probability: Some(q), descent, ..NoisySgd::default() }.plan(problem, budget)
         }
     }
 }

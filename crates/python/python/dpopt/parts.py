@@ -2,7 +2,7 @@
 
 An estimator's ``fit`` takes :class:`Parts` in place of ``X`` and ``y``. Every part adds up what its own records contribute, in
 integers, near where they lie; the sums are merged here, where the plan, the noise and the ledger are. The model is the same to the
-last bit however the records are divided:
+last bit however the records are divided (with ``method="noisy-sgd"``, of records in the same order):
 
 >>> import numpy as np, dpopt
 >>> rng = np.random.default_rng(0)
@@ -15,7 +15,7 @@ last bit however the records are divided:
 >>> bool((there.coef_ == here.coef_).all())
 True
 
-**What travels is as sensitive as the records**: partial sums, parts, and questions that ask at points which carry no noise go between the
+**What travels is as sensitive as the records**: partial sums, parts, and questions that ask at points which carry no noise or of a secret sample go between the
 machines of the cluster. Encrypt the way (each engine's page says how) and keep them out of logs; nothing here writes any.
 
 :mod:`dpopt.dask`, :mod:`dpopt.ray` and :mod:`dpopt.spark` make parts of what lies there.

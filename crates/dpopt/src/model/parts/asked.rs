@@ -55,7 +55,8 @@ pub(in super::super) enum Asked {
     Model(View),
     /// Numbers as they were given: targets, or rows that are nothing but numbers.
     Numbers,
-    /// Nothing: what it costs to ask.
+    /// Nothing: what it costs to ask, and whether whoever answers is of this version.
+    #[serde(rename = "nothing-3")]
     Nothing,
 }
 

@@ -1,7 +1,7 @@
 //! Records as bytes: flat arrays, little-endian, that are copied and checked as a whole. An engine whose workers get a part anew for every question decodes
 //! it each time.
 //!
-//! `dpoptsh2`, kind, part, digest, rows with those of nobody (8 bytes each), then
+//! `dpoptsh3`, kind, part, digest, order, rows of the part before these, rows with those of nobody (8 bytes each), then
 //! - rows (kind 0): columns, norm bound, rows, entries, named entries, units (8 bytes each); targets (8), entries of each row (4), values (4), the columns
 //!   of all rows that have not all of them (4), rows of each unit (4; none where rows are units of their own);
 //! - rows by unit (kind 1): the same;
@@ -11,7 +11,7 @@
 
 use dpopt_objective::records::{Bounded, Owners, Rows, fingerprint};
 
-const MAGIC: &[u8; 8] = b"dpoptsh2";
+const MAGIC: &[u8; 8] = b"dpoptsh3";
 const ROWS: u64 = 0;
 const UNITS: u64 = 1;
 const NUMBERS: u64 = 2;
@@ -23,8 +23,23 @@ pub(super) struct Head {
     pub part: u32,
     /// What its records hold, whatever their order.
     pub digest: u64,
+    /// What they hold in their order.
+    pub order: u64,
+    /// How many records of the part come before these, if these are a piece of it.
+    pub before: u64,
     /// How many rows there are, with those of nobody.
     pub rows: u64,
+}
+
+impl Head {
+    /// Of part `part`, which has so many rows with those of nobody, and of whose records these are the fingerprints, one after the other.
+    pub fn new(part: u32, rows: u64, fingerprints: impl Iterator<Item = u64>) -> Self {
+        fingerprints.fold(Self { part, digest: 0, order: 0, before: 0, rows }, |head, of_record| Self {
+            digest: head.digest.wrapping_add(of_record),
+            order: (head.order ^ of_record).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29),
+            ..head
+        })
+    }
 }
 
 /// What bytes hold.
@@ -85,7 +100,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Head, Stored)> {
     }
     let kind = taking.number()?;
     let part = u32::try_from(taking.number()?).ok()?;
-    let (digest, rows) = (taking.number()?, taking.number()?);
+    let [digest, order, before, rows] = [taking.number()?, taking.number()?, taking.number()?, taking.number()?];
     let stored = match kind {
         ROWS | UNITS => taking.rows(kind)?,
         NUMBERS => {
@@ -95,16 +110,16 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Head, Stored)> {
         }
         _ => return None,
     };
-    taking.0.is_empty().then_some((Head { part, digest, rows }, stored))
+    taking.0.is_empty().then_some((Head { part, digest, order, before, rows }, stored))
 }
 
 /// Bytes that are being written.
 struct Out(Vec<u8>);
 
 impl Out {
-    fn new(kind: u64, Head { part, digest, rows }: Head) -> Self {
+    fn new(kind: u64, Head { part, digest, order, before, rows }: Head) -> Self {
         let mut out = Self(MAGIC.to_vec());
-        out.put(&[kind, u64::from(part), digest, rows], |x| x.to_le_bytes());
+        out.put(&[kind, u64::from(part), digest, order, before, rows], |x| x.to_le_bytes());
         out
     }
 

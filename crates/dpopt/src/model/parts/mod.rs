@@ -9,7 +9,7 @@ use self::bytes::{Head, Stored};
 pub use self::large::{LargeShard, LostPiece};
 use super::error::FitError;
 use dpopt_data::{BadCells, Encoder, RowOwners, TableReader, TargetSpec};
-use dpopt_mechanism::{CuratorError, answer, answer_numbers};
+use dpopt_mechanism::{CuratorError, PartFacts, answer, answer_numbers};
 use dpopt_objective::records::{
     Bounded, Elsewhere, Examples, Owners, PartialSum, Parts, RecordSet, Rows, Units, fingerprint,
 };
@@ -64,9 +64,8 @@ impl Viewed for Units<Examples> {
 impl Shard {
     /// Part number `part`, from 0.
     pub fn new(records: Bounded, part: u32) -> Self {
-        let whole = bytes::rows(&records);
-        let digest = whole.fold(0, |sum: u64, row| sum.wrapping_add(fingerprint(&row)));
-        let head = Head { part, digest, rows: records.targets.len() as u64 };
+        let whole = bytes::rows(&records).map(|row| fingerprint(&row));
+        let head = Head::new(part, records.targets.len() as u64, whole);
         Self::of_rows(records, head)
     }
 
@@ -82,21 +81,20 @@ impl Shard {
             return Err(other());
         }
         let records = records.by_content(&units);
-        // unit by unit, in the order that their rows have now
-        let order =
-            (0..units.len()).flat_map(|unit| units.of(unit).iter().map(move |&row| (row as usize, unit as u32)));
-        let (positions, of_row): (Vec<usize>, Vec<u32>) = order.unzip();
+        // units, as their rows, in an order that follows from what they hold: it is the same whenever the part is made again
+        let rows: Vec<Vec<u8>> = bytes::rows(&records).collect();
+        let own = |unit: usize| units.of(unit).iter().flat_map(|&row| rows[row as usize].iter().copied());
+        let mut known: Vec<(u64, usize)> =
+            (0..units.len()).map(|unit| (fingerprint(&own(unit).collect::<Vec<u8>>()), unit)).collect();
+        known.sort_unstable();
+        let in_turn = known.iter().map(|known| units.of(known.1)).zip(0u32..);
+        let (positions, of_row): (Vec<usize>, Vec<u32>) =
+            in_turn.flat_map(|(rows, unit)| rows.iter().map(move |&row| (row as usize, unit))).unzip();
         let targets = positions.iter().map(|&row| records.targets[row]).collect();
         let records = Bounded { rows: records.rows.select(&positions), targets };
         let owners = Owners { of_row, units: units.len() };
-        let mut rows = bytes::rows(&records);
-        let mut digest = 0u64;
-        for unit in 0..units.len() {
-            let own: Vec<u8> = rows.by_ref().take(units.of(unit).len()).flatten().collect();
-            digest = digest.wrapping_add(fingerprint(&own));
-        }
-        drop(rows);
-        Self::grouped(records, &owners, Head { part, digest, rows: all }).ok_or_else(other)
+        let head = Head::new(part, all, known.into_iter().map(|known| known.0));
+        Self::grouped(records, &owners, head).ok_or_else(other)
     }
 
     /// The same of a table's rows, encoded as `encoder` says, by public facts alone; a cell that can't be read is missing.
@@ -123,8 +121,7 @@ impl Shard {
         let width = width.max(1);
         numbers.truncate(numbers.len() / width * width);
         let of = |row: &[f64]| fingerprint(&row.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>());
-        let digest = numbers.chunks_exact(width).fold(0, |sum: u64, row| sum.wrapping_add(of(row)));
-        let head = Head { part, digest, rows: (numbers.len() / width) as u64 };
+        let head = Head::new(part, (numbers.len() / width) as u64, numbers.chunks_exact(width).map(of));
         Self { head, given: numbers, held: Held::Numbers(width) }
     }
 
@@ -142,6 +139,11 @@ impl Shard {
     /// The same under another number.
     pub fn numbered(self, part: u32) -> Self {
         Self { head: Head { part, ..self.head }, ..self }
+    }
+
+    /// The same as a piece of a part that has so many records before these.
+    fn after(self, before: u64) -> Self {
+        Self { head: Head { before, ..self.head }, ..self }
     }
 
     /// How many records it has: rows, or units.
@@ -186,16 +188,19 @@ impl Shard {
     /// If the question is not one of this version, or about other records; whatever they hold.
     pub fn answer(&self, message: &[u8]) -> Result<Vec<u8>, CuratorError> {
         let (asked, begins) = Asked::begins(message).ok_or(CuratorError::Shape)?;
-        let known = (self.head.part, self.head.digest);
+        let Head { part, digest, order, before, .. } = self.head;
+        let facts = PartFacts { part, digest, order, before };
         match (&self.held, asked) {
             (Held::Rows(read), Asked::Model(view)) => {
-                self.viewed(read, view, |examples| answer(examples, message, begins, known))
+                self.viewed(read, view, |examples| answer(examples, message, begins, facts))
             }
             (Held::Units(read), Asked::Model(view)) => {
-                self.viewed(read, view, |units| answer(units, message, begins, known))
+                self.viewed(read, view, |units| answer(units, message, begins, facts))
             }
-            (Held::Rows(_), Asked::Numbers) => answer_numbers((1, &self.given), message, begins, known),
-            (Held::Numbers(width), Asked::Numbers) => answer_numbers((*width, &self.given), message, begins, known),
+            (Held::Rows(_), Asked::Numbers) => answer_numbers((1, &self.given), message, begins, (part, digest)),
+            (Held::Numbers(width), Asked::Numbers) => {
+                answer_numbers((*width, &self.given), message, begins, (part, digest))
+            }
             (_, Asked::Nothing) => {
                 let known = (self.records(), self.head.digest);
                 Ok(PartialSum::new(fingerprint(message), self.head.part, known, Vec::new()).to_bytes())

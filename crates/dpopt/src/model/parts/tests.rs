@@ -10,7 +10,7 @@ use dpopt_objective::records::{Bounding, Parts, PartsFailed};
 use dpopt_optimize::MethodOptions;
 use dpopt_privacy::Relation;
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const ROWS: usize = 2000;
 
@@ -64,6 +64,8 @@ fn a_model_is_the_same_bits_whatever_the_parts_are() {
     let number = Target::Number(Loss::Squared);
     for (target, method, is_number) in [
         (one_of(ClassLoss::Logistic), "noisy-gradient-descent", false),
+        (one_of(ClassLoss::Logistic), "noisy-sgd", false),
+        (number, "noisy-sgd", true),
         (one_of(hinge), "noisy-gradient-descent", false),
         (number, "adaptive-clip-descent", true),
         (number, "sufficient-statistics", true),
@@ -140,6 +142,22 @@ fn a_model_of_units_is_the_same_bits_whatever_the_parts_are() {
             assert!(open(true).fit_elsewhere(&parts, &known, 3, None, None).is_err());
         }
     }
+    // a sample of units is of places that follow from what they hold, however their rows came
+    let sampled = |reversed: bool| {
+        let shards = [0..40, 40..150].into_iter().zip(0..).map(|(span, part)| {
+            let mut own: Vec<usize> = all.iter().copied().filter(|i| span.contains(&(i % 150))).collect();
+            if reversed {
+                own.reverse();
+            }
+            Shard::of_units(chosen(&own, false), &owners(&own), part).unwrap()
+        });
+        let shards: Vec<Shard> = shards.collect();
+        let known: Vec<(u64, u64)> = shards.iter().map(|shard| (shard.records(), shard.digest())).collect();
+        let run = planned(classes, "noisy-sgd", true).unwrap().open("run", None, Some(1), None).unwrap();
+        let parts: Arc<dyn Parts> = Arc::new(Here(shards));
+        run.fit_elsewhere(&parts, &known, 3, Some("person"), None).unwrap().solutions
+    };
+    assert!(sampled(false) == sampled(true));
     let bounded = UnitFacts { most_rows: 3.try_into().ok(), ..units };
     let facts = MatrixFacts { units: Some(bounded), ..facts };
     let mut options = MethodOptions::default();
@@ -189,8 +207,8 @@ fn what_no_rows_can_hold_is_refused_with_a_right_fingerprint_too() {
     rows.push_clipped(&mut [(0, 0.5), (2, 0.5)], 1.0);
     rows.push_clipped(&mut [(1, 0.25)], 1.0);
     let shard = Shard::new(Bounded { rows, targets: vec![1.0, 0.0] }, 0);
-    // magic, kind, part, digest, rows; columns, norm bound, four counts; targets; entries of each row
-    let (head, counts) = (8 * 5, 8 * 2);
+    // magic, kind, part, digest, order, rows before, rows; columns, norm bound, four counts; targets; entries of each row
+    let (head, counts) = (8 * 7, 8 * 2);
     let lengths = head + counts + 8 * 4 + 8 * 2;
     let (values, columns) = (lengths + 4 * 2, lengths + 4 * 2 + 4 * 3);
     assert_eq!(shard.to_bytes().len(), columns + 4 * 3 + 8);
@@ -220,10 +238,38 @@ fn what_no_rows_can_hold_is_refused_with_a_right_fingerprint_too() {
     assert!(norm(0) <= read.1.rows.norm_bound() && norm(0) > 0.5 && norm(1) == 0.25);
 }
 
+/// Sums do not know in which order records come, and samples do.
+#[test]
+fn a_sample_ends_with_the_order_of_the_records_and_a_sum_does_not() {
+    struct Shuffled(Mutex<(usize, Vec<Shard>)>);
+    impl Parts for Shuffled {
+        fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+            let mut held = self.0.lock().unwrap();
+            held.0 += 1;
+            if held.0 == 5 {
+                let turned: Vec<usize> = (0..ROWS).rev().collect();
+                held.1[0] = Shard::new(chosen(&turned, false), 0);
+            }
+            held.1.iter().map(|shard| shard.answer(question).map_err(|_| PartsFailed)).collect()
+        }
+    }
+    let logistic = Target::Classes { loss: ClassLoss::Logistic, known: Some(3) };
+    for (method, stays) in [("noisy-gradient-descent", true), ("noisy-sgd", false)] {
+        let shard = Shard::new(chosen(&(0..ROWS).collect::<Vec<_>>(), false), 0);
+        let known = vec![(shard.records(), shard.digest())];
+        let parts: Arc<dyn Parts> = Arc::new(Shuffled(Mutex::new((0, vec![shard]))));
+        let run = fit(logistic, method, true, false).unwrap().open("run", None, Some(1), None).unwrap();
+        match run.fit_elsewhere(&parts, &known, 3, None, None) {
+            Ok(_) => assert!(stays, "{method}"),
+            Err(why) => assert!(!stays && why.to_string().contains("another order"), "{method}: {why}"),
+        }
+    }
+}
+
 #[test]
 fn what_needs_more_than_sums_is_refused_before_anything_is_asked() {
     let logistic = Target::Classes { loss: ClassLoss::Logistic, known: Some(3) };
-    let sampled = fit(logistic, "noisy-sgd", true, false).unwrap().open("run", None, Some(1), None);
+    let sampled = fit(logistic, "dp-ftrl", true, false).unwrap().open("run", None, Some(1), None);
     let why = sampled.err().unwrap().to_string();
     assert!(why.contains("noisy-gradient-descent") && why.contains("elsewhere"), "{why}");
     let hinge = ClassLoss::OneAgainstRest(Loss::SmoothedHinge { width: 0.5 });
