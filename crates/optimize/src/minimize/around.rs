@@ -94,6 +94,26 @@ impl Around {
     }
 }
 
+/// Directions of all sums of a run.
+pub(super) struct Fresh {
+    around: Around,
+    coins: Parts,
+    taken: u64,
+}
+
+impl Fresh {
+    /// From coins that no record has a part in.
+    pub(super) fn new(around: Around, mut coins: Stream) -> Self {
+        Self { around, coins: coins.parts(), taken: 0 }
+    }
+
+    /// For the next sum.
+    pub(super) fn next(&mut self) -> (Around, Stream) {
+        self.taken += 1;
+        (self.around, self.coins.stream(self.taken))
+    }
+}
+
 /// Of whom the directions are.
 enum Whose {
     All(Vec<f64>),
@@ -330,7 +350,7 @@ mod tests {
             let (mut same, mut other) = (0.0, 0.0);
             for repeat in 0..10 {
                 // kinks are at 0: some of them are near
-                let point: Vec<f64> = (0..d).map(|_| 0.3 * random.standard_normal()).collect();
+                let point: Vec<f64> = (0..d).map(|_| 0.4 * random.standard_normal()).collect();
                 let mut step = vec![0.0; d];
                 Around { estimator: Estimator::Values, ..around }.fill(&mut step, &mut random);
                 let before: Vec<f64> = point.iter().zip(&step).map(|(x, s)| x + way * s).collect();
@@ -346,7 +366,6 @@ mod tests {
                 }
             }
             let (same, other) = (same.sqrt(), other.sqrt());
-            eprintln!("{way}: {same} {other}");
             assert!(same / common < 1.5 && common / same < 1.5, "{way}: {same}");
             assert!((other / independent - 1.0).abs() < 0.25, "{way}: {other}");
             // always below the way times d·L/α

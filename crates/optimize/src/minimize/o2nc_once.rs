@@ -64,25 +64,23 @@ impl Once {
         best
     }
 
-    /// The least aim between a millionth of L and half of it that passes.
-    fn least(self, steps: Option<u64>, passes: impl Fn(Sizes) -> bool) -> Sizes {
+    /// The least aim between a millionth of L and half of it that so many records are enough for.
+    fn best(self, records: f64, steps: Option<u64>) -> Sizes {
         let (mut low, mut high) = (self.0.lipschitz * 1e-6, 0.5 * self.0.lipschitz);
         for _ in 0..100 {
             let middle = (low * high).sqrt();
-            *(if passes(self.cheapest(middle, steps)) { &mut high } else { &mut low }) = middle;
+            let enough = self.cheapest(middle, steps).records <= records;
+            *(if enough { &mut high } else { &mut low }) = middle;
         }
         self.cheapest(high, steps)
     }
 
-    /// What so many records are enough for.
-    fn best(self, records: f64, steps: Option<u64>) -> Sizes {
-        self.least(steps, |sizes| sizes.records <= records)
-    }
-
-    /// Fewest records for a bound on the norm that is below L, which every point has.
-    fn least_records(self, steps: Option<u64>) -> f64 {
+    /// Fewest records for a bound on the norm that is below L, which every point has: those of the largest aim with one, in steps of a hundredth. None with so few steps.
+    fn least_records(self, steps: Option<u64>) -> Option<f64> {
         let f = self.0;
-        self.least(steps, |s| f.norm_bound(s.aim, s.steps, s.aim) >= f.lipschitz).records
+        let aims = (0..1000).map(|k| 0.5 * f.lipschitz * 0.99f64.powi(k));
+        let mut sizes = aims.map(|aim| self.cheapest(aim, steps));
+        sizes.find(|s| f.norm_bound(s.aim, s.steps, s.aim) < f.lipschitz).map(|s| s.records)
     }
 }
 
@@ -127,15 +125,18 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let noise_std = z * sizes.leaf_clip * RestartedPlan::sensitivity(leaves);
     let around = common.around(sizes.aim, leaves > 1)?;
     let conversion = common.conversion(around, (sizes.aim, steps, leaves), sizes.aim, (z, z));
-    let least = once.least_records(told);
-    let warnings = (problem.records as f64) < least;
-    let warnings = warnings.then(|| {
-        format!(
+    let warnings = match once.least_records(told) {
+        Some(least) if problem.records as f64 >= least => None,
+        Some(least) => Some(format!(
             "vacuous below about {} records: read once, fewer bound the norm by no less than the clip norm, which every point has; o2nc reads them as often as time and \
              budget allow",
             two_digits(least)
-        )
-    });
+        )),
+        None => Some(
+            "vacuous: with so few steps the norm is bounded by no less than the clip norm, which every point has, whatever the number of records; leave steps out"
+                .to_string(),
+        ),
+    };
     let mut assumptions = vec![conversion.said_of_directions()];
     assumptions.extend(batches.assumptions());
     let certified = Certified {
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn fewer_than_the_least_records_bound_the_norm_by_nothing() {
         let once = facts();
-        let least = once.least_records(None);
+        let least = once.least_records(None).unwrap();
+        assert_eq!(once.least_records(Some(3)), None);
         let bound = |records: f64| {
             let s = once.best(records, None);
             once.0.norm_bound(s.aim, s.steps, s.aim)

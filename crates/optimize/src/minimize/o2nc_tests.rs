@@ -119,7 +119,7 @@ fn it_is_taken_by_name_only_and_refuses_by_name() {
     let few = choose(&problem(200, 100, Relation::ZeroOut), budget(), &asked()).unwrap();
     assert!(few.warnings.iter().any(|w| w.starts_with("vacuous")), "{:?}", few.warnings);
     assert!(numbers(&few).noise_norm >= 1.0);
-    let many = choose(&known, budget(), &asked().with("initial_gap", 1e-3).with("steps", 1000u64)).unwrap();
+    let many = choose(&known, budget(), &asked().with("initial_gap", 1e-3).with("steps", 3000u64)).unwrap();
     assert!(many.warnings.iter().any(|w| w.contains("give fewer")), "{:?}", many.warnings);
 }
 
@@ -311,7 +311,6 @@ fn answers_have_small_hulls_of_gradients_near_by() {
         assert!(curator.is_spent());
         let after = certificate(x.get());
         let c = numbers(&plan);
-        eprintln!("{answers:?} {block}: {before} {after} {} {}", c.norm_aim, c.norm_bound);
         assert!(after < 0.5 * before && after < c.norm_bound, "{before} {after} {}", c.norm_bound);
     }
 }

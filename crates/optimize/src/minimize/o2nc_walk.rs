@@ -3,6 +3,7 @@
 //!
 //! Covers: thesis algorithm 23 (certified: along released estimates only)
 
+use super::around::Fresh;
 use super::o2nc_schedule::{ConversionSchedule, KeptBlock};
 use super::one_pass_schedule::OnePassSchedule;
 use super::problem::MinimizeProblem;
@@ -146,13 +147,14 @@ pub(super) fn walk<S: Source>(
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, RunError> {
     let coins = curator.public_coins();
+    let fresh = Fresh::new(conversion.around, curator.public_coins());
     let mut oracles = Oracles {
         source,
         curator,
         clip_norm: s.clip_norm,
         difference_clip: conversion.change_clip,
         most_change: 2.0 * s.clip_norm,
-        around: Some(conversion.around),
+        around: Some(fresh),
         grid: Grid::new(s.grid_exponent),
         records: problem.records,
     };
@@ -176,6 +178,7 @@ pub(super) fn walk_once<S: Source>(
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, RunError> {
     let coins = curator.public_coins();
+    let mut fresh = Fresh::new(conversion.around, curator.public_coins());
     let mut sums = curator.open(&RestartedPlan {
         records: problem.records,
         dimension: problem.dimension,
@@ -196,8 +199,7 @@ pub(super) fn walk_once<S: Source>(
             return Ok(None);
         }
         let how = (size, once.clip_of(of_vector, size));
-        let near = (conversion.around, curator.public_coins());
-        Ok(Some(source.leaf_around(&mut sums, leaf, how, near, z, before)?.into_inner()))
+        Ok(Some(source.leaf_around(&mut sums, leaf, how, fresh.next(), z, before)?.into_inner()))
     })
 }
 

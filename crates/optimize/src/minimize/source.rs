@@ -81,8 +81,8 @@ pub trait Source: sealed::Sealed {
         before: &[f64],
     ) -> Result<Sensitive<GridSum>, RunError>;
 
-    /// Σ clip(estimate of record i's gradient around `x`), or of its change since `before`, along directions that are drawn for this sum: of each record one vector, clipped
-    /// as one.
+    /// Σ clip(estimate of record i's gradient around `x`), or of its change since `before`, along directions from coins that are for this sum alone: of each record one vector,
+    /// clipped as one.
     ///
     /// # Errors
     /// As [`gradients`](Self::gradients).
@@ -90,7 +90,7 @@ pub trait Source: sealed::Sealed {
         &mut self,
         curator: &mut Curator,
         how: Summing,
-        around: Around,
+        around: (Around, Stream),
         x: &[f64],
         before: Option<&[f64]>,
     ) -> Result<Sensitive<GridSum>, RunError>;
@@ -109,7 +109,7 @@ pub trait Source: sealed::Sealed {
         before: &[f64],
     ) -> Result<Released<Vec<f64>>, RunError>;
 
-    /// The same with estimates around `x` and `before`, along directions from `coins`.
+    /// The same with estimates around `x` and `before`, along directions from coins that are for this leaf alone.
     ///
     /// # Errors
     /// As [`gradients`](Self::gradients).
@@ -297,12 +297,11 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         &mut self,
         curator: &mut Curator,
         how: Summing,
-        around: Around,
+        (around, coins): (Around, Stream),
         x: &[f64],
         before: Option<&[f64]>,
     ) -> Result<Sensitive<GridSum>, RunError> {
         let places = before.map_or((x, (1.0, 0.0)), |before| (before, (1.0, 1.0)));
-        let coins = curator.public_coins();
         self.sum(curator, how, Surroundings::new(&self.objective, around, places, coins), x)
     }
 
@@ -472,14 +471,14 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         &mut self,
         curator: &mut Curator,
         how: Summing,
-        around: Around,
+        (around, mut coins): (Around, Stream),
         x: &[f64],
         before: Option<&[f64]>,
     ) -> Result<Sensitive<GridSum>, RunError> {
         if around.own_directions {
             return Err(RunError::Numerical("records that are evaluated elsewhere share their directions"));
         }
-        let shared = around.shared(x.len(), &mut curator.public_coins());
+        let shared = around.shared(x.len(), &mut coins);
         let places: Vec<(f64, &[f64])> = [(1.0, x)].into_iter().chain(before.map(|before| (-1.0, before))).collect();
         self.sum(curator, how, x.len(), |objective, records, sum| {
             estimated(objective, records, (around, &shared), &places, sum)

@@ -1,6 +1,6 @@
 //! Spider's walk: x ← x − (1/M)·v along an estimate v of the gradient that changes of the gradient keep up to date (spec 06 §1.4).
 
-use super::around::Around;
+use super::around::Fresh;
 use super::problem::MinimizeProblem;
 use super::schedule::{MinimizeSchedule, sum_grid};
 use super::source::{Source, Summing, Whom};
@@ -28,7 +28,7 @@ pub(super) struct Oracles<'a, S> {
     pub(super) difference_clip: f64,
     pub(super) most_change: f64,
     /// `None`: gradients at the point itself.
-    pub(super) around: Option<Around>,
+    pub(super) around: Option<Fresh>,
     pub(super) grid: Grid,
     pub(super) records: u64,
 }
@@ -46,9 +46,9 @@ impl<S: Source> Oracles<'_, S> {
     /// The gradient at `x`.
     pub(super) fn fresh(&mut self, x: &[f64], multiplier: f64) -> Result<Vec<f64>, RunError> {
         let how = self.how(self.clip_norm, self.grid);
-        let sum = match self.around {
+        let sum = match &mut self.around {
             None => self.source.gradients(self.curator, how, x)?,
-            Some(around) => self.source.around(self.curator, how, around, x, None)?,
+            Some(fresh) => self.source.around(self.curator, how, fresh.next(), x, None)?,
         };
         let noise = Gaussian::new(multiplier, self.clip_norm, self.grid, x.len(), "gradient");
         let sum = self.curator.release(&noise, &sum)?.into_inner();
@@ -69,9 +69,9 @@ impl<S: Source> Oracles<'_, S> {
         let clip = clip.max(LEAST_CLIP);
         let grid = sum_grid(clip, multiplier * clip, self.records, x.len());
         let how = self.how(clip, grid);
-        let sum = match self.around {
+        let sum = match &mut self.around {
             None => self.source.changes(self.curator, how, x, before)?,
-            Some(around) => self.source.around(self.curator, how, around, x, Some(before))?,
+            Some(fresh) => self.source.around(self.curator, how, fresh.next(), x, Some(before))?,
         };
         let noise = Gaussian::new(multiplier, clip, grid, x.len(), "change of the gradient");
         let sum = self.curator.release(&noise, &sum)?.into_inner();

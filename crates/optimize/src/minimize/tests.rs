@@ -107,7 +107,9 @@ fn every_method_finds_the_minimiser_and_releases_exactly_what_is_certified() {
     let n = 4000;
     let records = Sensitive::new(points(n));
     // a net has values, one pass asks for many more records, o2nc is for small gradients: each has tests of its own
-    for method in METHODS.into_iter().filter(|method| !["net", "one-pass-spider", "o2nc", "one-pass-o2nc"].contains(method)) {
+    for method in
+        METHODS.into_iter().filter(|method| !["net", "one-pass-spider", "o2nc", "one-pass-o2nc"].contains(method))
+    {
         let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
         let problem = problem(n, answers);
         let plan = choose(&problem, budget(), &options(method)).unwrap();
