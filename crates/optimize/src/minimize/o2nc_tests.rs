@@ -268,7 +268,8 @@ fn whoever_evaluates_it_and_whatever_it_says_the_way_is_the_same() {
         for neighbours in [Neighbours::of_records(Relation::AddOrRemove), by_user] {
             let here = MinimizeProblem { answers, neighbours, ..problem(n, 2, Relation::ZeroOut) };
             let there = MinimizeProblem { elsewhere: true, ..here.clone() };
-            let options = asked().with("steps", 60u64).with("directions", 6u64);
+            // a power of two: means of signs have no rounding, which kinks would make large
+            let options = asked().with("steps", 60u64).with("directions", 4u64);
             let plan = |problem: &MinimizeProblem| choose(problem, budget(), &options).unwrap();
             let (own, foreign) = (plan(&here), plan(&there));
             assert!(foreign.assumptions.iter().any(|a| a.text().contains("told and not checked")));
