@@ -4,9 +4,10 @@
 //! writes the objective ([`Objective`], [`PerRecord`]).
 
 pub use dpopt_optimize::minimize::{
-    Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, Escape, Goal, InMemory, METHODS,
-    MinimizePlan, MinimizeProblem, MinimizeSchedule, NetSchedule, OnePassSchedule, PerRecord, Phase, Rule, SecondStage,
-    Source, SpiderSchedule, block_sizes, candidates, catalogue, usual_distance,
+    Answers, Around, Averaged, Batches, Candidate, ConversionSchedule, DirectionSchedule, Directions, Elsewhere,
+    Escape, Estimator, Goal, InMemory, KeptBlock, METHODS, MinimizePlan, MinimizeProblem, MinimizeSchedule,
+    NetSchedule, OnePassSchedule, PerRecord, Phase, Rule, SecondStage, Source, SpiderSchedule, block_sizes, candidates,
+    catalogue, usual_distance,
 };
 
 use crate::guarantee::Guarantee;

@@ -15,11 +15,14 @@
 //! | [`sparse_regression`] | true weights and support | hard thresholding |
 //! | [`ValueQueries`] | excess risk; the Gibbs measure is Gaussian | lower bound for value queries |
 //! | [`Valley`] | value, gradient, curvature, and where noisy descent is held up | a valley that narrows again and again: for Spider |
+//! | [`KinkedLoss`] | value, gradient, the truth behind the records; [`goldstein_norm`] certifies an answer | kinks without convexity: robust phase retrieval, capped absolute errors |
 //! | [`absolute_regression`] | true weights | adaptive methods on anisotropic data |
 
 mod census;
 mod draws;
 mod geometric_median;
+mod goldstein;
+mod kinks;
 mod linear;
 mod messages;
 mod panel;
@@ -32,6 +35,8 @@ mod value_queries;
 
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
+pub use goldstein::{goldstein_norm, least_norm_point};
+pub use kinks::{Kink, KinkedLoss, Seen};
 pub use linear::{LinearLosses, bucket, sparse_packing};
 pub use messages::{Messages, messages};
 pub use panel::{Panel, panel, uneven_panel};

@@ -281,21 +281,14 @@ impl PerRecord for Called {
         })
     }
 
-    fn differences(
-        &mut self,
-        records: &[u64],
-        here: (f64, &[f64]),
-        there: (f64, &[f64]),
-        sum: &mut BatchSum,
-    ) -> Result<(), RunError> {
+    fn combined(&mut self, records: &[u64], terms: &[(f64, &[f64])], sum: &mut BatchSum) -> Result<(), RunError> {
         self.each_part(records, |py, positions, count| {
             let mut rows: Vec<Vec<f64>> = vec![vec![0.0; sum.dimension()]; count];
-            let both = [(here.0, here.1), (-there.0, there.1)];
-            for (weight, x) in both.into_iter().filter(|(weight, _)| *weight != 0.0) {
+            for (weight, x) in terms.iter().filter(|(weight, _)| *weight != 0.0) {
                 let blocks: Vec<Block<'_>> =
                     self.objective.bind(py).call1((x.to_pyarray(py), &positions))?.extract()?;
                 // used up before the next call, which may write into the same arrays
-                add_weighted(&mut rows, weight, &blocks).map_err(|()| invalid(NOT_ONE_EACH))?;
+                add_weighted(&mut rows, *weight, &blocks).map_err(|()| invalid(NOT_ONE_EACH))?;
             }
             sum.add(count, |i, out| out.extend(&rows[i])).map_err(refused)
         })

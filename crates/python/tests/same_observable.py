@@ -464,12 +464,14 @@ def minimized(door, relation, record):
         objective, start = native(COLUMNS, [3, 2]), None
     elif native is not None:
         objective = native(COLUMNS)
-    elif door in ("values", "values net"):
+    elif door in ("values", "values net", "values o2nc"):
         objective = lambda x, a, b: 0.5 * (a @ x - b) ** 2  # noqa: E731
         asked["gives"] = "values"
         if door == "values net":
             del asked["steps"]
             asked |= {"method": "net", "points": 27}
+        elif door == "values o2nc":
+            asked |= {"method": "o2nc", "period": 2}
     else:
         objective = lambda x, a, b: (a @ x - b)[:, None] * a  # noqa: E731
         _, asked["method"], *more = door.split()
@@ -477,6 +479,8 @@ def minimized(door, relation, record):
             asked |= {"population": {"goal": "population"}, "fixed": {"batches": "fixed"}}[more[0]]
         if door.endswith("srgd"):
             asked["smoothness"] = 1.0
+        if door.endswith("o2nc"):
+            asked |= {"directions": 2} if "one-pass" in door else {"period": 2, "directions": 2}
         if door.endswith("spider"):
             asked |= {"smoothness": 1.0, "initial_gap": 1.0}
         if door.endswith("population"):
@@ -527,7 +531,7 @@ def most_stationary(relation, curved, record):
 OBJECTIVES = (
     "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
     "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed", "gradients accelerated-srgd",
-    "gradients spider", "gradients spider persons", "gradients one-pass-spider",
+    "gradients spider", "gradients spider persons", "gradients one-pass-spider", "gradients o2nc", "gradients o2nc persons", "values o2nc", "gradients one-pass-o2nc",
     "gradients noisy-sgd persons", "values persons", "RobustRegression persons", "values net", "values net persons",
     "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
 )  # fmt: skip

@@ -249,6 +249,9 @@ BAD = [
         "would move all others",
     ),
     ({"method": "one-pass-spider", "smoothness": 1.0, "initial_gap": 1.0, "drift": 0.1}, "has no option `drift`"),
+    ({"method": "o2nc", "learning_rate": 0.1}, "has no option `learning_rate`"),
+    ({"method": "one-pass-o2nc", "neighbors": "add-or-remove", "n_records": 300}, "would move all others"),
+    ({"goldstein_radius": 0.1}, "by name only"),
     ({"clip_norm": -1.0}, "positive"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 0.0}, "delta > 0"),
@@ -480,6 +483,50 @@ def test_changes_of_gradients_are_asked_for_at_two_points_of_all_records_and_no_
     assert counts["gradient"] == 3 and 0 < counts["change of the gradient"] <= 6 + 32
     # each gradient at one point, each change at two
     assert seen == [3000] * (counts["gradient"] + 2 * counts["change of the gradient"])
+
+
+def test_estimates_near_a_point_and_their_changes_are_along_the_same_directions() -> None:
+    asked = {"epsilon": 4.0, "delta": 1e-6, "method": "o2nc", "distance": 1.0, "steps": 6, "period": 3, "directions": 2}
+    seen: list[np.ndarray] = []
+
+    def kinked(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        seen.append(x.copy())
+        return np.sign(x - a)
+
+    found = dpopt.minimize(kinked, points(3000), np.zeros(3), clip_norm=2.0, insecure_seed=4, **asked)
+    (ledger,) = found.privacy_.ledger
+    counts = {
+        label: sum(line["count"] for line in ledger if line["label"] == label)
+        for label in ("gradient", "change of the gradient")
+    }
+    assert counts == {"gradient": 2, "change of the gradient": 4} and found.plan_.method == "o2nc"
+    assert found.plan_.chosen["gradients"] == 3000 * 2 * (6 + 4)
+    assert len(seen) == 2 * (6 + 4)
+    # fresh, change, change: two points within the radius, then two and the two of the step before along the same directions
+    radius = found.plan_.schedule["goldstein_radius"]
+    assert radius == pytest.approx(0.1)
+    assert all(np.linalg.norm(x) <= radius for x in seen[:2])
+    for first in (2, 6):
+        here, there = np.array(seen[first : first + 2]), np.array(seen[first + 2 : first + 4])
+        ways = here - there
+        assert np.allclose(ways[0], ways[1]) and 0 < np.linalg.norm(ways[0]) <= 2 * found.plan_.schedule["reach"]
+        assert not np.allclose(here[0] - here[1], seen[0] - seen[1])
+
+
+def test_a_loss_with_kinks_is_led_to_where_gradients_near_by_cancel() -> None:
+    def median(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return np.abs(x - a).sum(axis=1)
+
+    plan = dpopt.plan_minimize(3000, 3, epsilon=4.0, delta=1e-6, gives="values")
+    assert plan.method == "zeroth-order"
+    found = dpopt.minimize(
+        median, points(3000), np.zeros(3), epsilon=4.0, delta=1e-6, gives="values", method="o2nc", distance=3.0,
+        clip_norm=1.8, steps=100, directions=6, insecure_seed=4,
+    )  # fmt: skip
+    schedule = found.plan_.schedule
+    assert (schedule["estimator"], schedule["own_directions"], schedule["clip_norm"]) == ("values", False, 3.6)
+    # the start is 2.3 away
+    assert np.linalg.norm(found.x - CENTRE) < 1.2
 
 
 def test_one_epoch_reads_each_record_once_at_two_points() -> None:

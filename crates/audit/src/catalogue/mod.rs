@@ -26,6 +26,7 @@ mod hard_thresholding;
 mod heavy_tailed;
 mod ledger;
 mod linear;
+mod o2nc;
 mod objectives;
 mod owners;
 mod parts;
@@ -199,6 +200,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(parts::bugs());
     bugs.extend(spider::bugs());
     bugs.extend(candidates::bugs());
+    bugs.extend(o2nc::bugs());
     bugs
 }
 

@@ -212,14 +212,8 @@ impl PerRecord for TwoPoints {
         Ok(sum.add(records.len(), |k, out| out.push(self.slope(records[k], x[0])))?)
     }
 
-    fn differences(
-        &mut self,
-        records: &[u64],
-        (own, x): (f64, &[f64]),
-        (other, before): (f64, &[f64]),
-        sum: &mut BatchSum,
-    ) -> Result<(), RunError> {
-        let difference = |i: u64| own * self.slope(i, x[0]) - other * self.slope(i, before[0]);
+    fn combined(&mut self, records: &[u64], terms: &[(f64, &[f64])], sum: &mut BatchSum) -> Result<(), RunError> {
+        let difference = |i: u64| terms.iter().map(|(w, x)| w * self.slope(i, x[0])).sum();
         Ok(sum.add(records.len(), |k, out| out.push(difference(records[k])))?)
     }
 

@@ -39,6 +39,7 @@ mod frank_wolfe;
 pub(crate) mod gibbs;
 mod hard_thresholding;
 mod methods;
+mod o2nc;
 mod one_run;
 mod peeling;
 pub(crate) mod phased;
@@ -243,6 +244,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(restarted::audits());
     rows.extend(spider::audits());
     rows.extend(candidates::audits());
+    rows.extend(o2nc::audits());
     rows
 }
 

@@ -23,7 +23,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         .gaussian()
         .costly()
     };
-    let pass = one_pass((4.377, 1e-5));
+    let pass = one_pass("one-pass-spider", (4.377, 1e-5));
     let event = pass.as_ref().map(|plan| plan.certificate.event().clone()).map_err(Clone::clone);
     let method = LibraryAudit::new(
         "one-pass-spider",

@@ -14,6 +14,7 @@ pub(super) mod experts;
 mod logistic;
 pub(super) mod methods;
 pub(super) mod noise;
+pub(super) mod o2nc;
 pub(super) mod peeling;
 pub(super) mod restarted;
 pub(super) mod sparse;

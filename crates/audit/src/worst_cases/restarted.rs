@@ -8,7 +8,7 @@ use dpopt_mechanism::{BatchSum, Interactive, Leaf, RestartedPlan, Sensitive, pas
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::objective::Closures;
 use dpopt_optimize::minimize::{
-    Batches, Directions, Elsewhere, MinimizePlan, MinimizeProblem, PerRecord, choose, run as minimize,
+    Batches, Directions, Elsewhere, MinimizePlan, MinimizeProblem, PerRecord, Rule, choose, run as minimize,
 };
 use dpopt_optimize::{MethodOptions, RunError};
 use dpopt_privacy::{Budget, Neighbours, Relation};
@@ -84,18 +84,13 @@ impl PerRecord for Steep {
         Err(RunError::Numerical("leaves ask for weighted vectors"))
     }
 
-    fn differences(
-        &mut self,
-        records: &[u64],
-        (_, x): (f64, &[f64]),
-        (weight, before): (f64, &[f64]),
-        sum: &mut BatchSum,
-    ) -> Result<(), RunError> {
+    fn combined(&mut self, records: &[u64], terms: &[(f64, &[f64])], sum: &mut BatchSum) -> Result<(), RunError> {
+        let before = terms.iter().find(|(weight, _)| *weight < 0.0);
         if let Ok(mut all) = self.asked.lock() {
             all.push(Asked {
-                first: weight == 0.0,
+                first: before.is_none(),
                 size: records.len() as u64,
-                way: (x[0] - before[0]).abs(),
+                way: before.map_or(0.0, |(_, before)| (terms[0].1[0] - before[0]).abs()),
                 canary: records.contains(&CANARY),
             });
         }
@@ -119,10 +114,10 @@ fn public() -> MinimizeProblem {
     }
 }
 
-/// A certified plan of one pass under replace-one.
-pub(crate) fn one_pass((epsilon, delta): (f64, f64)) -> Result<MinimizePlan, String> {
+/// A certified plan of one pass by `method` under replace-one.
+pub(crate) fn one_pass(method: &str, (epsilon, delta): (f64, f64)) -> Result<MinimizePlan, String> {
     let budget = Budget::new(epsilon, delta).map_err(|e| e.to_string())?;
-    let options = MethodOptions::of("one-pass-spider").with("initial_gap", 0.05);
+    let options = MethodOptions::of(method).with("initial_gap", 0.05);
     choose(&public(), budget, &options).map_err(|e| e.to_string())
 }
 
@@ -143,7 +138,8 @@ pub(crate) fn evidence(plan: &MinimizePlan, sign: f64, draws: &mut Draws) -> Opt
     let end = (place + 1..asked.len()).find(|&i| asked[i].first).unwrap_or(asked.len());
     let tree: Vec<f64> = seen[begin..end].iter().map(|release| release[0]).collect();
     let Asked { first, size, way, .. } = asked[place];
-    let vector = if first { s.clip_norm } else { sums.difference_clip * way };
+    let most = if matches!(s.rule, Rule::Conversion(_)) { 2.0 * s.clip_norm } else { f64::INFINITY };
+    let vector = if first { s.clip_norm } else { (sums.difference_clip * way).min(most) };
     let shift = sums.leaf_clip.min(vector / size.max(1) as f64);
     let inside = place - begin + 1;
     Some(shift / s.noise_std.powi(2) * matched(&tree, |t| f64::from(u8::from(t >= inside))))

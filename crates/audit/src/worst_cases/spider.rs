@@ -12,17 +12,23 @@ use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 use std::sync::{Arc, Mutex};
 
 /// Records of a run; all but the first say 0.
-const RECORDS: usize = 50;
+pub(super) const RECORDS: usize = 50;
 /// Beyond every clip.
 const STEEP: f64 = 1e12;
 
 /// A record that says `says` of itself, and what it was asked: for a gradient (none), or for a change on so long a way.
-struct Steep {
+pub(super) struct Steep {
     says: f64,
     asked: Arc<Mutex<Vec<Option<f64>>>>,
 }
 
 impl Steep {
+    /// Beyond every clip, `says` times, and what it will have been asked.
+    pub(super) fn watched(says: f64) -> (Self, Arc<Mutex<Vec<Option<f64>>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        (Self { says: says * STEEP, asked: Arc::clone(&asked) }, asked)
+    }
+
     fn answer(&self, asked: Option<f64>, records: &[u64], sum: &mut BatchSum) -> Result<(), RunError> {
         if let Ok(mut all) = self.asked.lock() {
             all.push(asked);
@@ -36,14 +42,9 @@ impl PerRecord for Steep {
         self.answer(None, records, sum)
     }
 
-    fn differences(
-        &mut self,
-        records: &[u64],
-        (_, x): (f64, &[f64]),
-        (_, before): (f64, &[f64]),
-        sum: &mut BatchSum,
-    ) -> Result<(), RunError> {
-        self.answer(Some((x[0] - before[0]).abs()), records, sum)
+    fn combined(&mut self, records: &[u64], terms: &[(f64, &[f64])], sum: &mut BatchSum) -> Result<(), RunError> {
+        let before = terms.iter().find(|(weight, _)| *weight < 0.0);
+        self.answer(before.map(|(_, before)| (terms[0].1[0] - before[0]).abs()), records, sum)
     }
 
     fn derivatives(&mut self, _: &[u64], _: &[f64], _: &Directions, _: &mut BatchSum) -> Result<(), RunError> {
@@ -95,8 +96,8 @@ pub(crate) fn evidence(
     says: f64,
     draws: &mut Draws,
 ) -> Option<f64> {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let source = Elsewhere::new(Steep { says: says * STEEP, asked: Arc::clone(&asked) }, RECORDS);
+    let (steep, asked) = Steep::watched(says);
+    let source = Elsewhere::new(steep, RECORDS);
     let mut curator = past_the_curator::watched(event, NoiseSource::insecure(draws.word()));
     run(&problem(relation), plan, &[0.0], source, &mut curator, &Silent).ok()?;
     let (s, spider) = (&plan.schedule, plan.schedule.spider?);

@@ -29,15 +29,7 @@ impl Planner<'_> {
         match draft.batches {
             Batches::All => {}
             Batches::Once(once) => {
-                all.push(Assumption::enforced(format!(
-                    "each record adds at most {} in l2 norm to the mean of its batch, as one vector, whatever the batch's size is: enforced in exact integers",
-                    once.leaf_clip
-                )));
-                all.push(Assumption::enforced(format!(
-                    "each record is in one batch, by its place in a random order that depends on no record; batches and restarts follow from what was released, a tree of \
-                     noise has at most {} batches, and each restart a tree of its own: all of it is accounted as one release",
-                    once.leaves
-                )));
+                all.extend(once.assumptions());
             }
             Batches::Poisson { .. } => all.push(sampled_secretly()),
             Batches::Fixed { batch_size } => all.push(Assumption::enforced(format!(

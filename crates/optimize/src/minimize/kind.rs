@@ -15,10 +15,12 @@ pub(super) enum Method {
     Spider,
     OnePass,
     Net,
+    Conversion,
+    ConversionOnce,
 }
 
 /// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
-pub(super) const ALL: [Method; 10] = [
+pub(super) const ALL: [Method; 12] = [
     Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
@@ -29,6 +31,8 @@ pub(super) const ALL: [Method; 10] = [
     Method::Spider,
     Method::OnePass,
     Method::Net,
+    Method::Conversion,
+    Method::ConversionOnce,
 ];
 
 /// Names of the methods.
@@ -43,6 +47,8 @@ pub const METHODS: [&str; ALL.len()] = [
     "spider",
     "one-pass-spider",
     "net",
+    "o2nc",
+    "one-pass-o2nc",
 ];
 
 impl Method {
@@ -58,14 +64,21 @@ impl Method {
             Self::Spider => METHODS[7],
             Self::OnePass => METHODS[8],
             Self::Net => METHODS[9],
+            Self::Conversion => METHODS[10],
+            Self::ConversionOnce => METHODS[11],
         }
+    }
+
+    /// Whether it is never taken unless it is named: nothing was found on which it is ahead.
+    pub(super) fn by_name_only(self) -> bool {
+        matches!(self, Self::Conversion | Self::ConversionOnce)
     }
 
     /// Whether it is made for gradients.
     pub(super) fn takes(self, answers: Answers) -> bool {
         match self {
             // of records that are here every objective says values too
-            Self::Net => answers != Answers::Derivatives,
+            Self::Net | Self::Conversion | Self::ConversionOnce => answers != Answers::Derivatives,
             _ => (self == Self::ZerothOrder) == (answers != Answers::Gradients),
         }
     }

@@ -1,11 +1,12 @@
 //! The methods, what a user may say of each, and which is taken.
 
 use super::kind::{ALL, METHODS, Method};
-use super::net;
+use super::o2nc_schedule::ConversionAsked;
 use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{Averaged, Goal};
 use super::spider_schedule::SpiderAsked;
+use super::{net, o2nc, o2nc_once};
 use crate::adaptive::{BALL_RADIUS, BOX_RADIUS, SECOND_MOMENTUM};
 use crate::choices::Domain;
 use crate::descent::CORRELATION;
@@ -80,7 +81,8 @@ static POINTS: Setting<u64> = Setting::whole(
 );
 static DIRECTIONS: Setting<u64> = Setting::whole(
     "directions",
-    "random directions of a step, whose derivatives are clipped as one vector [default: 8]",
+    "random directions of a step, whose derivatives are clipped as one vector [default: 8]. Of o2nc and one-pass-o2nc: of each record's estimate [default: by values four for each \
+     dimension; of gradients as many that one turning gradient is not cut, at most 64]",
 );
 static DIFFERENCE: Setting<f64> = Setting::real(
     "difference",
@@ -108,6 +110,15 @@ impl Method {
             domain: domain.unwrap_or_default(),
             ..Asked::default()
         };
+        if matches!(self, Self::Conversion | Self::ConversionOnce) {
+            asked.conversion = match self {
+                Self::Conversion => ConversionAsked::read(said),
+                _ => ConversionAsked::of_one_pass(said),
+            };
+            asked.spider = SpiderAsked::of_conversion(said);
+            asked.directions = said.get(&DIRECTIONS);
+            return asked;
+        }
         if self == Self::Spider {
             asked.spider = SpiderAsked::read(said);
             return asked;
@@ -157,7 +168,9 @@ impl Method {
             | Self::Recursive
             | Self::Spider
             | Self::OnePass
-            | Self::Net => {}
+            | Self::Net
+            | Self::Conversion
+            | Self::ConversionOnce => {}
         }
         asked
     }
@@ -234,9 +247,13 @@ fn planned(
     let asked = method.asked(options)?;
     match method {
         Method::Net => net::plan(problem, budget, &asked),
+        Method::Conversion => o2nc::plan(problem, budget, &asked),
+        Method::ConversionOnce => o2nc_once::plan(problem, budget, &asked),
         _ => plan(method, problem, budget, asked),
     }
 }
+
+const BY_NAME_ONLY: &str = "taken by name only: no loss was found on which it is ahead of descent (docs/methods/o2nc.md); give method, if it is what you want";
 
 /// Plans and certifies every method; touches no record. The method asked for by name comes first, then the others as they stand: stochastic before full-batch
 /// descent where its bound is as good, and after them what no measurement has shown to be better (docs/methods/minimize.md).
@@ -248,7 +265,10 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
         .iter()
         .map(|&method| {
             let own = if options.method.is_none() || named(method) { options } else { &others };
-            let plan = checked.clone().and_then(|()| planned(method, problem, budget, own));
+            let plan = checked.clone().and_then(|()| match method.by_name_only() && !named(method) {
+                true => Err(NotApplicable::Problem(BY_NAME_ONLY.into())),
+                false => planned(method, problem, budget, own),
+            });
             Candidate { method: method.name(), plan }
         })
         .collect();

@@ -11,6 +11,7 @@
 
 mod accelerated;
 mod aggregate;
+mod around;
 mod assumptions;
 mod cells;
 mod directions;
@@ -19,6 +20,13 @@ mod method;
 mod net;
 #[cfg(test)]
 mod net_tests;
+mod o2nc;
+mod o2nc_facts;
+mod o2nc_once;
+mod o2nc_schedule;
+#[cfg(test)]
+mod o2nc_tests;
+mod o2nc_walk;
 mod one_pass;
 mod one_pass_schedule;
 #[cfg(test)]
@@ -42,10 +50,12 @@ mod spider_walk;
 #[cfg(test)]
 mod tests;
 
+pub use around::{Around, Estimator};
 pub use cells::NetSchedule;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
+pub use o2nc_schedule::{ConversionSchedule, KeptBlock};
 pub use one_pass_schedule::OnePassSchedule;
 pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};

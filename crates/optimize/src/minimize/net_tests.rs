@@ -25,13 +25,7 @@ impl PerRecord for Foreign {
         Err(crate::RunError::Numerical("values only"))
     }
 
-    fn differences(
-        &mut self,
-        _: &[u64],
-        _: (f64, &[f64]),
-        _: (f64, &[f64]),
-        _: &mut BatchSum,
-    ) -> Result<(), crate::RunError> {
+    fn combined(&mut self, _: &[u64], _: &[(f64, &[f64])], _: &mut BatchSum) -> Result<(), crate::RunError> {
         Err(crate::RunError::Numerical("values only"))
     }
 

@@ -20,7 +20,7 @@ use dpopt_privacy::{Event, Relation, calibrate};
 /// Most leaves of a run: each draws a vector of noise.
 const MOST_LEAVES: u64 = 1 << 20;
 /// Depths of trees among which the prediction chooses.
-const DEPTHS: std::ops::RangeInclusive<u32> = 1..=20;
+pub(super) const DEPTHS: std::ops::RangeInclusive<u32> = 1..=20;
 
 /// What a run of aim α needs, with noise z·h·√d per leaf clip.
 #[derive(Clone, Copy)]
@@ -100,7 +100,7 @@ impl Facts {
 }
 
 /// Leaves of the longest tree of a depth.
-fn longest(depth: u32) -> u64 {
+pub(super) fn longest(depth: u32) -> u64 {
     (1 << depth) - 1
 }
 

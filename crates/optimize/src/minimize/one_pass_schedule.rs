@@ -1,6 +1,7 @@
 //! Numbers of one pass: how large batches are, and when a sum begins anew (spec 07 §2).
 
 use super::spider_schedule::Escape;
+use crate::plan::Assumption;
 use serde::Serialize;
 
 /// All numbers of the sums.
@@ -26,6 +27,21 @@ pub struct OnePassSchedule {
 }
 
 impl OnePassSchedule {
+    /// What a guarantee rests on besides the clip of gradients.
+    pub(super) fn assumptions(&self) -> [Assumption; 2] {
+        [
+            Assumption::enforced(format!(
+                "each record adds at most {} in l2 norm to the mean of its batch, as one vector, whatever the batch's size is: enforced in exact integers",
+                self.leaf_clip
+            )),
+            Assumption::enforced(format!(
+                "each record is in one batch, by its place in a random order that depends on no record; batches and restarts follow from what was released, a tree of \
+                 noise has at most {} batches, and each restart a tree of its own: all of it is accounted as one release",
+                self.leaves
+            )),
+        ]
+    }
+
     /// What of a record's part in the mean of a batch stays: at most C, or L·way, over the size of the batch.
     pub(super) fn clip_of(&self, of_vector: f64, size: u64) -> f64 {
         self.leaf_clip.min(of_vector / size.max(1) as f64)

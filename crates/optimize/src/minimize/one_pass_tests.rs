@@ -119,17 +119,16 @@ impl PerRecord for Outside<'_> {
         Err(crate::RunError::Numerical("leaves ask for weighted vectors"))
     }
 
-    fn differences(
+    fn combined(
         &mut self,
         records: &[u64],
-        here: (f64, &[f64]),
-        there: (f64, &[f64]),
+        terms: &[(f64, &[f64])],
         sum: &mut BatchSum,
     ) -> Result<(), crate::RunError> {
         self.1.extend(records);
         sum.add(records.len(), |k, out| {
-            let each = self.0[records[k] as usize].iter().zip(here.1).zip(there.1);
-            out.extend(each.map(|((a, x), y)| here.0 * (x - a) - there.0 * (y - a)));
+            let each = self.0[records[k] as usize].iter().enumerate();
+            out.extend(each.map(|(j, a)| terms.iter().map(|(w, x)| w * (x[j] - a)).sum::<f64>()));
         })?;
         Ok(())
     }

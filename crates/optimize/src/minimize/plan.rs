@@ -5,6 +5,7 @@
 //! D²/(2ηT) + ηV. What is clipped, or not convex, has no such bound: the numbers choose steps and batches all the same.
 
 use super::kind::Method;
+use super::o2nc_schedule::ConversionAsked;
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{
     Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes, least_block, sum_grid,
@@ -44,6 +45,7 @@ pub(super) struct Asked {
     pub(super) fixed: bool,
     pub(super) spider: SpiderAsked,
     pub(super) points: Option<u64>,
+    pub(super) conversion: ConversionAsked,
 }
 
 /// A schedule that is certified.
@@ -482,7 +484,9 @@ impl Planner<'_> {
             }
             Method::Spider => Ok(vec![self.spider_draft()?]),
             Method::OnePass => Ok(vec![self.one_pass_draft()?]),
-            Method::Net => Err(NotApplicable::Option("a net has no steps".into())),
+            Method::Net | Method::Conversion | Method::ConversionOnce => {
+                Err(NotApplicable::Option("it has a plan of its own".into()))
+            }
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
                 let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
                 let passes = positive("passes", self.asked.passes.unwrap_or(usual))?;
@@ -673,7 +677,9 @@ impl Planner<'_> {
                     0.0,
                 )
             }
-            Method::Net => return Err(NotApplicable::Option("a net has no steps".into())),
+            Method::Net | Method::Conversion | Method::ConversionOnce => {
+                return Err(NotApplicable::Option("it has a plan of its own".into()));
+            }
             Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {
                 let usual = match self.method {
                     // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for

@@ -11,7 +11,7 @@ use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing, Whom};
-use super::{one_pass_walk, spider_walk};
+use super::{o2nc_walk, one_pass_walk, spider_walk};
 use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
@@ -164,6 +164,12 @@ pub fn run<S: Source>(
             way = points.swap_remove(central(&points));
         }
         way
+    } else if let Rule::Conversion(conversion) = &s.rule {
+        let both = (&mut source, &mut *curator);
+        match &s.batches {
+            Batches::Once(once) => o2nc_walk::walk_once((conversion, once, s), problem, start, both, progress)?,
+            _ => o2nc_walk::walk((conversion, s), problem, start, both, progress)?,
+        }
     } else if let (Batches::Once(once), Rule::HeavyBall { learning_rate, .. }) = (&s.batches, s.rule) {
         one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut source, curator), progress)?
     } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
@@ -227,7 +233,7 @@ fn follow(
             drive(&mut driver, course, start, progress, oracle)?;
             driver.answer().to_vec()
         }
-        Rule::Net(_) => return Err(RunError::Numerical("a net has no steps")),
+        Rule::Net(_) | Rule::Conversion(_) => return Err(RunError::Numerical("it has a walk of its own")),
         Rule::Recursive { smoothness } => {
             let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);
             drive(&mut driver, course, start, progress, oracle)?;

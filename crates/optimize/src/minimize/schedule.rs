@@ -1,6 +1,7 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
 use super::cells::NetSchedule;
+use super::o2nc_schedule::ConversionSchedule;
 use super::one_pass_schedule::OnePassSchedule;
 use super::spider_schedule::SpiderSchedule;
 use crate::choices::Domain;
@@ -103,6 +104,8 @@ pub enum Rule {
     },
     /// A choice among the points of a public net.
     Net(NetSchedule),
+    /// Steps that clipped online descent chooses, and the mean of a block of points along them.
+    Conversion(ConversionSchedule),
 }
 
 /// Derivatives along directions in place of gradients.
@@ -130,7 +133,7 @@ pub struct MinimizeSchedule {
     /// Most that clipping takes from the mean gradient, if the moment of gradients is as it was told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip_bias: Option<f64>,
-    /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity; of Spider, of one sum that would cost what all cost.
+    /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity; of Spider and o2nc, of one sum that would cost what all cost.
     pub noise_multiplier: f64,
     /// Standard deviation of the noise of a sum, per coordinate.
     pub noise_std: f64,

@@ -10,7 +10,7 @@ use dpopt_objective::objective::{Facts, Gradient, Objective, Point};
 use dpopt_objective::records::RecordSet;
 
 /// y = rU^(1/d)·z/‖z‖, uniform in the ball.
-fn fill_from_ball(y: &mut [f64], radius: f64, coins: &mut Stream) {
+pub(super) fn fill_from_ball(y: &mut [f64], radius: f64, coins: &mut Stream) {
     coins.fill_standard_normal(y);
     let norm = y.iter().map(|v| v * v).sum::<f64>().sqrt();
     // 53 bits of a uniform number in (0, 1)

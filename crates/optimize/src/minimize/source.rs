@@ -1,5 +1,6 @@
 //! Where clipped sums come from: records in memory with an objective, or whoever evaluates an objective elsewhere.
 
+use super::around::{Around, Estimator, Surroundings};
 use super::directions::{Along, Directions};
 use super::smoothed::Smoothed;
 use crate::RunError;
@@ -8,7 +9,7 @@ use dpopt_mechanism::{
     BatchSum, Batching, Clipped, ClippedVectors, Counts, Curator, CuratorError, GradientStream, GridSum, Leaf,
     Released, RestartedSums, ScoredPoints, Sensitive, StreamPlan, StreamShape,
 };
-use dpopt_noise::Grid;
+use dpopt_noise::{Grid, Stream};
 use dpopt_objective::objective::{Objective, Recursive};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::Relation;
@@ -80,6 +81,20 @@ pub trait Source: sealed::Sealed {
         before: &[f64],
     ) -> Result<Sensitive<GridSum>, RunError>;
 
+    /// Σ clip(estimate of record i's gradient around `x`), or of its change since `before`, along directions from coins that are for this sum alone: of each record one vector,
+    /// clipped as one.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn around(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        around: (Around, Stream),
+        x: &[f64],
+        before: Option<&[f64]>,
+    ) -> Result<Sensitive<GridSum>, RunError>;
+
     /// The running sum with one leaf more: the mean over the next unread records of ∇φ_i(x), or of ∇φ_i(x) − ∇φ_i(before); `how` many they are, and to what norm each one's part
     /// in the mean is clipped.
     ///
@@ -90,6 +105,20 @@ pub trait Source: sealed::Sealed {
         sums: &mut RestartedSums,
         leaf: Leaf,
         how: (u64, f64),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError>;
+
+    /// The same with estimates around `x` and `before`, along directions from coins that are for this leaf alone.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn leaf_around(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        around: (Around, Stream),
         x: &[f64],
         before: &[f64],
     ) -> Result<Released<Vec<f64>>, RunError>;
@@ -157,6 +186,53 @@ fn leaf_weights(leaf: Leaf, size: u64) -> (f64, f64) {
     (each, if leaf == Leaf::First { 0.0 } else { each })
 }
 
+/// Numbers of vectors that are held at a time: 32 MB.
+const HELD: usize = 1 << 22;
+
+/// Σ weight·(estimate around a place) over `places`, of each record one vector.
+fn estimated<P: PerRecord>(
+    objective: &mut P,
+    records: &[u64],
+    (around, shared): (Around, &[f64]),
+    places: &[(f64, &[f64])],
+    sum: &mut BatchSum,
+) -> Result<(), RunError> {
+    match around.estimator {
+        Estimator::Gradients => {
+            let terms = around.gradient_terms(shared, places);
+            let terms: Vec<(f64, &[f64])> = terms.iter().map(|(weight, x)| (*weight, &x[..])).collect();
+            objective.combined(records, &terms, sum)
+        }
+        Estimator::Values => by_values(objective, records, &around.value_terms(shared, places), sum),
+    }
+}
+
+/// Σ weight·(loss at a point)·direction over `terms`, of each record one vector.
+fn by_values<P: PerRecord>(
+    objective: &mut P,
+    records: &[u64],
+    terms: &[(f64, &[f64], Vec<f64>)],
+    sum: &mut BatchSum,
+) -> Result<(), RunError> {
+    let d = sum.dimension();
+    let mut values = Vec::new();
+    for part in records.chunks((HELD / d).max(1)) {
+        let mut rows = vec![0.0; part.len() * d];
+        for (weight, direction, x) in terms {
+            values.clear();
+            objective.values(part, x, &mut values)?;
+            if values.len() != part.len() {
+                return Err(RunError::Numerical("the objective did not give one loss for each record"));
+            }
+            for (row, value) in rows.chunks_mut(d).zip(&values) {
+                row.iter_mut().zip(*direction).for_each(|(r, y)| *r += weight * value * y);
+            }
+        }
+        sum.add(part.len(), |k, out| out.extend(&rows[k * d..(k + 1) * d]))?;
+    }
+    Ok(())
+}
+
 mod sealed {
     /// Keeps foreign types out of [`Source`](super::Source).
     pub trait Sealed {}
@@ -217,6 +293,18 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         self.sum(curator, how, Recursive::change(&self.objective, before), x)
     }
 
+    fn around(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        (around, coins): (Around, Stream),
+        x: &[f64],
+        before: Option<&[f64]>,
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        let places = before.map_or((x, (1.0, 0.0)), |before| (before, (1.0, 1.0)));
+        self.sum(curator, how, Surroundings::new(&self.objective, around, places, coins), x)
+    }
+
     fn leaf(
         &mut self,
         sums: &mut RestartedSums,
@@ -227,6 +315,19 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
     ) -> Result<Released<Vec<f64>>, RunError> {
         let weighted = Recursive::weighted(&self.objective, before, leaf_weights(leaf, how.0));
         Ok(sums.add(leaf, self.records, &weighted, how, x)?)
+    }
+
+    fn leaf_around(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        (around, coins): (Around, Stream),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        let near = Surroundings::new(&self.objective, around, (before, leaf_weights(leaf, how.0)), coins);
+        Ok(sums.add(leaf, self.records, &near, how, x)?)
     }
 
     fn derivatives(
@@ -286,17 +387,11 @@ pub trait PerRecord {
     /// If it can't be evaluated; the run ends there.
     fn gradients(&mut self, records: &[u64], x: &[f64], sum: &mut BatchSum) -> Result<(), RunError>;
 
-    /// Adds of each of `records` *one* vector, w·∇φ_i(x) − w'·∇φ_i(x') with `here` (w, x) and `there` (w', x').
+    /// Adds of each of `records` *one* vector, Σ w·∇φ_i(x) over the `terms` (w, x).
     ///
     /// # Errors
     /// As [`gradients`](Self::gradients).
-    fn differences(
-        &mut self,
-        records: &[u64],
-        here: (f64, &[f64]),
-        there: (f64, &[f64]),
-        sum: &mut BatchSum,
-    ) -> Result<(), RunError>;
+    fn combined(&mut self, records: &[u64], terms: &[(f64, &[f64])], sum: &mut BatchSum) -> Result<(), RunError>;
 
     /// The same with a record's derivatives along each of `directions`.
     ///
@@ -368,7 +463,25 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         before: &[f64],
     ) -> Result<Sensitive<GridSum>, RunError> {
         self.sum(curator, how, x.len(), |objective, records, sum| {
-            objective.differences(records, (1.0, x), (1.0, before), sum)
+            objective.combined(records, &[(1.0, x), (-1.0, before)], sum)
+        })
+    }
+
+    fn around(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        (around, mut coins): (Around, Stream),
+        x: &[f64],
+        before: Option<&[f64]>,
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        if around.own_directions {
+            return Err(RunError::Numerical("records that are evaluated elsewhere share their directions"));
+        }
+        let shared = around.shared(x.len(), &mut coins);
+        let places: Vec<(f64, &[f64])> = [(1.0, x)].into_iter().chain(before.map(|before| (-1.0, before))).collect();
+        self.sum(curator, how, x.len(), |objective, records, sum| {
+            estimated(objective, records, (around, &shared), &places, sum)
         })
     }
 
@@ -384,7 +497,25 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         // what does not count is asked for where it is finite
         let before = if leaf == Leaf::First { x } else { before };
         sums.add_in_parts(leaf, how, |records, sum| {
-            self.objective.differences(records, (here, x), (there, before), sum)
+            self.objective.combined(records, &[(here, x), (-there, before)], sum)
+        })
+    }
+
+    fn leaf_around(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        (around, mut coins): (Around, Stream),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        let shared = around.shared(x.len(), &mut coins);
+        let (here, there) = leaf_weights(leaf, how.0);
+        let places: Vec<(f64, &[f64])> =
+            [(here, x), (-there, before)].into_iter().filter(|(weight, _)| *weight != 0.0).collect();
+        sums.add_in_parts(leaf, how, |records, sum| {
+            estimated(&mut self.objective, records, (around, &shared), &places, sum)
         })
     }
 
@@ -417,7 +548,7 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         let (own, other) = Recursive::<()>::weights(t);
         stream.next_in_parts(|records, sum| match other == 0.0 {
             true => self.objective.gradients(records, x, sum),
-            false => self.objective.differences(records, (own, x), (other, before), sum),
+            false => self.objective.combined(records, &[(own, x), (-other, before)], sum),
         })
     }
 

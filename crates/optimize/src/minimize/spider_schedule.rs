@@ -7,13 +7,14 @@ use serde::Serialize;
 static INITIAL_GAP: Setting<f64> = Setting::real(
     "initial_gap",
     Range::POSITIVE,
-    "public guess of how far the mean loss can fall from the start, F(start) − min F; of spider and one-pass-spider, where it sets steps, batches and restarts",
+    "public guess of how far the mean loss can fall from the start, F(start) − min F; of spider and one-pass-spider, where it sets steps, batches and restarts, and of o2nc and \
+     one-pass-o2nc [default of these: clip_norm times distance]",
 );
 static DIFFERENCE_CLIP: Setting<f64> = Setting::real(
     "difference_clip",
     Range::POSITIVE,
     "of spider: bound on how much one record's gradient changes, over the way that x went; larger changes are shortened to it, and batches of one-pass-spider are made for it \
-     [default: smoothness]",
+     [default: smoothness]. Of o2nc and one-pass-o2nc: the same of its estimates [default: twice the curvature of the smoothed loss, 2·c_d·clip_norm/goldstein_radius, c_d about .8√d]",
 );
 static FRESH_GRADIENTS: Setting<u64> = Setting::whole(
     "fresh_gradients",
@@ -84,6 +85,11 @@ pub struct SpiderSchedule {
 }
 
 impl SpiderAsked {
+    /// The same for the conversion, whose periods are fixed.
+    pub(super) fn of_conversion(said: &Said<'_>) -> Self {
+        Self { initial_gap: said.get(&INITIAL_GAP), difference_clip: said.get(&DIFFERENCE_CLIP), ..Self::default() }
+    }
+
     /// The same for one pass, which restarts and stops by its sizes.
     pub(super) fn of_one_pass(said: &Said<'_>) -> Self {
         Self {

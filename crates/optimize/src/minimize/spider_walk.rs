@@ -1,5 +1,6 @@
 //! Spider's walk: x ← x − (1/M)·v along an estimate v of the gradient that changes of the gradient keep up to date (spec 06 §1.4).
 
+use super::around::Fresh;
 use super::problem::MinimizeProblem;
 use super::schedule::{MinimizeSchedule, sum_grid};
 use super::source::{Source, Summing, Whom};
@@ -19,13 +20,17 @@ pub(super) const GREW: RunError = RunError::Numerical(
 );
 
 /// Both kinds of releases, as means over the records.
-struct Oracles<'a, S> {
-    source: &'a mut S,
-    curator: &'a mut Curator,
-    clip_norm: f64,
-    difference_clip: f64,
-    grid: Grid,
-    records: u64,
+pub(super) struct Oracles<'a, S> {
+    pub(super) source: &'a mut S,
+    pub(super) curator: &'a mut Curator,
+    pub(super) clip_norm: f64,
+    /// A change is clipped to so many times the way, and never to more than `most_change`.
+    pub(super) difference_clip: f64,
+    pub(super) most_change: f64,
+    /// `None`: gradients at the point itself.
+    pub(super) around: Option<Fresh>,
+    pub(super) grid: Grid,
+    pub(super) records: u64,
 }
 
 impl<S: Source> Oracles<'_, S> {
@@ -39,27 +44,35 @@ impl<S: Source> Oracles<'_, S> {
     }
 
     /// The gradient at `x`.
-    fn fresh(&mut self, x: &[f64], multiplier: f64) -> Result<Vec<f64>, RunError> {
-        let sum = self.source.gradients(self.curator, self.how(self.clip_norm, self.grid), x)?;
+    pub(super) fn fresh(&mut self, x: &[f64], multiplier: f64) -> Result<Vec<f64>, RunError> {
+        let how = self.how(self.clip_norm, self.grid);
+        let sum = match &mut self.around {
+            None => self.source.gradients(self.curator, how, x)?,
+            Some(fresh) => self.source.around(self.curator, how, fresh.next(), x, None)?,
+        };
         let noise = Gaussian::new(multiplier, self.clip_norm, self.grid, x.len(), "gradient");
         let sum = self.curator.release(&noise, &sum)?.into_inner();
         Ok(self.mean(sum))
     }
 
     /// By how much it has changed since `before`; where nothing moved nothing is released, since that says nothing of anybody.
-    fn change(&mut self, x: &[f64], before: &[f64], multiplier: f64) -> Result<Vec<f64>, RunError> {
+    pub(super) fn change(&mut self, x: &[f64], before: &[f64], multiplier: f64) -> Result<Vec<f64>, RunError> {
         let way = distance(x, before);
         if way == 0.0 {
             return Ok(vec![0.0; x.len()]);
         }
         // of released points: public
-        let clip = self.difference_clip * way;
+        let clip = (self.difference_clip * way).min(self.most_change);
         if clip.is_nan() || clip > MOST_CLIP {
             return Err(GREW);
         }
         let clip = clip.max(LEAST_CLIP);
         let grid = sum_grid(clip, multiplier * clip, self.records, x.len());
-        let sum = self.source.changes(self.curator, self.how(clip, grid), x, before)?;
+        let how = self.how(clip, grid);
+        let sum = match &mut self.around {
+            None => self.source.changes(self.curator, how, x, before)?,
+            Some(fresh) => self.source.around(self.curator, how, fresh.next(), x, Some(before))?,
+        };
         let noise = Gaussian::new(multiplier, clip, grid, x.len(), "change of the gradient");
         let sum = self.curator.release(&noise, &sum)?.into_inner();
         Ok(self.mean(sum))
@@ -74,7 +87,7 @@ pub(super) fn norm(v: &[f64]) -> f64 {
     v.iter().map(|v| v * v).sum::<f64>().sqrt()
 }
 
-fn add(to: &mut [f64], more: &[f64]) {
+pub(super) fn add(to: &mut [f64], more: &[f64]) {
     to.iter_mut().zip(more).for_each(|(a, b)| *a += b);
 }
 
@@ -130,6 +143,8 @@ pub(super) fn walk<S: Source>(
         curator,
         clip_norm: s.clip_norm,
         difference_clip: spider.difference_clip,
+        most_change: f64::INFINITY,
+        around: None,
         grid: Grid::new(s.grid_exponent),
         records: problem.records,
     };

@@ -191,8 +191,9 @@ def minimize(
         epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01; ``"net"`` spends none of it.
         gives: what the objective says of a record.
         method: ``"dp-adam"``, ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
-            ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``, ``"net"``; by default the first that applies. ``"net"`` finds a global minimum among the points of a
-            public net, in at most three dimensions, by values (``gives="values"``, or one of :mod:`dpopt.objectives`), with δ = 0.
+            ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``, ``"net"``, ``"o2nc"``, ``"one-pass-o2nc"``; by default the first that applies. ``"net"`` finds a global minimum among the points of a
+            public net, in at most three dimensions, by values (``gives="values"``, or one of :mod:`dpopt.objectives`), with δ = 0. ``"o2nc"`` and ``"one-pass-o2nc"``,
+            which are never taken by default, are for losses with kinks that are not convex: gradients near the answer have a small mean; they take gradients or values.
         distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
@@ -210,7 +211,8 @@ def minimize(
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
             ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
             ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` and ``"one-pass-spider"`` need beside `smoothness`,
-            with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``; ``points`` of ``"net"``: the most it has. There
+            with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``; ``goldstein_radius``, ``period``, ``block``, ``directions`` of
+            ``"o2nc"``, with ``initial_gap`` and ``difference_clip``; ``points`` of ``"net"``: the most it has. There
             `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the net covers the ball of radius `distance`.
     """
     relation = accounting._relation(neighbors)

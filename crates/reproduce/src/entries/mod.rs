@@ -6,6 +6,7 @@ mod bias_reduced;
 mod census_accuracy;
 mod dimension;
 mod geometric_median;
+mod goldstein;
 mod gradient_subspace;
 mod hard_thresholding;
 mod heavy_tailed_sco;
@@ -53,6 +54,7 @@ pub const ALL: &[&Entry] = &[
     &online_experts::ENTRY,
     &online_convex::ENTRY,
     &net::ENTRY,
+    &goldstein::ENTRY,
 ];
 
 /// The entry of that name.
