@@ -18,6 +18,7 @@ mod parallel_sco;
 mod records;
 mod sparse_erm;
 mod sparse_mean;
+mod stationary;
 mod user_level;
 mod user_panel;
 mod yardstick;
@@ -47,6 +48,7 @@ pub const ALL: &[&Entry] = &[
     &parallel_sco::ENTRY,
     &objectives::ENTRY,
     &one_epoch::ENTRY,
+    &stationary::ENTRY,
     &heavy_tails::ENTRY,
     &heavy_tailed_sco::ENTRY,
     &online_experts::ENTRY,
