@@ -68,6 +68,13 @@ wheel: $(VENV)/ready
 ENGINES := .venv-engines
 ONLY ?=
 
+# A wheel in the environment $(1), which has a maturin of its own: what the tests of the package need is not fetched for it.
+define installed
+@rm -rf target/wheels$(1)
+$(1)/bin/maturin build --release --locked --interpreter $(1)/bin/python --out target/wheels$(1) --quiet
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels$(1)/dpopt-*.whl
+endef
+
 $(ENGINES)/ready: crates/python/engines/requirements.txt
 	@rm -rf $(ENGINES)
 	@$(PYTHON) -m venv $(ENGINES) 2>/dev/null || { rm -rf $(ENGINES); $(PYTHON) -m virtualenv --quiet $(ENGINES); }
@@ -80,8 +87,8 @@ java:
 		|| { echo 'Spark needs a Java runtime of 17 or later, and it could not be installed here: on Debian, as root, apt-get install openjdk-17-jre-headless' >&2; exit 1; }
 
 .PHONY: test-engines
-test-engines: $(ENGINES)/ready java wheel ## Dask, Ray and Spark give the same model to the last bit as one process (ONLY='dask ray'; three minutes and the downloads)
-	@$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+test-engines: $(ENGINES)/ready java ## Dask, Ray and Spark give the same model to the last bit as one process (ONLY='dask ray'; minutes and the downloads)
+	$(call installed,$(ENGINES))
 	$(ENGINES)/bin/python crates/python/engines/check.py $(ONLY)
 
 # NVFlare for real, in an environment of its own.
@@ -94,15 +101,15 @@ $(FLARE)/ready: crates/python/engines/nvflare-requirements.txt
 	@touch $@
 
 .PHONY: test-nvflare
-test-nvflare: $(FLARE)/ready wheel ## the filter for NVFlare inside NVFlare, and a job in its simulator (a minute and the download)
-	@$(FLARE)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+test-nvflare: $(FLARE)/ready ## the filter for NVFlare inside NVFlare, and a job in its simulator (a minute and the download)
+	$(call installed,$(FLARE))
 	$(FLARE)/bin/python crates/python/engines/nvflare_filter.py
 
 .PHONY: bench-engines
-bench-engines: $(ENGINES)/ready java wheel ## what a pass over a million rows costs on Dask, Ray and Spark, beside one process
-	@$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+bench-engines: $(ENGINES)/ready java ## what a pass costs on Dask, Ray and Spark, beside one process, and what follows for more rows (ten minutes)
+	$(call installed,$(ENGINES))
 	$(ENGINES)/bin/python benches/engines/run.py --out target/engines.json
-	$(PY) benches/engines/picture.py target/engines.json docs/images/engines.svg
+	$(ENGINES)/bin/python benches/engines/picture.py target/engines.json docs/images/engines.svg
 
 .PHONY: same-observable
 same-observable: wheel ## do neighbouring tables look the same from outside? every method, relation, task and option

@@ -78,6 +78,7 @@ const DOORS: &[(&str, &str)] = &[
     ("VouchedSearch", "private search"),
     ("AboveThreshold", "above-threshold, one count over"),
     ("StreamPlan", "dp-ftrl, a tree, one epoch"),
+    ("RestartedPlan", "running sums that begin anew"),
     ("Blocks", "one of two blocks of records"),
     ("GibbsDraw", "exponential-mechanism, linear loss"),
     ("ObjectiveDraw", "draw from a closure's Gibbs measure"),

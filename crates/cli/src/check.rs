@@ -98,6 +98,7 @@ fn examine(run: &RunFlags, found: &mut Findings) {
         }
     }
     let Some(fit) = found.keep(common.fit(&run.data, ledger.clone(), None)) else { return };
+    let fit = fit.alone();
     found.keep(fit.check_rows());
     found.notes.extend(fit.warnings().iter().cloned());
     found.notes.extend(fit.ownership().map(|owned| owned.to_string()));

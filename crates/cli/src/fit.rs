@@ -6,6 +6,7 @@ use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
 use crate::spending::{BudgetFile, Outputs, Reserved, failed};
 use crate::training::Common;
+use crate::workers;
 use clap::Args;
 use dpopt::model::Guarantee;
 use dpopt::report::{CandidateRow, Outcome, number};
@@ -68,11 +69,16 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
     outputs.check()?;
     let fit = common.fit(&run.data, ledger, run.insecure_seed)?;
+    let fit = if run.report.is_some() { fit } else { fit.alone() };
     for warning in fit.warnings() {
         note(format!("warning: {warning}"));
     }
     let reserved = outputs.reserve()?;
-    let fitted = fit.run_with(&Bar::new()).map_err(failed)?;
+    let bar = Bar::new();
+    let fitted = match common.workers {
+        None => fit.run_with(&bar).map_err(failed)?,
+        Some(count) => workers::run(common.shared(&fit, &run.data)?, count, fit, &bar)?,
+    };
     let json = fitted.model.to_json().map_err(Failure::machine)?;
     reserved.write(&json, &fitted.report)?;
     if let Some(ending) = &fitted.note {

@@ -41,7 +41,7 @@ pub(crate) struct TableFlags {
     #[arg(long, value_enum, default_value_t)]
     bad_cells: BadCellsFlag,
     /// Most memory, e.g. 512M or 2G. fit: further encoded rows go to an unnamed temporary file, for methods that read rows from disk (by
-    /// default noisy-sgd).
+    /// default noisy-sgd; with --workers any method, and the memory is that of all of them together).
     /// Any command: a gzipped Parquet file may not unzip to more (by default 2G)
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<u64>,
@@ -101,6 +101,12 @@ impl TableFlags {
         self.features
     }
 
+    /// Whether a cell may hold line breaks.
+    pub(crate) fn quotes_newlines(&self) -> bool {
+        self.quoted_newlines
+    }
+
+    /// How it is read.
     pub(crate) fn options(&self) -> Result<ReadOptions, Failure> {
         Ok(ReadOptions {
             format: self.format.as_deref().map(str::parse::<Format>).transpose().map_err(usage)?,
@@ -115,21 +121,26 @@ impl TableFlags {
         })
     }
 
+    /// The same; where a table has no header and --columns is not given, declarations that name all columns count them.
+    pub(crate) fn declared_options(&self, schema: &Schema, target: &str) -> Result<ReadOptions, Failure> {
+        let mut options = self.options()?;
+        options.columns = options.columns.or_else(|| schema.numbered_columns(Some(target)));
+        Ok(options)
+    }
+
     /// Opens the table: reads names, no rows.
     pub(crate) fn open(&self, paths: &[PathBuf]) -> Result<Box<dyn TableReader>, Failure> {
         dpopt::data::open_all(paths, &self.options()?).map_err(usage)
     }
 
-    /// Opens the table; where it has no header and --columns is not given, declarations that name all columns count them.
+    /// Opens the table by [`declared_options`](Self::declared_options).
     pub(crate) fn open_declared(
         &self,
         paths: &[PathBuf],
         schema: &Schema,
         target: &str,
     ) -> Result<Box<dyn TableReader>, Failure> {
-        let mut options = self.options()?;
-        options.columns = options.columns.or_else(|| schema.numbered_columns(Some(target)));
-        dpopt::data::open_all(paths, &options).map_err(usage)
+        dpopt::data::open_all(paths, &self.declared_options(schema, target)?).map_err(usage)
     }
 }
 

@@ -25,6 +25,7 @@ mod split;
 mod training;
 mod unit;
 mod verify;
+mod workers;
 
 use clap::{Parser, Subcommand};
 use output::Failure;
@@ -78,6 +79,9 @@ enum Command {
     Generate(generate::GenerateArguments),
     /// Split a text table into two files at random
     Split(split::SplitArguments),
+    /// A process of `fit --workers`, started by it
+    #[command(hide = true)]
+    Worker,
     /// Show a command, a method and its options, or lists of them
     Help(help::Arguments),
 }
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Split(arguments) => split::run(&arguments),
+        Command::Worker => workers::work(),
         Command::Help(arguments) => help::run(&arguments),
     };
     match result {

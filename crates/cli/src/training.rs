@@ -9,8 +9,9 @@ use crate::relation::RelationFlag;
 use crate::spending::{command_line, failed};
 use crate::unit::UnitFlags;
 use crate::usage;
+use crate::workers::Shared;
 use clap::{Args, ValueEnum};
-use dpopt::data::{Schema, files_of, same_table};
+use dpopt::data::{BadCells, Schema, files_of, same_table};
 use dpopt::model::{EmbeddingRequest, Fit, FitOptions, StageShares};
 use dpopt::optimize::MethodOptions;
 use dpopt::session::LedgerFile;
@@ -56,6 +57,10 @@ pub(crate) struct Common {
     pub(crate) schema: SchemaFlags,
     #[command(flatten)]
     pub(crate) reading: TableFlags,
+    /// Processes on this machine that hold the rows, each its own files (or blocks of them, where files are fewer); they read before the budget is charged. The model is the
+    /// same for any number of them. For methods that need sums of all rows only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Reading the table")]
+    pub(crate) workers: Option<u32>,
     #[command(flatten)]
     tuning: Tuning,
 }
@@ -80,6 +85,7 @@ impl Common {
     pub(crate) fn method(&self) -> Result<MethodOptions, Failure> {
         let mut options = self.tuning.options()?;
         options.method = (self.method != "auto").then(|| self.method.clone());
+        options.elsewhere = self.workers.is_some();
         Ok(options)
     }
 
@@ -138,6 +144,29 @@ impl Common {
         if self.task == Some(Task::Classification) && self.target_moment.is_some() {
             return Err(usage("--target-moment is about a number; leave it out or use --task regression"));
         }
+        let rows = match (self.workers, self.rows) {
+            (Some(_), _) if self.reading.bad_cells() == BadCells::Error => {
+                return Err(usage(
+                    "workers read all rows before the budget is charged, so what cannot be read has to count as missing: add --bad-cells missing",
+                ));
+            }
+            (Some(_), _) if self.reading.quotes_newlines() => {
+                return Err(usage(
+                    "workers read all rows before the budget is charged, and a quote that nothing closes would end that: leave out --quoted-newlines or --workers",
+                ));
+            }
+            (Some(_), given) if self.relation != RelationFlag::AddOrRemove => {
+                let counted = table.count_rows().map_err(usage)?;
+                if given.is_some_and(|given| given != counted) {
+                    return Err(usage(format!(
+                        "--rows says {}, and the table has {counted}; leave it out",
+                        given.unwrap_or(0)
+                    )));
+                }
+                Some(counted)
+            }
+            (_, rows) => rows,
+        };
         let target_moment = self.target_moment.as_deref().map(str::parse).transpose().map_err(usage)?;
         let options = FitOptions {
             target_moment,
@@ -150,14 +179,28 @@ impl Common {
             embedding: self.embedding()?,
             regression: self.task == Some(Task::Regression),
             loss: None,
-            rows: self.rows,
+            rows,
             ledger,
             bad_cells: self.reading.bad_cells(),
-            memory: self.reading.memory(),
+            // workers keep to it themselves
+            memory: self.reading.memory().filter(|_| self.workers.is_none()),
             insecure_seed,
             command: Some(command_line()),
             schema_source,
         };
         Fit::new(table, &target, self.epsilon, options).map_err(failed)
+    }
+
+    /// What workers are told together, to encode `data` for `fit`.
+    pub(crate) fn shared(&self, fit: &Fit, data: &[PathBuf]) -> Result<Shared, Failure> {
+        let target = self.target()?;
+        let (schema, _) = self.declarations(&target)?;
+        Ok(Shared {
+            files: data.to_vec(),
+            reading: self.reading.declared_options(&schema, &target)?,
+            encoder: fit.encoder_of_parts().map_err(failed)?,
+            vectors: schema.vectors.as_ref().map(|vectors| vectors.path().to_path_buf()),
+            most_bytes: self.reading.memory(),
+        })
     }
 }

@@ -42,8 +42,8 @@ pub use labels::label_counts;
 pub use owners::{RowOwners, kept_rows, unit_key, unit_marks, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Texts, TruthWords, files_of, open, open_all,
-    open_bytes, raw_rows, same_table, truth_words,
+    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, TruthWords, files_of, open,
+    open_all, open_bytes, raw_rows, same_table, truth_words,
 };
 pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};

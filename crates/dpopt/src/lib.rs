@@ -54,11 +54,11 @@ pub mod mechanism {
         ClippedVectors, ColumnClip, ColumnCounts, ColumnRanges, Comparisons, Correlation, Counts, Curator,
         CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, ExpertPlays, ExpertsFile, FixedBatch, FixedRuns,
         Gaussian, GradientStream, GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, LazyExperts, Level,
-        Mechanism, NoisyLeader, ObjectiveDraw, Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds,
+        Mechanism, NoisyLeader, ObjectiveDraw, Opening, POINT_UNITS, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds,
         ProjectedGaussian, ProjectedLaplace, Projection, Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord,
-        Released, RoundLosses, RunScore, SamplerError, Searching, SecondMoment, Sensitive, SketchedGaussian,
-        SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape, Tempered, VouchedRun,
-        VouchedSearch, below_counts, symmetric_matrix,
+        Released, RoundLosses, RunScore, SamplerError, ScoredPoints, Searching, SecondMoment, Sensitive,
+        SketchedGaussian, SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape, Tempered,
+        VouchedRun, VouchedSearch, below_counts, symmetric_matrix,
     };
 }
 

@@ -5,8 +5,8 @@
 
 pub use dpopt_optimize::minimize::{
     Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, Escape, Goal, InMemory, METHODS,
-    MinimizePlan, MinimizeProblem, MinimizeSchedule, PerRecord, Phase, Rule, SecondStage, Source, SpiderSchedule,
-    block_sizes, candidates, catalogue, usual_distance,
+    MinimizePlan, MinimizeProblem, MinimizeSchedule, NetSchedule, OnePassSchedule, PerRecord, Phase, Rule, SecondStage,
+    Source, SpiderSchedule, block_sizes, candidates, catalogue, usual_distance,
 };
 
 use crate::guarantee::Guarantee;
@@ -142,7 +142,7 @@ where
     problem.strong_convexity = options.strong_convexity;
     let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(counted)))?;
     let planned = Minimization::plan(problem, budget, &options.method)?;
-    let opening = Opening::new(planned.problem.neighbours.within(budget), options.account, options.insecure_seed)?;
+    let opening = Opening::new(planned.certificate().terms(), options.account, options.insecure_seed)?;
     let mut session = opening.charge("minimize", &[planned.certificate()])?;
     let charged = session.is_charged();
     let result = planned.run(start, InMemory::new(objective, &records), &mut session, &Silent);

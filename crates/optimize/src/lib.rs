@@ -35,6 +35,7 @@ pub mod restricted_lipschitz;
 mod risk;
 mod sparse_exponential;
 mod sparse_output_perturbation;
+pub mod stationary;
 mod sufficient_statistics;
 #[cfg(test)]
 mod tests;

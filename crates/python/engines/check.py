@@ -19,6 +19,8 @@ from pathlib import Path
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+# Ray gives its workers less of the processor than others get
+os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
 warnings.simplefilter("ignore")
 
@@ -34,26 +36,35 @@ CLASSES = np.argmax(X[:, :3], axis=1)
 TWO = (X[:, 0] > X[:, 1]).astype(int)
 NUMBERS = np.where(np.arange(ROWS) % 50 == 0, np.nan, X @ [0.5, -0.3, 0.2, 0.0])
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
-KNOWN = {"classes": [0, 1, 2], "method": "noisy-gradient-descent", "steps": 5}
+KNOWN = {"classes": [0, 1, 2], "method": "noisy-gradient-descent", "steps": 3}
 MODELS = {
     "softmax": (dpopt.LogisticRegression(**KNOWN, **COMMON), CLASSES),
     "hinge": (dpopt.LinearSVC(**KNOWN, **COMMON), CLASSES),
     "descent": (
-        dpopt.LinearRegression(target_bounds=(-1, 1), method="noisy-gradient-descent", steps=5, **COMMON),
+        dpopt.LinearRegression(target_bounds=(-1, 1), method="noisy-gradient-descent", steps=3, **COMMON),
         NUMBERS,
     ),
     "adaptive": (
-        dpopt.LinearRegression(target_bounds=(-1, 1), method="adaptive-clip-descent", steps=5, **COMMON),
+        dpopt.LinearRegression(target_bounds=(-1, 1), method="adaptive-clip-descent", steps=3, **COMMON),
         NUMBERS,
     ),
     "moments": (dpopt.LinearRegression(target_bounds=(-1, 1), method="sufficient-statistics", **COMMON), NUMBERS),
     "objective": (dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", **COMMON), TWO),
     "output": (dpopt.LogisticRegression(classes=[0, 1], method="output-perturbation", **COMMON), TWO),
-    "newton": (dpopt.LogisticRegression(classes=[0, 1], method="noisy-newton", **COMMON), TWO),
+    "newton": (dpopt.LogisticRegression(classes=[0, 1], method="noisy-newton", steps=2, **COMMON), TWO),
     "precondit": (
-        dpopt.LogisticRegression(classes=[0, 1], method="released-preconditioner", steps=5, **COMMON),
+        dpopt.LogisticRegression(classes=[0, 1], method="released-preconditioner", steps=3, **COMMON),
         TWO,
     ),
+    "regularized": (
+        dpopt.LogisticRegression(classes=[0, 1], method="regularized-descent", steps=3, **COMMON),
+        TWO,
+    ),
+}
+#: What is released without a model: of the first column.
+RELEASED = {
+    "quantiles": lambda data: dpopt.mechanisms.quantiles(data, [0.1, 0.5, 0.9], epsilon=1.0, insecure_seed=1).value,
+    "bounds": lambda data: dpopt.mechanisms.private_bounds(data, epsilon=1.0, insecure_seed=1).value,
 }
 #: Sums of integers in parts and of floats in memory: the last digits differ, and the model of one part is what the others are held against.
 SOLVED = ("objective", "output", "newton")
@@ -71,7 +82,7 @@ BY_NAME = {
 MORE = {
     "mean": (dpopt.MeanEstimator(**COMMON), (X,), {}, {"features": list("abcd")}),
     "range": (
-        dpopt.LinearRegression(method="noisy-gradient-descent", steps=5, **COMMON),
+        dpopt.LinearRegression(method="noisy-gradient-descent", steps=3, **COMMON),
         (X, NUMBERS),
         {},
         {"features": list("abcd"), "target": "number"},
@@ -110,6 +121,25 @@ class Tally:
         }
         for name, (model, given, said, _) in MORE.items():
             self.whole[name] = clone(model).fit(*given, **said)
+        for name, release in RELEASED.items():
+            self.whole[name] = release(X[:, :1])
+
+    def methods(self, engine, names, parts):
+        """Every method and what is released without one, in 1, 2 and 7 parts: of targets (or none), boundaries and so many columns `parts` makes them."""
+        for count, cuts in CUTS.items():
+            for name in names:
+                self.fit(engine, name, parts(MODELS[name][1], cuts, 4), f"{count} parts")
+            self.fit(engine, "mean", parts(None, cuts, 4), f"{count} parts")
+            for name, release in RELEASED.items():
+                column = parts(None, cuts, 1)
+                self.count(engine, name, column, f"{count} parts", lambda: release(column), self.same_value)
+
+    def same_value(self, name, value):
+        return np.array_equal(value, self.whole[name])
+
+    def same_model(self, name, model):
+        released = ("mean_",) if hasattr(model, "mean_") else ("coef_", "intercept_")
+        return all(np.array_equal(getattr(model, a), getattr(self.whole[name], a)) for a in released)
 
     def more(self, engine, names, parts):
         """Means, ranges, units and columns by name, of the parts that `parts` makes of the table with names."""
@@ -127,24 +157,28 @@ class Tally:
                 return asked(message)
 
             parts.ask_parts = asking
+        return self.count(engine, name, parts, what, lambda: model.fit(parts), self.same_model)
+
+    def count(self, engine, name, parts, what, run, same):
+        """Runs, compares, counts and tells; what came out."""
         started = time.perf_counter()
-        model.fit(parts)
+        found = run()
         seconds = time.perf_counter() - started
-        what_is_released = ("mean_",) if hasattr(model, "mean_") else ("coef_", "intercept_")
-        same = all(np.array_equal(getattr(model, a), getattr(self.whole[name], a)) for a in what_is_released)
+        identical = same(name, found)
         self.of += 1
-        self.identical += same
+        self.identical += identical
         a_pass = statistics.median(parts.seconds)
         print(
-            f"{engine:6} {name:9} {what:34} passes {len(parts.seconds):2}  {a_pass:6.3f} s each, {seconds:5.1f} s in all  "
-            f"{'identical' if same else 'DIFFERS'}",
+            f"{engine:6} {name:11} {what:34} passes {len(parts.seconds):2}  {a_pass:6.3f} s each, {seconds:5.1f} s in all  "
+            f"{'identical' if identical else 'DIFFERS'}",
             flush=True,
         )
-        return model
+        return found
 
 
-def blocks(y, cuts):
-    return [(X[a:b], y[a:b]) for a, b in zip([0, *cuts[:-1]], cuts)]
+def blocks(y, cuts, columns=4):
+    """Rows and targets, if there are some, of each part."""
+    return [(X[a:b, :columns], None if y is None else y[a:b]) for a, b in zip([0, *cuts[:-1]], cuts)]
 
 
 def refused(engine, tally, fit):
@@ -169,18 +203,14 @@ def on_dask(tally, names):
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None)
 
-    def parts(y, cuts):
-        def array(block):
-            return da.from_delayed(delayed(block), block.shape, block.dtype)
+    def parts(y, cuts, columns=4):
+        def array(some):
+            return da.concatenate([da.from_delayed(delayed(block), block.shape, block.dtype) for block in some])
 
-        pairs = blocks(y, cuts)
-        return dpopt.dask.parts(
-            da.concatenate([array(x) for x, _ in pairs]), da.concatenate([array(t) for _, t in pairs])
-        )
+        rows, targets = zip(*blocks(y, cuts, columns))
+        return dpopt.dask.parts(array(rows), None if y is None else array(targets))
 
-    for name in names:
-        for count, cuts in CUTS.items():
-            tally.fit("dask", name, parts(MODELS[name][1], cuts), f"{count} parts")
+    tally.methods("dask", names, parts)
 
     def kill(at):
         if at == 2:
@@ -219,13 +249,14 @@ def on_ray(tally, names):
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
-    def parts(y, cuts):
-        frames = [pd.DataFrame(x, columns=list("abcd")).assign(y=t) for x, t in blocks(y, cuts)]
+    def parts(y, cuts, columns=4):
+        frames = [pd.DataFrame(x, columns=list("abcd")[:columns]) for x, _ in blocks(y, cuts, columns)]
+        if y is None:
+            return dpopt.ray.parts(ray.data.from_pandas(frames))
+        frames = [frame.assign(y=targets) for frame, (_, targets) in zip(frames, blocks(y, cuts))]
         return dpopt.ray.parts(ray.data.from_pandas(frames), target="y")
 
-    for name in names:
-        for count, cuts in CUTS.items():
-            tally.fit("ray", name, parts(MODELS[name][1], cuts), f"{count} parts")
+    tally.methods("ray", names, parts)
     dying = parts(CLASSES, CUTS[7])
 
     def kill(at):
@@ -263,9 +294,12 @@ def on_spark(tally, names):
         numbers = spark.range(0, len(cuts), 1, numPartitions=len(cuts))
         return numbers.mapInArrow(block, "a double, b double, c double, d double, y double")
 
-    for name in names:
-        for count, cuts in CUTS.items():
-            tally.fit("spark", name, dpopt.spark.parts(frame(MODELS[name][1], cuts), target="y"), f"{count} parts")
+    def parts(y, cuts, columns=4):
+        if y is None:
+            return dpopt.spark.parts(frame(TWO, cuts), features=list("abcd")[:columns])
+        return dpopt.spark.parts(frame(y, cuts), target="y")
+
+    tally.methods("spark", names, parts)
 
     named = spark.createDataFrame(FRAME).repartition(3).cache()
     tally.more("spark", names, lambda **said: dpopt.spark.parts(named, **said))

@@ -26,6 +26,7 @@ mod rows;
 mod search;
 mod session;
 mod sparse_mean;
+mod stationary;
 mod stream;
 mod table;
 mod training;
@@ -83,6 +84,8 @@ mod _core {
     use crate::session::Session;
     #[pymodule_export]
     use crate::sparse_mean::{sparse_mean, sparse_mean_plans};
+    #[pymodule_export]
+    use crate::stationary::Stationary;
     #[pymodule_export]
     use crate::stream::LinearStream;
     #[pymodule_export]

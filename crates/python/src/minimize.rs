@@ -257,7 +257,7 @@ impl Called {
     }
 
     /// One number for each record.
-    fn values(
+    fn numbers(
         &self,
         py: Python<'_>,
         x: &[f64],
@@ -290,7 +290,8 @@ impl PerRecord for Called {
     ) -> Result<(), RunError> {
         self.each_part(records, |py, positions, count| {
             let mut rows: Vec<Vec<f64>> = vec![vec![0.0; sum.dimension()]; count];
-            for (weight, x) in [(here.0, here.1), (-there.0, there.1)] {
+            let both = [(here.0, here.1), (-there.0, there.1)];
+            for (weight, x) in both.into_iter().filter(|(weight, _)| *weight != 0.0) {
                 let blocks: Vec<Block<'_>> =
                     self.objective.bind(py).call1((x.to_pyarray(py), &positions))?.extract()?;
                 // used up before the next call, which may write into the same arrays
@@ -313,7 +314,7 @@ impl PerRecord for Called {
                 let mut derivatives = vec![Vec::with_capacity(around.len()); count];
                 for [ahead, behind] in &around {
                     let (a, b) =
-                        (self.values(py, ahead, &positions, count)?, self.values(py, behind, &positions, count)?);
+                        (self.numbers(py, ahead, &positions, count)?, self.numbers(py, behind, &positions, count)?);
                     for (row, (a, b)) in derivatives.iter_mut().zip(a.iter().zip(&b)) {
                         row.push((a - b) / (2.0 * directions.width()));
                     }
@@ -327,6 +328,13 @@ impl PerRecord for Called {
             let rows: PyReadonlyArray2<'_, f64> =
                 self.objective.bind(py).call1((x.to_pyarray(py), positions, u))?.extract()?;
             add_rows(py, sum, &[Block::Double(rows)], count).map_err(|()| invalid(NOT_ONE_EACH))
+        })
+    }
+
+    fn values(&mut self, records: &[u64], x: &[f64], out: &mut Vec<f64>) -> Result<(), RunError> {
+        self.each_part(records, |py, positions, count| {
+            out.extend(self.numbers(py, x, &positions, count)?);
+            Ok(())
         })
     }
 }

@@ -464,9 +464,12 @@ def minimized(door, relation, record):
         objective, start = native(COLUMNS, [3, 2]), None
     elif native is not None:
         objective = native(COLUMNS)
-    elif door == "values":
+    elif door in ("values", "values net"):
         objective = lambda x, a, b: 0.5 * (a @ x - b) ** 2  # noqa: E731
         asked["gives"] = "values"
+        if door == "values net":
+            del asked["steps"]
+            asked |= {"method": "net", "points": 27}
     else:
         objective = lambda x, a, b: (a @ x - b)[:, None] * a  # noqa: E731
         _, asked["method"], *more = door.split()
@@ -498,12 +501,34 @@ def minimized(door, relation, record):
     return observed(run)
 
 
+def most_stationary(relation, curved, record):
+    """One of three candidates."""
+    X, y = table(record, "regression")
+    curvature = {
+        "curvatures": lambda x, v, a, b: (a @ v.T) ** 2, "directions": np.eye(COLUMNS), "curvature_bound": 1.0, "hessian_lipschitz": 1.0, "alpha": 0.5,
+    }  # fmt: skip
+
+    def run():
+        with np.errstate(all="ignore"):
+            found = dpopt.select.stationary(
+                lambda x, a, b: (a @ x - b)[:, None] * a, (X, y), [np.full(COLUMNS, value) for value in (0.0, 0.5, -1.0)], epsilon=5.0, neighbors=relation,
+                n_records=ROWS if relation == "add-or-remove" else None, insecure_seed=3, **(curvature if curved else {}),
+            )  # fmt: skip
+        privacy = found.privacy_
+        return (
+            structure(found.index), structure(found.x), found.error, str(privacy), privacy.event.to_json(),
+            [[(r["label"], r["count"]) for r in stage] for stage in privacy.ledger],
+        )  # fmt: skip
+
+    return observed(run)
+
+
 #: Objectives that Python evaluates, by method, and those of the library.
 OBJECTIVES = (
     "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
     "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed", "gradients accelerated-srgd",
-    "gradients spider", "gradients spider persons",
-    "gradients noisy-sgd persons", "values persons", "RobustRegression persons",
+    "gradients spider", "gradients spider persons", "gradients one-pass-spider",
+    "gradients noisy-sgd persons", "values persons", "RobustRegression persons", "values net", "values net persons",
     "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
 )  # fmt: skip
 
@@ -810,6 +835,11 @@ def cases():
         )
     for door, relation in itertools.product(OBJECTIVES, RELATIONS):
         yield f"minimize {door} {relation}", lambda record, given=(door, relation): minimized(*given, record)
+    for relation, curved in itertools.product(RELATIONS, (False, True)):
+        yield (
+            f"stationary {relation}{' with curvature' if curved else ''}",
+            lambda record, given=(relation, curved): most_stationary(*given, record),
+        )
     for relation in RELATIONS:
         yield f"ClippedSums {relation}", lambda record, relation=relation: clipped_sums(relation, record)
     # PyTorch is optional

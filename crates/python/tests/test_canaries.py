@@ -115,6 +115,12 @@ def flower_settings():
 #: The same where a name means something else.
 OF = {
     "dpopt.minimize": {"data": (X, Y)},
+    "dpopt.select.stationary": {
+        "data": (X, Y),
+        "gradients": lambda x, *rows: np.zeros((len(rows[0]), 2)),
+        "candidates": [np.zeros(2), np.ones(2)],
+    },
+    "dpopt.select.Selected": {"index": 0, "error": 0.1, "privacy_": None},
     "dpopt.parts.Here": {"blocks": [(X, Y)]},
     "dpopt.parts.Recipe": {"sparse": False},
     "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},

@@ -238,6 +238,17 @@ BAD = [
     ({"method": "spider", "initial_gap": 1.0}, "give smoothness"),
     ({"method": "spider", "smoothness": 1.0}, "as initial_gap"),
     ({"method": "spider", "learning_rate": 0.1}, "has no option `learning_rate`"),
+    (
+        {
+            "method": "one-pass-spider",
+            "smoothness": 1.0,
+            "initial_gap": 1.0,
+            "neighbors": "add-or-remove",
+            "n_records": 300,
+        },
+        "would move all others",
+    ),
+    ({"method": "one-pass-spider", "smoothness": 1.0, "initial_gap": 1.0, "drift": 0.1}, "has no option `drift`"),
     ({"clip_norm": -1.0}, "positive"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 0.0}, "delta > 0"),
@@ -423,6 +434,31 @@ def test_batches_of_fixed_size_cost_more_noise_and_say_so() -> None:
     assert sizes == [50] * 30
     poisson = dpopt.plan_minimize(500, 3, **asked)
     assert found.plan_.chosen["noise_multiplier"] > 1.3 * poisson.chosen["noise_multiplier"]
+
+
+def test_a_pass_reads_each_record_once_in_batches_as_large_as_the_way() -> None:
+    asked = {"epsilon": 1.0, "delta": 1e-6, "method": "one-pass-spider", "smoothness": 1.0, "initial_gap": 2.7}
+    seen = []
+
+    def noted(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        seen.append((x.copy(), a[:, 0].copy()))
+        return x - a
+
+    records = points(200_000)
+    records[:, 0] += 1e-9 * np.arange(len(records))  # every one is known by its first number
+    found = dpopt.minimize(noted, records, np.zeros(3), insecure_seed=4, clip_norm=4.0, **asked)
+    assert np.linalg.norm(found.x - CENTRE) < 3 * found.plan_.schedule["aim"] < 1.0
+    (ledger,) = found.privacy_.ledger
+    assert [line["label"] for line in ledger] == ["restarted sums"]
+    # a batch of gradients at one point, of changes at two: the same records both times
+    read, last = [], None
+    for _, batch in seen:
+        if last is None or not np.array_equal(batch, last):
+            read.append(batch)
+        last = batch
+    once = np.concatenate(read)
+    assert len(np.unique(once)) == len(once) <= len(records)
+    assert len({len(batch) for batch in read}) > 3
 
 
 def test_changes_of_gradients_are_asked_for_at_two_points_of_all_records_and_no_oftener_than_planned() -> None:

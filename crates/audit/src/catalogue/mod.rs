@@ -9,6 +9,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod candidates;
 mod certified;
 mod comparisons;
 mod correlated;
@@ -30,6 +31,7 @@ mod owners;
 mod parts;
 mod peeling;
 mod phased;
+mod restarted;
 mod run;
 mod sampling;
 mod selection;
@@ -162,6 +164,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(gaussian::bugs());
     bugs.extend(correlated::bugs());
     bugs.extend(streams::bugs());
+    bugs.extend(restarted::bugs());
     bugs.extend(sampling::bugs());
     bugs.extend(selection::bugs());
     bugs.extend(comparisons::bugs());
@@ -195,6 +198,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(experts::of_blocks());
     bugs.extend(parts::bugs());
     bugs.extend(spider::bugs());
+    bugs.extend(candidates::bugs());
     bugs
 }
 

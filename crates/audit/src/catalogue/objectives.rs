@@ -226,6 +226,10 @@ impl PerRecord for TwoPoints {
     fn derivatives(&mut self, _: &[u64], _: &[f64], _: &Directions, _: &mut BatchSum) -> Result<(), RunError> {
         Err(RunError::Numerical("this objective says gradients"))
     }
+
+    fn values(&mut self, _: &[u64], _: &[f64], _: &mut Vec<f64>) -> Result<(), RunError> {
+        Err(RunError::Numerical("this objective says gradients"))
+    }
 }
 
 /// Of a recursive gradient's two parts each is clipped by itself: 2·C − (−C) is three times what noise is made for.

@@ -77,6 +77,7 @@ fn ranged() -> LibraryAudit {
         move |with, draws| release(with, draws).unwrap_or(f64::NAN),
     )
     .gaussian()
+    .costly()
 }
 
 /// Ends of the ranges of two columns that hold the same numbers, four choices of ε = 8.
@@ -129,7 +130,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             Event::Laplace { noise_multiplier: 1.0 },
             (0.0, 200_000),
         )
-        .counting(0.8),
+        .counting(0.8)
+        .costly(),
         ranged(),
         both_ends(),
     ]

@@ -49,14 +49,16 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             |_, _, view| positive(view.seen),
         )
         .counting(0.5)
-        .reaching(reach),
+        .reaching(reach)
+        .costly(),
         row(
             ("frank-wolfe, replace-one", "record +C or -C, one feature, 4 steps; how often its sign is chosen"),
             Subject::new(vertices(STEPS), replaced, BUDGET, [-1.0, 1.0].map(|t| canaries(3, 1, &[t]))),
             bound,
             |_, _, view| positive(view.seen),
         )
-        .under(Relation::ReplaceOne),
+        .under(Relation::ReplaceOne)
+        .costly(),
         row(
             (
                 "frank-wolfe, one of 1000 features",
@@ -70,6 +72,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             ),
             bound,
             |_, _, view| indicator(view.weights[0] > 0.0),
-        ),
+        )
+        .costly(),
     ]
 }

@@ -87,7 +87,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
                 first + second
             },
         )
-        .gaussian(),
+        .gaussian()
+        .costly(),
         row(
             (
                 "dp-gd-ht, one of 1000 features",

@@ -178,7 +178,8 @@ fn descents() -> Vec<LibraryAudit> {
             tight,
             |_, s, view| followed(s, view.seen),
         )
-        .gaussian(),
+        .gaussian()
+        .costly(),
         single(
             ("regularized-descent, all sums seen", "canary at the bound in all 4 steps; sum of its coordinate"),
             RegularizedDescent { steps: Some(4), learning_rate: Some(1e-3), ..RegularizedDescent::default() },

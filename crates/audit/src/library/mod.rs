@@ -28,6 +28,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod candidates;
 mod centred;
 mod certified;
 mod choices;
@@ -42,6 +43,7 @@ mod one_run;
 mod peeling;
 pub(crate) mod phased;
 mod releases;
+mod restarted;
 mod search;
 mod sparse;
 mod spider;
@@ -238,7 +240,9 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(arrivals::audits());
     rows.push(centred::audit());
     rows.push(experts::of_blocks());
+    rows.extend(restarted::audits());
     rows.extend(spider::audits());
+    rows.extend(candidates::audits());
     rows
 }
 

@@ -50,7 +50,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             |_, _, view| first(view.weights, 1),
         )
         .counting(0.8)
-        .reaching(reach),
+        .reaching(reach)
+        .costly(),
         row(
             (
                 "peeling, Laplace, one pick",
@@ -59,7 +60,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             subject(PeelingLaw::Laplace, 1, Relation::ZeroOut),
             bound,
             |_, _, view| first(view.weights, 1),
-        ),
+        )
+        .costly(),
         row(
             ("peeling, five picks", "record raises five scores and lowers five; how many raised features are picked"),
             subject(PeelingLaw::Gumbel, 5, Relation::ZeroOut),

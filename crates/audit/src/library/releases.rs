@@ -165,7 +165,7 @@ fn laplace(
     (name, pair): (&'static str, &'static str),
     (event, run): (Event, impl Fn(bool, &mut Draws) -> f64 + Send + Sync + 'static),
 ) -> LibraryAudit {
-    LibraryAudit::new(name, pair, Ok(event), (0.0, 200_000), run).counting(0.9)
+    LibraryAudit::new(name, pair, Ok(event), (0.0, 200_000), run).counting(0.9).costly()
 }
 
 pub(super) fn audits() -> Vec<LibraryAudit> {

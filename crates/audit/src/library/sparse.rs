@@ -65,7 +65,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             |_, _, view| view.weights[0],
         )
         .counting(0.9)
-        .reaching(Reach::Epsilon(reach)),
+        .reaching(Reach::Epsilon(reach))
+        .costly(),
     );
 
     let sgd =

@@ -6,6 +6,7 @@
 
 pub(super) mod adaptive;
 pub(super) mod arrivals;
+pub(super) mod candidates;
 pub(super) mod choices;
 pub(super) mod comparisons;
 pub(super) mod embeddings;
@@ -14,6 +15,7 @@ mod logistic;
 pub(super) mod methods;
 pub(super) mod noise;
 pub(super) mod peeling;
+pub(super) mod restarted;
 pub(super) mod sparse;
 pub(super) mod spider;
 pub(super) mod streams;

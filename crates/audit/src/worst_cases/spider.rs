@@ -49,6 +49,10 @@ impl PerRecord for Steep {
     fn derivatives(&mut self, _: &[u64], _: &[f64], _: &Directions, _: &mut BatchSum) -> Result<(), RunError> {
         Err(RunError::Numerical("this objective says gradients"))
     }
+
+    fn values(&mut self, _: &[u64], _: &[f64], _: &mut Vec<f64>) -> Result<(), RunError> {
+        Err(RunError::Numerical("this objective says gradients"))
+    }
 }
 
 /// Public facts of a run under `relation`.

@@ -20,6 +20,7 @@ mod reading;
 mod sparse;
 mod texts;
 mod tools;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -116,6 +116,10 @@ pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
                         if FEW_FEATURES.contains(&method) {
                             own.extend(["--max-features".into(), "2".into()]);
                         }
+                        // its planned runs take up to twenty seconds
+                        if method == "bias-reduced-sgd" && !full && !option.flags.contains(&"--steps") {
+                            own.extend(["--steps".into(), "40".into()]);
+                        }
                         turn += 1;
                         cases.extend(fit(method, &own, relation, task, option, turn, full));
                     }
@@ -189,6 +193,7 @@ pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
     cases.extend(of_owners(full));
     cases.extend(many_rows(full));
     cases.extend(public_vectors(full));
+    cases.extend(workers(full));
     cases.retain(|c| only.iter().all(|word| c.name.contains(word)));
     cases
 }
@@ -504,6 +509,29 @@ fn public_vectors(full: bool) -> Vec<Case> {
                         vectors: VECTORS,
                         ..case
                     }));
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Rows in the hands of two processes, by files and by blocks of one.
+fn workers(full: bool) -> Vec<Case> {
+    const FLAGS: [&str; 4] = ["--workers", "2", "--bad-cells", "missing"];
+    let mut cases = Vec::new();
+    let blocks = Choice { name: "workers", flags: &FLAGS, unreadable: true, ..PLAIN };
+    let by_file =
+        Choice { name: "workers, shards", flags: &FLAGS, unreadable: true, shards: true, report: true, ..PLAIN };
+    let methods = ["noisy-gradient-descent", "objective-perturbation", "sufficient-statistics", "auto"];
+    for (m, method) in methods.iter().enumerate() {
+        for (r, relation) in RELATIONS.iter().enumerate() {
+            for (t, &task) in TASKS.iter().enumerate() {
+                for option in [&blocks, &by_file] {
+                    if full || (t == (m + r) % 4 && option.shards == (r == 1)) {
+                        let own = ["--method".to_string(), method.to_string()];
+                        cases.extend(fit(method, &own, relation, task, option, m + r + t, full));
+                    }
                 }
             }
         }

@@ -439,6 +439,19 @@ impl Encoder {
         self.collect(table, self.target_position(table)?, bad_cells)
     }
 
+    /// The same block by block, in order, each handed to `take`: for tables that do not fit into memory.
+    ///
+    /// # Errors
+    /// If the table can't be read or has other columns, or `take` stops.
+    pub fn encode_public_in_blocks(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+        take: &mut dyn FnMut(Examples) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        self.pass(table, self.target_position(table)?, bad_cells, take)
+    }
+
     /// Encodes records to predict for; the target's column may be absent.
     pub fn encode_features(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Rows, DataError> {
         Ok(self.collect(table, None, bad_cells)?.rows)

@@ -9,6 +9,7 @@ mod libsvm;
 mod parquet;
 mod raw;
 mod shards;
+mod stripes;
 mod text_rows;
 
 use std::path::Path;
@@ -19,6 +20,7 @@ pub(crate) use columns::TRUTH_AS_NUMBERS;
 pub use columns::{Cells, ColumnTable, Texts, TruthWords, truth_words};
 pub use raw::{RawTable, raw_rows};
 pub use shards::{files_of, open_all, same_table};
+pub use stripes::Stripe;
 
 use super::error::DataError;
 use super::table::{Block, Column, Field, Stored, TableReader, Visit};
@@ -41,7 +43,7 @@ const UNZIPPED_BYTES: u64 = 1 << 31;
 pub const MAX_FEATURES: u64 = 1 << 31;
 
 /// A file format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Format {
     /// Comma-separated, quotes interpreted.
     Csv,
@@ -86,7 +88,7 @@ impl FromStr for Format {
 }
 
 /// How to read a table. Everything here is a public fact about the file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ReadOptions {
     /// Format; `None`: by extension.
     pub format: Option<Format>,

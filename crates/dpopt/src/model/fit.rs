@@ -80,6 +80,8 @@ pub struct Fit {
     pub(super) first_model: Mutex<Option<(Problem, Arc<PairChoice>)>>,
     /// Where the rows are, if they are elsewhere, in parts.
     pub(super) held: Option<table_parts::Held>,
+    /// Whether the report compares a method that is asked for by name with the others.
+    pub(super) compares: bool,
 }
 
 /// What would be done, from public facts only.
@@ -248,6 +250,7 @@ impl Fit {
             first_model,
             target_clip: None,
             held: None,
+            compares: true,
         };
         fit.one_model()?;
         fit.choose_form()?;
@@ -588,8 +591,14 @@ impl Fit {
     /// What the ledger would do with this run, if there is a ledger; or why the run cannot be planned, or would be refused.
     /// Charges nothing and reads nothing.
     pub fn quote(&self) -> Result<Option<Quote>, FitError> {
-        let scheme = self.scheme(true)?;
+        let scheme = self.scheme(self.compares)?;
         Ok(self.opening()?.quote(&scheme.parts())?)
+    }
+
+    /// Plans a method that is asked for by name alone: the report says nothing of the others, and planning them takes longer than most fits.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { compares: false, ..self }
     }
 
     /// Whether the number of rows that was given is the table's; counts them. Under add-or-remove it is a guess, and nothing
@@ -621,7 +630,7 @@ impl Fit {
     /// Plans, and charges the ledger: the last that happens before records are read.
     fn prepare(&self) -> Result<Charged, FitError> {
         let started = Instant::now();
-        let scheme = self.scheme(true)?;
+        let scheme = self.scheme(self.compares)?;
         let planning = started.elapsed();
         // would otherwise be noticed after the charge
         self.check_rows()?;
@@ -672,7 +681,7 @@ impl Fit {
             Some(planned) => planned,
             None => {
                 let started = Instant::now();
-                let planned = self.plan(self.target_kind().classes(), true)?;
+                let planned = self.plan(self.target_kind().classes(), self.compares)?;
                 planning += started.elapsed();
                 planned
             }

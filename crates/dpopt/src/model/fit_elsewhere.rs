@@ -3,6 +3,7 @@
 use super::error::{FitError, same_count};
 use super::fit::{Fit, Fitted};
 use dpopt_data::Encoder;
+use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_objective::records::Parts;
 use dpopt_privacy::Relation;
 use std::sync::Arc;
@@ -29,12 +30,25 @@ impl Fit {
     ///
     /// # Errors
     /// If the fit was not planned for so many rows in parts, no method applies, or a part is lost or changes. What was charged stays charged.
-    pub fn run_elsewhere(mut self, parts: Arc<dyn Parts>, known: Vec<(u64, u64)>) -> Result<Fitted, FitError> {
+    pub fn run_elsewhere(self, parts: Arc<dyn Parts>, known: Vec<(u64, u64)>) -> Result<Fitted, FitError> {
+        self.run_elsewhere_with(parts, known, &Silent)
+    }
+
+    /// The same, showing `progress`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_elsewhere_with(
+        mut self,
+        parts: Arc<dyn Parts>,
+        known: Vec<(u64, u64)>,
+        progress: &dyn Progress,
+    ) -> Result<Fitted, FitError> {
         self.planned_for_parts()?;
         if self.options.relation != Relation::AddOrRemove {
             same_count(self.rows, known.iter().map(|part| part.0).sum())?;
         }
         self.held = Some((parts, known));
-        self.run()
+        self.run_with(progress)
     }
 }

@@ -34,7 +34,7 @@ pub use fit::{Explanation, Fit, Fitted};
 pub use linear::{Evaluation, Model, ModelError, Predictions};
 pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
-pub use parts::{Shard, empty_question, numbers_elsewhere};
+pub use parts::{LargeShard, LostPiece, Shard, empty_question, numbers_elsewhere};
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
 pub use stream::{MatrixStream, MatrixStreamPlan};

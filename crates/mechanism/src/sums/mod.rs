@@ -15,6 +15,7 @@ pub(crate) mod matrix;
 pub(crate) mod moments;
 pub(crate) mod numbers_elsewhere;
 pub(crate) mod question;
+pub(crate) mod restarted;
 pub(crate) mod sketched_sum;
 pub(crate) mod sparse_descent;
 pub(crate) mod sparse_sum;

@@ -85,7 +85,7 @@ impl ClippedVectors {
 
     /// The same where the batch's vectors come in several calls, because memory holds a part of them only.
     pub fn in_parts(&self, batch: PoissonBatch, dimension: usize) -> BatchSum {
-        BatchSum { quantizer: self.quantizer, batch, given: 0, units: vec![0; dimension] }
+        BatchSum::new(&self.quantizer, batch, dimension)
     }
 
     /// The same with one vector per set of records: all that a user or a client has. Over a batch of the sets, or over all of them.
@@ -165,6 +165,16 @@ pub struct BatchSum {
 }
 
 impl BatchSum {
+    /// Nothing yet, over `batch`.
+    pub(crate) fn new(quantizer: &Quantizer, batch: PoissonBatch, dimension: usize) -> Self {
+        Self { quantizer: *quantizer, batch, given: 0, units: vec![0; dimension] }
+    }
+
+    /// The sums so far: as sensitive as the records.
+    pub(crate) fn sums(&self) -> &[i64] {
+        &self.units
+    }
+
     /// Over the records at public positions: of a step of a stream, which releases it itself. No curator draws such a batch, so none releases on it, and no two
     /// calls give the same.
     pub(crate) fn of_positions(quantizer: &Quantizer, positions: Vec<u64>, dimension: usize) -> Self {
@@ -172,7 +182,7 @@ impl BatchSum {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = BatchId { curator: u64::MAX, number, sampling: Sampling::All };
         let batch = PoissonBatch { id, records: positions, drawn_here: true };
-        Self { quantizer: *quantizer, batch, given: 0, units: vec![0; dimension] }
+        Self::new(quantizer, batch, dimension)
     }
 
     /// Which batch it is over.

@@ -22,7 +22,12 @@ impl<'a, O> Recursive<'a, O> {
 
     /// What changed since `before`: both gradients count once.
     pub fn change(objective: &'a O, before: &'a [f64]) -> Self {
-        Self { objective, before, weights: (1.0, 1.0) }
+        Self::weighted(objective, before, (1.0, 1.0))
+    }
+
+    /// With weights w and w' of one's own, w' ≥ 0; at w' = 0 `before` is not looked at.
+    pub fn weighted(objective: &'a O, before: &'a [f64], weights: (f64, f64)) -> Self {
+        Self { objective, before, weights }
     }
 
     /// t and t − 1: what the gradients here and there count.
@@ -76,7 +81,23 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for Recursive<'_, O> {
         let (own, other) = self.weights;
         let now = self.objective.gradient(x, records, i, here)?;
         if other == 0.0 {
-            return Ok(now);
+            return Ok(match now {
+                now if own == 1.0 => now,
+                Gradient::Zero => Gradient::Zero,
+                Gradient::Dense(g) => {
+                    g.iter_mut().for_each(|g| *g *= own);
+                    Gradient::Dense(g)
+                }
+                Gradient::Entries { places, values } => {
+                    values.iter_mut().for_each(|g| *g *= own);
+                    Gradient::Entries { places, values }
+                }
+                Gradient::Outer { slope, width, row } => {
+                    values.clear();
+                    values.extend(slope.iter().map(|g| own * g));
+                    Gradient::Outer { slope: values, width, row }
+                }
+            });
         }
         let then = self.objective.gradient(&mut { self.before }, records, i, there)?;
         Ok(match (now, then) {

@@ -1,7 +1,7 @@
 //! What the guarantee of a plan rests on, and why each item may be believed.
 
 use super::kind::Method;
-use super::plan::{Draft, Planner};
+use super::plan::{Draft, Planner, told_of_records};
 use super::schedule::{Batches, Layout};
 use super::spider_schedule::SpiderSchedule;
 use crate::plan::Assumption;
@@ -14,6 +14,10 @@ impl Planner<'_> {
             None if self.method == Method::Recursive => Assumption::enforced(
                 "each record's weighted difference of two gradients has l2 norm at most the clip norm, as one vector: enforced in exact integers",
             ),
+            // said of a record's part of a mean
+            None if self.method == Method::OnePass => Assumption::enforced(
+                "a record is read once, its gradients clipped after they are weighed: enforced in exact integers",
+            ),
             None => clipped(),
             Some(along) => Assumption::enforced(format!(
                 "each record's derivatives along the {} directions of a step have l2 norm at most the clip norm, as one vector: enforced in exact integers; \
@@ -24,6 +28,17 @@ impl Planner<'_> {
         all.extend(spider.into_iter().flat_map(|spider| spider.assumptions(draft.steps)));
         match draft.batches {
             Batches::All => {}
+            Batches::Once(once) => {
+                all.push(Assumption::enforced(format!(
+                    "each record adds at most {} in l2 norm to the mean of its batch, as one vector, whatever the batch's size is: enforced in exact integers",
+                    once.leaf_clip
+                )));
+                all.push(Assumption::enforced(format!(
+                    "each record is in one batch, by its place in a random order that depends on no record; batches and restarts follow from what was released, a tree of \
+                     noise has at most {} batches, and each restart a tree of its own: all of it is accounted as one release",
+                    once.leaves
+                )));
+            }
             Batches::Poisson { .. } => all.push(sampled_secretly()),
             Batches::Fixed { batch_size } => all.push(Assumption::enforced(format!(
                 "each batch is a uniform choice of {batch_size} of the records, fresh and secret: drawn by the curator"
@@ -53,10 +68,7 @@ impl Planner<'_> {
             ));
         }
         if self.problem.elsewhere {
-            all.push(Assumption::public(
-                "told and not checked: what the objective says of a record depends on that record and on x only, not on other records of a batch or on \
-                 earlier calls, and it returns for every record",
-            ));
+            all.push(told_of_records());
         }
         all
     }

@@ -13,10 +13,12 @@ pub(super) enum Method {
     Recursive,
     ZerothOrder,
     Spider,
+    OnePass,
+    Net,
 }
 
 /// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
-pub(super) const ALL: [Method; 8] = [
+pub(super) const ALL: [Method; 10] = [
     Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
@@ -25,6 +27,8 @@ pub(super) const ALL: [Method; 8] = [
     Method::Recursive,
     Method::ZerothOrder,
     Method::Spider,
+    Method::OnePass,
+    Method::Net,
 ];
 
 /// Names of the methods.
@@ -37,6 +41,8 @@ pub const METHODS: [&str; ALL.len()] = [
     "accelerated-srgd",
     "zeroth-order",
     "spider",
+    "one-pass-spider",
+    "net",
 ];
 
 impl Method {
@@ -50,11 +56,17 @@ impl Method {
             Self::Recursive => METHODS[5],
             Self::ZerothOrder => METHODS[6],
             Self::Spider => METHODS[7],
+            Self::OnePass => METHODS[8],
+            Self::Net => METHODS[9],
         }
     }
 
     /// Whether it is made for gradients.
     pub(super) fn takes(self, answers: Answers) -> bool {
-        (self == Self::ZerothOrder) == (answers != Answers::Gradients)
+        match self {
+            // of records that are here every objective says values too
+            Self::Net => answers != Answers::Derivatives,
+            _ => (self == Self::ZerothOrder) == (answers != Answers::Gradients),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The methods, what a user may say of each, and which is taken.
 
 use super::kind::{ALL, METHODS, Method};
+use super::net;
 use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
 use super::schedule::{Averaged, Goal};
@@ -23,7 +24,7 @@ static CLIP_NORM: Setting<f64> = Setting::real(
     "clip_norm",
     Range::POSITIVE,
     "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1; for accelerated-srgd, where it bounds the weighted \
-     difference of two, 1 + half of smoothness times distance]",
+     difference of two, 1 + half of smoothness times distance]. Of net: bound on how much a record's loss changes per unit of distance from the start",
 );
 static PASSES: Setting<f64> = Setting::real(
     "passes",
@@ -73,6 +74,10 @@ static SMOOTHING: Setting<f64> = Setting::real(
     Range::NOT_NEGATIVE,
     "each record's gradient is taken near the point, in a ball of so many times D·d^¼/T: for losses with kinks [default: 0; published: 1]",
 );
+static POINTS: Setting<u64> = Setting::whole(
+    "points",
+    "most points of the net [default: as many as the bound asks for, at most 10^6, and 10^9 losses in all; of a callable 10^4, and 3·10^8]",
+);
 static DIRECTIONS: Setting<u64> = Setting::whole(
     "directions",
     "random directions of a step, whose derivatives are clipped as one vector [default: 8]",
@@ -89,6 +94,14 @@ impl Method {
         said.only_one(&BOX_RADIUS, &BALL_RADIUS);
         let (side, radius) = (said.get(&BOX_RADIUS), said.get(&BALL_RADIUS));
         let domain = side.map(|radius| Domain::Box { radius }).or(radius.map(|radius| Domain::Ball { radius }));
+        if self == Self::Net {
+            return Asked {
+                clip_norm: said.get(&CLIP_NORM),
+                domain: domain.unwrap_or_default(),
+                points: said.get(&POINTS),
+                ..Asked::default()
+            };
+        }
         let mut asked = Asked {
             steps: said.get(&STEPS),
             clip_norm: said.get(&CLIP_NORM),
@@ -97,6 +110,10 @@ impl Method {
         };
         if self == Self::Spider {
             asked.spider = SpiderAsked::read(said);
+            return asked;
+        }
+        if self == Self::OnePass {
+            asked.spider = SpiderAsked::of_one_pass(said);
             return asked;
         }
         if !matches!(self, Self::ZerothOrder | Self::Recursive) {
@@ -134,7 +151,13 @@ impl Method {
                 asked.directions = said.get(&DIRECTIONS);
                 asked.difference = said.get(&DIFFERENCE);
             }
-            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive | Self::Spider => {}
+            Self::GradientDescent
+            | Self::Sgd
+            | Self::Accelerated
+            | Self::Recursive
+            | Self::Spider
+            | Self::OnePass
+            | Self::Net => {}
         }
         asked
     }
@@ -201,6 +224,20 @@ fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
     Ok(())
 }
 
+/// The certified plan of one method.
+fn planned(
+    method: Method,
+    problem: &MinimizeProblem,
+    budget: Budget,
+    options: &MethodOptions,
+) -> Result<MinimizePlan, NotApplicable> {
+    let asked = method.asked(options)?;
+    match method {
+        Method::Net => net::plan(problem, budget, &asked),
+        _ => plan(method, problem, budget, asked),
+    }
+}
+
 /// Plans and certifies every method; touches no record. The method asked for by name comes first, then the others as they stand: stochastic before full-batch
 /// descent where its bound is as good, and after them what no measurement has shown to be better (docs/methods/minimize.md).
 pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
@@ -211,7 +248,7 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
         .iter()
         .map(|&method| {
             let own = if options.method.is_none() || named(method) { options } else { &others };
-            let plan = checked.clone().and_then(|()| plan(method, problem, budget, method.asked(own)?));
+            let plan = checked.clone().and_then(|()| planned(method, problem, budget, own));
             Candidate { method: method.name(), plan }
         })
         .collect();
@@ -267,7 +304,7 @@ pub fn choose(
 ) -> Result<MinimizePlan, NotApplicable> {
     check(problem, options)?;
     if let Some(&named) = ALL.iter().find(|method| options.method.as_deref() == Some(method.name())) {
-        return plan(named, problem, budget, named.asked(options)?);
+        return planned(named, problem, budget, options);
     }
     let first = candidates(problem, budget, options).into_iter().next();
     first.map_or_else(|| Err(NotApplicable::Problem("no method".into())), |c| c.plan)

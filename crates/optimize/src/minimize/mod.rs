@@ -12,9 +12,18 @@
 mod accelerated;
 mod aggregate;
 mod assumptions;
+mod cells;
 mod directions;
 mod kind;
 mod method;
+mod net;
+#[cfg(test)]
+mod net_tests;
+mod one_pass;
+mod one_pass_schedule;
+#[cfg(test)]
+mod one_pass_tests;
+mod one_pass_walk;
 mod phases;
 mod plan;
 mod problem;
@@ -33,9 +42,11 @@ mod spider_walk;
 #[cfg(test)]
 mod tests;
 
+pub use cells::NetSchedule;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
+pub use one_pass_schedule::OnePassSchedule;
 pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;

@@ -43,6 +43,7 @@ pub(super) struct Asked {
     pub(super) smoothing: Option<f64>,
     pub(super) fixed: bool,
     pub(super) spider: SpiderAsked,
+    pub(super) points: Option<u64>,
 }
 
 /// A schedule that is certified.
@@ -176,6 +177,14 @@ pub(super) fn plan(
         }
     }
     Ok(best)
+}
+
+/// What whoever evaluates an objective elsewhere promises.
+pub(super) fn told_of_records() -> Assumption {
+    Assumption::public(
+        "told and not checked: what the objective says of a record depends on that record and on x only, not on other records of a batch or on earlier \
+         calls, and it returns for every record",
+    )
 }
 
 /// What is longer, or has more parts, must have a prediction that is lower by more than predictions are worth.
@@ -334,6 +343,7 @@ impl Planner<'_> {
             Layout::Once if self.method == Method::Accelerated => self.accelerated_once(draft).0,
             Layout::Once if self.method == Method::Recursive => self.one_epoch_bound(draft).0,
             Layout::Once if self.method == Method::Spider => self.spider_bound(),
+            Layout::Once if self.method == Method::OnePass => self.one_pass_bound(draft),
             Layout::Once => self.bound(draft.steps, draft.variance).0,
         }
     }
@@ -363,7 +373,7 @@ impl Planner<'_> {
         let step = |z: f64| match batches {
             Batches::Poisson { .. } => Event::gaussian(z).poisson_sampled(q),
             Batches::Fixed { batch_size } => Event::gaussian(z).sampled_without_replacement(n, batch_size),
-            Batches::All | Batches::Stream { .. } => Event::gaussian(z),
+            Batches::All | Batches::Stream { .. } | Batches::Once(_) => Event::gaussian(z),
         };
         let samplers = match batches {
             Batches::Poisson { .. } => SamplerError::subset(self.problem.drawn_from()) * steps as f64 + drawn,
@@ -471,6 +481,8 @@ impl Planner<'_> {
                 lengths.into_iter().map(|batches| self.one_epoch(batches)).collect()
             }
             Method::Spider => Ok(vec![self.spider_draft()?]),
+            Method::OnePass => Ok(vec![self.one_pass_draft()?]),
+            Method::Net => Err(NotApplicable::Option("a net has no steps".into())),
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
                 let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
                 let passes = positive("passes", self.asked.passes.unwrap_or(usual))?;
@@ -563,10 +575,13 @@ impl Planner<'_> {
         let noise_multiplier = phases.first().map_or(draft.noise_multiplier, |first| first.noise_multiplier);
         let spider = (self.method == Method::Spider).then(|| self.spider_schedule(&draft)).transpose()?;
         // made for the least noise
-        let grid = self.grid(spider.as_ref().map_or(draft.noise_std, |s| s.least_fresh() * self.clip_norm));
+        let grid = match draft.batches {
+            Batches::Once(once) => sum_grid(once.leaf_clip, draft.noise_std, problem.records, problem.dimension),
+            _ => self.grid(spider.as_ref().map_or(draft.noise_std, |s| s.least_fresh() * self.clip_norm)),
+        };
         // its aggregate is the answer
         let average = match self.method {
-            Method::Accelerated | Method::Recursive | Method::Spider => Averaged::Last,
+            Method::Accelerated | Method::Recursive | Method::Spider | Method::OnePass => Averaged::Last,
             _ if self.asked.goal == Goal::Population => Averaged::All,
             _ => self.asked.average.unwrap_or_default(),
         };
@@ -598,7 +613,7 @@ impl Planner<'_> {
         let each = match (self.along, problem.answers) {
             (Some(along), Answers::Values) => 2.0 * along.directions as f64,
             (Some(along), _) => along.directions as f64,
-            (None, _) if self.method == Method::Recursive => 2.0,
+            (None, _) if matches!(self.method, Method::Recursive | Method::OnePass) => 2.0,
             (None, _) => 1.0,
         };
         let nothing = draft.variance.sqrt() >= self.size && predicted_excess >= self.size * self.distance;
@@ -614,7 +629,7 @@ impl Planner<'_> {
             },
             predicted_excess,
             assumptions: self.assumptions(&draft, spider.as_ref()),
-            warnings: warnings.into_iter().chain(self.spider_warning()).collect(),
+            warnings: warnings.into_iter().chain(self.spider_warning()).chain(self.one_pass_warning(&draft)).collect(),
             certificate: draft.certificate,
             schedule,
         })
@@ -644,9 +659,9 @@ impl Planner<'_> {
                 (rule, bound, smoothing)
             }
             Method::Recursive => self.recursive_rule(draft),
-            Method::Spider => {
+            Method::Spider | Method::OnePass => {
                 let learning_rate = 1.0 / self.problem.smoothness.unwrap_or(1.0);
-                (Rule::HeavyBall { learning_rate, momentum: 0.0 }, self.spider_bound(), 0.0)
+                (Rule::HeavyBall { learning_rate, momentum: 0.0 }, self.predicted(draft), 0.0)
             }
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
@@ -658,6 +673,7 @@ impl Planner<'_> {
                     0.0,
                 )
             }
+            Method::Net => return Err(NotApplicable::Option("a net has no steps".into())),
             Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {
                 let usual = match self.method {
                     // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for

@@ -3,6 +3,7 @@
 use super::accelerated::Accelerated;
 use super::aggregate::central;
 use super::directions::Directions;
+use super::net;
 use super::plan::MinimizePlan;
 use super::problem::MinimizeProblem;
 use super::proximal::Proximal;
@@ -10,7 +11,7 @@ use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing, Whom};
-use super::spider_walk::walk;
+use super::{one_pass_walk, spider_walk};
 use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
@@ -88,6 +89,9 @@ pub fn run<S: Source>(
     if start.iter().any(|x| !x.is_finite()) {
         return Err(RunError::Numerical("the start has an entry that is not finite"));
     }
+    if let Rule::Net(net) = s.rule {
+        return net::run(problem, plan, net, start, &mut source, curator, progress);
+    }
     let grid = Grid::new(s.grid_exponent);
     let at = |w: &[f64]| -> Vec<f64> { start.iter().zip(w).map(|(x, w)| x + w).collect() };
     let course = |records: u64| Course {
@@ -102,7 +106,7 @@ pub fn run<S: Source>(
     let whom = match s.batches {
         Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
         Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
-        Batches::All | Batches::Stream { .. } => Whom::All,
+        Batches::All | Batches::Stream { .. } | Batches::Once(_) => Whom::All,
     };
     let how = Summing { clip_norm: s.clip_norm, grid, whom, smoothing: s.smoothing };
     let noise_of = |z: f64| Gaussian::new(z, s.clip_norm, grid, dimension, "gradient");
@@ -160,8 +164,10 @@ pub fn run<S: Source>(
             way = points.swap_remove(central(&points));
         }
         way
+    } else if let (Batches::Once(once), Rule::HeavyBall { learning_rate, .. }) = (&s.batches, s.rule) {
+        one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut source, curator), progress)?
     } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
-        walk((spider, s), problem, learning_rate, start, (&mut source, curator), progress)?
+        spider_walk::walk((spider, s), problem, learning_rate, start, (&mut source, curator), progress)?
     } else if let Some(along) = s.along {
         let count = along.directions;
         let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, count, "directional derivatives");
@@ -221,6 +227,7 @@ fn follow(
             drive(&mut driver, course, start, progress, oracle)?;
             driver.answer().to_vec()
         }
+        Rule::Net(_) => return Err(RunError::Numerical("a net has no steps")),
         Rule::Recursive { smoothness } => {
             let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);
             drive(&mut driver, course, start, progress, oracle)?;

@@ -1,5 +1,7 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
+use super::cells::NetSchedule;
+use super::one_pass_schedule::OnePassSchedule;
 use super::spider_schedule::SpiderSchedule;
 use crate::choices::Domain;
 use dpopt_mechanism::{Batching, StreamShape};
@@ -46,6 +48,8 @@ pub enum Batches {
         /// l2 sensitivity of the whole stream over the clip norm.
         sensitivity: f64,
     },
+    /// Each once, in batches whose sizes what was released decides; a step's noise is that of a running sum.
+    Once(OnePassSchedule),
 }
 
 /// What moves x.
@@ -97,6 +101,8 @@ pub enum Rule {
         /// L that it works with: at least that of the mean loss, and more where noise asks for shorter steps.
         smoothness: f64,
     },
+    /// A choice among the points of a public net.
+    Net(NetSchedule),
 }
 
 /// Derivatives along directions in place of gradients.
@@ -184,6 +190,7 @@ impl MinimizeSchedule {
             Batches::Poisson { sampling_probability } => sampling_probability,
             Batches::Fixed { batch_size } => batch_size as f64 / records as f64,
             Batches::Stream { shape, .. } => 1.0 / shape.batches as f64,
+            Batches::Once(_) => 1.0 / self.steps as f64,
         }
     }
 

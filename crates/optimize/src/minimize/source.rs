@@ -3,9 +3,10 @@
 use super::directions::{Along, Directions};
 use super::smoothed::Smoothed;
 use crate::RunError;
+use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{
-    BatchSum, Batching, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Released, Sensitive,
-    StreamPlan, StreamShape,
+    BatchSum, Batching, Clipped, ClippedVectors, Counts, Curator, CuratorError, GradientStream, GridSum, Leaf,
+    Released, RestartedSums, ScoredPoints, Sensitive, StreamPlan, StreamShape,
 };
 use dpopt_noise::Grid;
 use dpopt_objective::objective::{Objective, Recursive};
@@ -79,6 +80,20 @@ pub trait Source: sealed::Sealed {
         before: &[f64],
     ) -> Result<Sensitive<GridSum>, RunError>;
 
+    /// The running sum with one leaf more: the mean over the next unread records of ∇φ_i(x), or of ∇φ_i(x) − ∇φ_i(before); `how` many they are, and to what norm each one's part
+    /// in the mean is clipped.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn leaf(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError>;
+
     /// Σ clip(derivatives of φ_i at x along each of `directions`).
     ///
     /// # Errors
@@ -115,6 +130,17 @@ pub trait Source: sealed::Sealed {
         before: &[f64],
     ) -> Result<Released<Vec<f64>>, RunError>;
 
+    /// Σ of what φ_i is better at each point than at the centre, each record's part cut by distance.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn scores(
+        &mut self,
+        curator: &mut Curator,
+        points: &ScoredPoints,
+        progress: &dyn Progress,
+    ) -> Result<Sensitive<Counts>, RunError>;
+
     /// How many records there are; `None` where that is protected.
     fn public_count(&self, curator: &Curator) -> Option<u64>;
 
@@ -123,6 +149,12 @@ pub trait Source: sealed::Sealed {
 
     /// Whether it is evaluated outside of this library.
     const ELSEWHERE: bool;
+}
+
+/// What the gradients here and there count in a mean over `size` records.
+fn leaf_weights(leaf: Leaf, size: u64) -> (f64, f64) {
+    let each = 1.0 / size.max(1) as f64;
+    (each, if leaf == Leaf::First { 0.0 } else { each })
 }
 
 mod sealed {
@@ -185,6 +217,18 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         self.sum(curator, how, Recursive::change(&self.objective, before), x)
     }
 
+    fn leaf(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        let weighted = Recursive::weighted(&self.objective, before, leaf_weights(leaf, how.0));
+        Ok(sums.add(leaf, self.records, &weighted, how, x)?)
+    }
+
     fn derivatives(
         &mut self,
         curator: &mut Curator,
@@ -212,6 +256,15 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         before: &[f64],
     ) -> Result<Released<Vec<f64>>, RunError> {
         Ok(stream.next_recursive(self.records, x, before)?)
+    }
+
+    fn scores(
+        &mut self,
+        _: &mut Curator,
+        points: &ScoredPoints,
+        progress: &dyn Progress,
+    ) -> Result<Sensitive<Counts>, RunError> {
+        Ok(points.scores(self.records, &self.objective, progress).map_err(CuratorError::unreadable)?)
     }
 
     fn public_count(&self, curator: &Curator) -> Option<u64> {
@@ -256,6 +309,12 @@ pub trait PerRecord {
         directions: &Directions,
         sum: &mut BatchSum,
     ) -> Result<(), RunError>;
+
+    /// Appends the loss of each of `records` at `x` to `out`, in order.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn values(&mut self, records: &[u64], x: &[f64], out: &mut Vec<f64>) -> Result<(), RunError>;
 }
 
 /// Records that are read where an objective is evaluated.
@@ -313,6 +372,22 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         })
     }
 
+    fn leaf(
+        &mut self,
+        sums: &mut RestartedSums,
+        leaf: Leaf,
+        how: (u64, f64),
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        let (here, there) = leaf_weights(leaf, how.0);
+        // what does not count is asked for where it is finite
+        let before = if leaf == Leaf::First { x } else { before };
+        sums.add_in_parts(leaf, how, |records, sum| {
+            self.objective.differences(records, (here, x), (there, before), sum)
+        })
+    }
+
     fn derivatives(
         &mut self,
         curator: &mut Curator,
@@ -344,6 +419,16 @@ impl<P: PerRecord> Source for Elsewhere<P> {
             true => self.objective.gradients(records, x, sum),
             false => self.objective.differences(records, (own, x), (other, before), sum),
         })
+    }
+
+    fn scores(
+        &mut self,
+        curator: &mut Curator,
+        points: &ScoredPoints,
+        progress: &dyn Progress,
+    ) -> Result<Sensitive<Counts>, RunError> {
+        let (batch, chosen) = curator.all_for_loader(self.records)?;
+        points.scores_elsewhere(batch, progress, |x, out| self.objective.values(&chosen, x, out))
     }
 
     fn public_count(&self, curator: &Curator) -> Option<u64> {

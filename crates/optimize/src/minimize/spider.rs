@@ -75,25 +75,31 @@ impl Walk {
 }
 
 impl Planner<'_> {
-    /// From M, C and Δ: α = (4c²MΔ/C)^⅓, K₁ = MΔ/(Cα), T = MΔ/α², κ = 2αC/M², c the norm of the noise of one release of everything.
-    ///
-    /// An estimate that is fresh K₁ times on a way of length Δ/α has an error of about c(√K₁ + MΔ/(αC√K₁)), which is least, 2c√(MΔ/(αC)), at that K₁; it is α at that α. A step of
-    /// 1/M lowers the loss by α²/(2M) or more, so that T of them are about as many as there can be, and K₁κ is 2Δ/M, which all squared steps come to.
-    fn spider(&self) -> Result<Walk, NotApplicable> {
-        let (problem, asked) = (self.problem, self.asked.spider);
-        let Some(m) = problem.smoothness else {
+    /// M and Δ, which must be told.
+    pub(super) fn spider_facts(&self) -> Result<(f64, f64), NotApplicable> {
+        let Some(m) = self.problem.smoothness else {
             return Err(NotApplicable::Problem(
                 "steps are 1 over a bound on the curvature of the loss, and changes of gradients are clipped to it; give smoothness, or take noisy-gradient-descent".into(),
             ));
         };
-        let Some(gap) = asked.initial_gap else {
+        let Some(gap) = self.asked.spider.initial_gap else {
             return Err(NotApplicable::Problem(
                 "numbers of steps and restarts follow from how far the mean loss can fall from the start; give a public guess of it as initial_gap, or take \
                  noisy-gradient-descent"
                     .into(),
             ));
         };
-        let (gap, clip) = (positive("initial_gap", gap)?, self.clip_norm);
+        Ok((m, positive("initial_gap", gap)?))
+    }
+
+    /// From M, C and Δ: α = (4c²MΔ/C)^⅓, K₁ = MΔ/(Cα), T = MΔ/α², κ = 2αC/M², c the norm of the noise of one release of everything.
+    ///
+    /// An estimate that is fresh K₁ times on a way of length Δ/α has an error of about c(√K₁ + MΔ/(αC√K₁)), which is least, 2c√(MΔ/(αC)), at that K₁; it is α at that α. A step of
+    /// 1/M lowers the loss by α²/(2M) or more, so that T of them are about as many as there can be, and K₁κ is 2Δ/M, which all squared steps come to.
+    fn spider(&self) -> Result<Walk, NotApplicable> {
+        let (problem, asked) = (self.problem, self.asked.spider);
+        let (m, gap) = self.spider_facts()?;
+        let clip = self.clip_norm;
         let mu = gaussian_mu(self.budget.epsilon(), self.budget.delta());
         let noise = problem.relation().sum_sensitivity() * clip * (problem.dimension as f64).sqrt() / (self.n() * mu);
         let best = (4.0 * noise * noise * m * gap / clip).cbrt();

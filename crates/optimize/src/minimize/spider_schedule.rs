@@ -7,12 +7,13 @@ use serde::Serialize;
 static INITIAL_GAP: Setting<f64> = Setting::real(
     "initial_gap",
     Range::POSITIVE,
-    "public guess of how far the mean loss can fall from the start, F(start) − min F; of spider, where it sets steps and restarts",
+    "public guess of how far the mean loss can fall from the start, F(start) − min F; of spider and one-pass-spider, where it sets steps, batches and restarts",
 );
 static DIFFERENCE_CLIP: Setting<f64> = Setting::real(
     "difference_clip",
     Range::POSITIVE,
-    "of spider: bound on how much one record's gradient changes, over the way that x went; larger changes are shortened to it [default: smoothness]",
+    "of spider: bound on how much one record's gradient changes, over the way that x went; larger changes are shortened to it, and batches of one-pass-spider are made for it \
+     [default: smoothness]",
 );
 static FRESH_GRADIENTS: Setting<u64> = Setting::whole(
     "fresh_gradients",
@@ -31,7 +32,7 @@ static SECOND_STAGE: Setting<f64> = Setting::real(
 static HESSIAN_LIPSCHITZ: Setting<f64> = Setting::real(
     "hessian_lipschitz",
     Range::POSITIVE,
-    "of spider: bound on how fast the curvature of the mean loss changes; if it is told, steps get extra noise where the gradient is small, to leave saddle points",
+    "of spider and one-pass-spider: bound on how fast the curvature of the mean loss changes; if it is told, steps get extra noise where the gradient is small, to leave saddle points",
 );
 
 /// What a user said of Spider.
@@ -80,6 +81,18 @@ pub struct SpiderSchedule {
     /// What comes after the walk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_stage: Option<SecondStage>,
+}
+
+impl SpiderAsked {
+    /// The same for one pass, which restarts and stops by its sizes.
+    pub(super) fn of_one_pass(said: &Said<'_>) -> Self {
+        Self {
+            initial_gap: said.get(&INITIAL_GAP),
+            difference_clip: said.get(&DIFFERENCE_CLIP),
+            hessian_lipschitz: said.get(&HESSIAN_LIPSCHITZ),
+            ..Self::default()
+        }
+    }
 }
 
 impl SpiderSchedule {

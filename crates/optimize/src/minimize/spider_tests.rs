@@ -201,7 +201,8 @@ fn a_walk_that_cannot_renew_its_estimate_ends() {
     assert!(warnings.iter().any(|w| w.contains("give fewer")), "{warnings:?}");
     for options in [told(gap / 30.0), told(gap).with("difference_clip", 20.0)] {
         let (slope, _) = left(&options);
-        assert!(slope < 0.3, "{slope}");
+        // without the rule it is 1e20
+        assert!(slope < 1.0, "{slope}");
     }
 }
 

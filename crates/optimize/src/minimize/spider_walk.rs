@@ -3,7 +3,7 @@
 use super::problem::MinimizeProblem;
 use super::schedule::{MinimizeSchedule, sum_grid};
 use super::source::{Source, Summing, Whom};
-use super::spider_schedule::SpiderSchedule;
+use super::spider_schedule::{Escape, SpiderSchedule};
 use crate::RunError;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, Gaussian};
@@ -14,7 +14,7 @@ const LEAST_CLIP: f64 = 1e-80;
 const MOST_CLIP: f64 = 1e80;
 
 /// Of points that were released: it says nothing that they do not say.
-const GREW: RunError = RunError::Numerical(
+pub(super) const GREW: RunError = RunError::Numerical(
     "the steps grew without bound: the curvature of the loss is above what was told as smoothness, or noise outweighs the records",
 );
 
@@ -66,11 +66,11 @@ impl<S: Source> Oracles<'_, S> {
     }
 }
 
-fn distance(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }
 
-fn norm(v: &[f64]) -> f64 {
+pub(super) fn norm(v: &[f64]) -> f64 {
     v.iter().map(|v| v * v).sum::<f64>().sqrt()
 }
 
@@ -79,8 +79,8 @@ fn add(to: &mut [f64], more: &[f64]) {
 }
 
 /// Extra noise of steps along small estimates, from coins that no record has a part in.
-struct Escapes {
-    rule: Option<super::spider_schedule::Escape>,
+pub(super) struct Escapes {
+    rule: Option<Escape>,
     coins: Stream,
     /// Of the step before.
     norm: f64,
@@ -88,8 +88,13 @@ struct Escapes {
 }
 
 impl Escapes {
+    /// Before the first step, which has none.
+    pub(super) fn new(rule: Option<Escape>, coins: Stream) -> Self {
+        Self { rule, coins, norm: f64::INFINITY, frozen: 1 }
+    }
+
     /// What the step goes along.
-    fn along(&mut self, estimate: &[f64]) -> Vec<f64> {
+    pub(super) fn along(&mut self, estimate: &[f64]) -> Vec<f64> {
         let mut along = estimate.to_vec();
         let small = self.rule.filter(|rule| self.norm <= rule.threshold && self.frozen == 0);
         if let Some(rule) = small {
@@ -119,7 +124,7 @@ pub(super) fn walk<S: Source>(
         progress.tick();
         if way.iter().all(|w| w.is_finite()) { Ok(()) } else { Err(GREW) }
     };
-    let mut escapes = Escapes { rule: spider.escape, coins: curator.public_coins(), norm: f64::INFINITY, frozen: 1 };
+    let mut escapes = Escapes::new(spider.escape, curator.public_coins());
     let mut oracles = Oracles {
         source,
         curator,

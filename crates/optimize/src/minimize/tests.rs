@@ -82,6 +82,12 @@ impl PerRecord for Foreign {
         }
         Ok(())
     }
+
+    fn values(&mut self, records: &[u64], x: &[f64], out: &mut Vec<f64>) -> Result<(), RunError> {
+        let value = |a: &[f64]| x.iter().zip(a).map(|(x, a)| 0.5 * (x - a).powi(2)).sum::<f64>();
+        out.extend(records.iter().map(|&i| value(&self.0[i as usize])));
+        Ok(())
+    }
 }
 
 fn problem(n: usize, answers: Answers) -> MinimizeProblem {
@@ -91,7 +97,7 @@ fn problem(n: usize, answers: Answers) -> MinimizeProblem {
 /// What a method needs to be told besides.
 fn options(method: &str) -> MethodOptions {
     // ½·1.15² from the start to the minimiser
-    MethodOptions::of(method).with_if("initial_gap", (method == "spider").then_some(0.7))
+    MethodOptions::of(method).with_if("initial_gap", method.ends_with("spider").then_some(0.7))
 }
 
 fn answer<S: Source>(problem: &MinimizeProblem, plan: &MinimizePlan, source: S, seed: u64) -> Vec<f64> {
@@ -106,7 +112,8 @@ fn answer<S: Source>(problem: &MinimizeProblem, plan: &MinimizePlan, source: S, 
 fn every_method_finds_the_minimiser_and_releases_exactly_what_is_certified() {
     let n = 4000;
     let records = Sensitive::new(points(n));
-    for method in METHODS {
+    // a net has values, and one pass asks for many more records: each has tests of its own
+    for method in METHODS.into_iter().filter(|method| !["net", "one-pass-spider"].contains(method)) {
         let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
         let problem = problem(n, answers);
         let plan = choose(&problem, budget(), &options(method)).unwrap();
@@ -122,7 +129,7 @@ fn every_method_finds_the_minimiser_and_releases_exactly_what_is_certified() {
 fn whoever_evaluates_the_objective_the_numbers_are_the_same() {
     let n = 300;
     let records = Sensitive::new(points(n));
-    for method in METHODS {
+    for method in METHODS.into_iter().filter(|method| *method != "net") {
         let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
         let here = problem(n, answers);
         let there = MinimizeProblem { elsewhere: true, ..here.clone() };

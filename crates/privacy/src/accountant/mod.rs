@@ -4,6 +4,7 @@ pub mod conversion;
 mod gate;
 pub mod gdp;
 mod integer_shift;
+mod memo;
 pub mod pld;
 pub mod pure;
 pub mod rdp;
@@ -250,6 +251,17 @@ pub fn privacy_curve(event: &Event, relation: Relation, epsilons: &[f64]) -> Res
 
 /// [`epsilon`] at a chosen quality of the lattice computation.
 pub fn epsilon_at(
+    event: &Event,
+    relation: Relation,
+    delta: f64,
+    quality: pld::Quality,
+) -> Result<Bound, AccountingError> {
+    // numbers as text are exact
+    let question = format!("{event:?} {relation:?} {delta:?} {quality:?}");
+    memo::known(question, || automatic_epsilon(event, relation, delta, quality))
+}
+
+fn automatic_epsilon(
     event: &Event,
     relation: Relation,
     delta: f64,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Minimizing",
+    "Stationary",
     "NumbersElsewhere",
     "Shard",
     "empty_question",
@@ -417,6 +418,22 @@ class Minimizing:
         units: UnitRows | None = None,
     ) -> NDArray[np.float64]: ...
     def report(self, session: Session, x: NDArray[np.float64], source: str, objective: str) -> str: ...
+
+@final
+class Stationary:
+    def __new__(cls, request: str) -> Stationary: ...
+    def event(self) -> str: ...
+    def told(self) -> str: ...
+    def run(
+        self,
+        session: Session,
+        gradients: Callable[..., Any],
+        curvatures: Callable[..., Any] | None,
+        records: int,
+        dimension: int,
+        directions: int,
+        chunk: int,
+    ) -> int | None: ...
 
 @final
 class NativeObjective:

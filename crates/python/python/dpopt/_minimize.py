@@ -80,7 +80,14 @@ def _planned(
     candidates = json.loads(planned.candidates())
     units = records if of_units else None
     return planned, Plan(
-        candidates[0]["method"], candidates, records, dimension, allowed, delta, relation, n_units=units
+        candidates[0]["method"],
+        candidates,
+        records,
+        dimension,
+        allowed,
+        candidates[0].get("delta", delta),
+        relation,
+        n_units=units,
     )
 
 
@@ -181,10 +188,11 @@ def minimize(
         data: an array with a record in each row, or a tuple of them: NumPy, SciPy, pandas, PyTorch, JAX.
         start: where to start, public: an array, or dicts, lists and tuples of arrays. The answer has the same form. May be left out
             with one of :mod:`dpopt.objectives`.
-        epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01.
+        epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01; ``"net"`` spends none of it.
         gives: what the objective says of a record.
         method: ``"dp-adam"``, ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
-            ``"zeroth-order"``, ``"spider"``; by default the first that applies.
+            ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``, ``"net"``; by default the first that applies. ``"net"`` finds a global minimum among the points of a
+            public net, in at most three dimensions, by values (``gives="values"``, or one of :mod:`dpopt.objectives`), with δ = 0.
         distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
@@ -201,8 +209,9 @@ def minimize(
             ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
             ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
-            ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` needs beside `smoothness`,
-            with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``.
+            ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` and ``"one-pass-spider"`` need beside `smoothness`,
+            with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``; ``points`` of ``"net"``: the most it has. There
+            `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the net covers the ball of radius `distance`.
     """
     relation = accounting._relation(neighbors)
     native = objective if isinstance(objective, Objective) else None
@@ -256,7 +265,7 @@ def minimize(
         of_units=whose is not None,
     )
     if batch_records is None:
-        width = parameters.size if gives == "gradients" else plan.schedule["directions"]
+        width = parameters.size if gives == "gradients" else plan.schedule.get("directions", 1)
         batch_records = max(1, ENTRIES // max(width, 1))
     elif whole(batch_records, "batch_records") < 1:
         raise ValueError("batch_records must be at least 1")

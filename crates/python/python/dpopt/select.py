@@ -4,6 +4,9 @@ Trying several candidates and keeping the best reads the records once per candid
 :class:`PrivateSearchCV` runs a *random, secret* number K of candidates, each drawn at random from the public list, and
 releases only the best by a noisy validation score. That costs a small multiple of one run, however large E[K] is (Liu and
 Talwar 2019; Papernot and Steinke 2022).
+
+Where the candidates are public already (the checkpoints of a private run, starting points), :func:`stationary` takes the one at which the mean gradient is
+smallest, for one choice.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ from ._reading import (
 from ._repeats import counted_as_one, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
 from ._split import Split, held_out
+from ._stationary import Selected, stationary
 from ._table_fit import _apart
 from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, without_rows
 from ._units import Given, apart, one_for_each, public_number
@@ -557,4 +561,4 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-__all__ = ["PrivacyWarning", "PrivateSearchCV", "SearchPlan"]
+__all__ = ["PrivacyWarning", "PrivateSearchCV", "SearchPlan", "Selected", "stationary"]

@@ -10,6 +10,7 @@ mod gradient_subspace;
 mod hard_thresholding;
 mod heavy_tailed_sco;
 mod heavy_tails;
+mod net;
 mod objectives;
 mod one_epoch;
 mod online_convex;
@@ -53,6 +54,7 @@ pub const ALL: &[&Entry] = &[
     &heavy_tailed_sco::ENTRY,
     &online_experts::ENTRY,
     &online_convex::ENTRY,
+    &net::ENTRY,
 ];
 
 /// The entry of that name.

@@ -2,9 +2,11 @@
 
 mod asked;
 mod bytes;
+mod large;
 
 pub(super) use self::asked::{Asked, View};
 use self::bytes::{Head, Stored};
+pub use self::large::{LargeShard, LostPiece};
 use super::error::FitError;
 use dpopt_data::{BadCells, Encoder, RowOwners, TableReader, TargetSpec};
 use dpopt_mechanism::{CuratorError, answer, answer_numbers};
@@ -102,14 +104,18 @@ impl Shard {
     /// # Errors
     /// If the table has other columns.
     pub fn of_table(encoder: &Encoder, table: &dyn TableReader, part: u32) -> Result<Self, FitError> {
-        let Examples { rows, targets } = encoder.encode_public(table, BadCells::Missing)?;
+        Ok(Self::encoded(encoder, encoder.encode_public(table, BadCells::Missing)?, part))
+    }
+
+    /// Rows that `encoder` made.
+    fn encoded(encoder: &Encoder, Examples { rows, targets }: Examples, part: u32) -> Self {
         let two = matches!(encoder.target(), Some((_, TargetSpec::Classes { levels })) if levels.len() == 2);
         let given = targets.iter().map(|&target| match (two, f64::from(target)) {
             (false, target) => target,
             (true, 0.0) => f64::NAN,
             (true, target) => f64::from(target > 0.0),
         });
-        Ok(Self::new(Bounded { targets: given.collect(), rows }, part))
+        Self::new(Bounded { targets: given.collect(), rows }, part)
     }
 
     /// The same with `width` numbers in each record, row by row; what is left over at the end is no record.
