@@ -44,6 +44,7 @@ pub(super) struct Asked {
     pub(super) fixed: bool,
     pub(super) spider: SpiderAsked,
     pub(super) points: Option<u64>,
+    pub(super) loss_bound: Option<f64>,
 }
 
 /// A schedule that is certified.
