@@ -68,6 +68,10 @@ impl RecordSet for Elsewhere {
         self.known.iter().map(|part| part.0).sum::<u64>() as usize
     }
 
+    fn told_by_sums(&self) -> bool {
+        true
+    }
+
     fn ask(&self, question: &mut dyn FnMut() -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, ReadError>> {
         Some(self.sum(&question(), width).map_err(ReadError::from))
     }

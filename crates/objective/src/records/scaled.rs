@@ -40,6 +40,10 @@ impl<R: Records> RecordSet for ScaledRecords<'_, R> {
         self.records.len()
     }
 
+    fn told_by_sums(&self) -> bool {
+        self.records.told_by_sums()
+    }
+
     fn keeps_places(&self) -> bool {
         self.records.keeps_places()
     }

@@ -54,6 +54,10 @@ pub trait RecordSet: Sync {
     fn ask(&self, _question: &mut dyn FnMut() -> Vec<u8>, _width: usize) -> Option<Result<Vec<i64>, Self::Error>> {
         None
     }
+    /// Whether they are told by sums only, so that [`ask`](Self::ask) is all there is.
+    fn told_by_sums(&self) -> bool {
+        false
+    }
     /// Whether a record keeps its number whatever the others hold. Not if others are numbered by what they hold, as units are by which of them have rows.
     fn keeps_places(&self) -> bool {
         true

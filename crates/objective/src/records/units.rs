@@ -248,6 +248,10 @@ impl<R: RecordSet> RecordSet for Units<R> {
         self.rows.ask(question, width)
     }
 
+    fn told_by_sums(&self) -> bool {
+        self.rows.told_by_sums()
+    }
+
     fn fetch(&self, records: &[u64]) {
         for &unit in records {
             self.rows.fetch(self.of(unit as usize));
