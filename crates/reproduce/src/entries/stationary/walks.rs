@@ -1,7 +1,9 @@
 //! Noisy descent and Spider on a known mean loss: its gradient, and noise of a certified plan's scale. Where no clip is active nothing else of the records counts.
 
-use dpopt::minimize::{MinimizeSchedule, SpiderSchedule};
-use dpopt::noise::Stream;
+use crate::Failure;
+use dpopt::minimize::{MinimizeSchedule, OnePassSchedule, SpiderSchedule};
+use dpopt::noise::correlated::{TreeNoise, tree_depth};
+use dpopt::noise::{Grid, RoundedGaussian, Stream};
 use dpopt::problems::Valley;
 
 /// Steps along noisy gradients.
@@ -109,4 +111,155 @@ pub(super) fn spider(
         step(&mut z, &error);
     }
     valley.slope(&z)
+}
+
+/// Noise of sums over batches, each record in one of them.
+#[derive(Clone, Copy)]
+pub(super) struct OnePass<'a> {
+    pub(super) valley: &'a Valley,
+    /// n.
+    pub(super) records: u64,
+    /// Length of a record's own gradient, and by which share of the mean its change differs from it.
+    pub(super) pull: f64,
+    pub(super) spread: f64,
+    /// z of all sums together, over what a record adds.
+    pub(super) noise_multiplier: f64,
+    /// C, and L of changes.
+    pub(super) clip_norm: f64,
+    pub(super) difference_clip: f64,
+}
+
+/// A vector in a random direction, of root mean squared norm `norm`.
+fn add_isotropic(to: &mut [f64], norm: f64, normal: &mut [f64], stream: &mut Stream) {
+    let std = norm / (to.len() as f64).sqrt();
+    add_noise(to, std, normal, stream);
+}
+
+impl OnePass<'_> {
+    /// Per coordinate of the mean gradient of a batch that is the only one its records are in.
+    pub(super) fn batch_std(&self, batch: f64) -> f64 {
+        let sampling = self.pull / (batch * self.valley.dimension() as f64).sqrt();
+        (self.noise_multiplier * self.clip_norm / batch).hypot(sampling)
+    }
+
+    fn node(&self, leaf_clip: f64, leaves: u64) -> Result<(Grid, RoundedGaussian), Failure> {
+        let std = self.noise_multiplier * leaf_clip * f64::from(tree_depth(leaves)).sqrt();
+        let grid = Grid::new(std.log2().floor() as i32 - 20);
+        Ok((grid, RoundedGaussian::new(std, grid).map_err(Failure::of)?))
+    }
+
+    /// Steps of which each has the noise that one tree over all batches adds to it: what one step has, later ones take back.
+    pub(super) fn along_a_tree(
+        &self,
+        (steps, learning_rate): (u64, f64),
+        stream: &mut Stream,
+    ) -> Result<(f64, f64), Failure> {
+        let d = self.valley.dimension();
+        let batch = self.records as f64 / steps as f64;
+        let (grid, node) = self.node(self.clip_norm / batch, steps)?;
+        let mut tree = TreeNoise::new(node, d, steps);
+        let (mut z, mut gradient, mut normal, mut mean) = (vec![0.0; d], vec![0.0; d], vec![0.0; d], vec![0.0; d]);
+        let (mut before, mut now) = (vec![0i64; d], vec![0i64; d]);
+        for t in 0..steps {
+            self.valley.gradient(&z, &mut gradient);
+            add_isotropic(&mut gradient, self.pull / batch.sqrt(), &mut normal, stream);
+            now.fill(0);
+            tree.add_next(&mut now, stream).map_err(Failure::of)?;
+            for (((x, g), new), old) in z.iter_mut().zip(&gradient).zip(&now).zip(&before) {
+                *x -= learning_rate * (g + grid.step() * (new - old) as f64);
+            }
+            std::mem::swap(&mut before, &mut now);
+            if t >= steps / 2 {
+                mean.iter_mut().zip(&z).for_each(|(m, x)| *m += x / (steps - steps / 2) as f64);
+            }
+            if z[0].abs() > LOST {
+                return Ok((f64::MAX, f64::MAX));
+            }
+        }
+        Ok((self.valley.slope(&z), self.valley.slope(&mean)))
+    }
+
+    /// Batches of one size for gradients and of one for changes, each with noise of its own (spec 06 §4).
+    pub(super) fn fixed(&self, (steps, fresh, drift): (u64, u64, f64), stream: &mut Stream) -> f64 {
+        let d = self.valley.dimension();
+        let step_size = 1.0 / self.valley.smoothness();
+        let of = |count: u64| (self.records as f64 / (2 * count) as f64).floor().max(1.0);
+        let (first, next) = (of(fresh), of(steps));
+        let (mut z, mut error, mut gradient, mut normal) = (vec![0.0; d], vec![0.0; d], vec![0.0; d], vec![0.0; d]);
+        let (mut drifted, mut way, mut left) = (f64::INFINITY, 0.0f64, fresh);
+        for _ in 0..steps {
+            if drifted >= drift {
+                if left == 0 {
+                    break;
+                }
+                error.fill(0.0);
+                add_noise(&mut error, self.batch_std(first), &mut normal, stream);
+                (left, drifted) = (left - 1, 0.0);
+            } else {
+                add_isotropic(&mut error, self.spread * way / next.sqrt(), &mut normal, stream);
+                add_noise(&mut error, self.noise_multiplier * self.difference_clip * way / next, &mut normal, stream);
+            }
+            self.valley.gradient(&z, &mut gradient);
+            let along = z.iter_mut().zip(&gradient).zip(&error);
+            let squared: f64 = along
+                .map(|((x, g), e)| {
+                    let step = step_size * (g + e);
+                    *x -= step;
+                    step * step
+                })
+                .sum();
+            (way, drifted) = (squared.sqrt(), drifted + squared);
+            if z[0].abs() > LOST {
+                return f64::MAX;
+            }
+        }
+        self.valley.slope(&z)
+    }
+
+    /// Batches as large as the way since the last one, in running sums with fresh trees: the walk of a plan.
+    pub(super) fn adaptive(&self, once: &OnePassSchedule, steps: u64, stream: &mut Stream) -> Result<f64, Failure> {
+        let d = self.valley.dimension();
+        let step_size = 1.0 / self.valley.smoothness();
+        let (grid, node) = self.node(once.leaf_clip, once.leaves)?;
+        let (mut z, mut error, mut gradient, mut normal) = (vec![0.0; d], vec![0.0; d], vec![0.0; d], vec![0.0; d]);
+        let mut tree = TreeNoise::new(node.clone(), d, once.leaves);
+        let (mut leaves, mut unused, mut path, mut way) = (once.leaves, self.records, f64::INFINITY, 0.0f64);
+        let mut prefix = vec![0i64; d];
+        for _ in 0..steps {
+            let first = path >= once.path || leaves == once.leaves;
+            let size = if first {
+                once.first_batch
+            } else {
+                (once.difference_clip * way * once.per_change).ceil().max(1.0) as u64
+            };
+            if size > unused {
+                break;
+            }
+            unused -= size;
+            if first {
+                error.fill(0.0);
+                add_isotropic(&mut error, self.pull / (size as f64).sqrt(), &mut normal, stream);
+                tree = TreeNoise::new(node.clone(), d, once.leaves);
+                (leaves, path) = (0, 0.0);
+            } else {
+                add_isotropic(&mut error, self.spread * way / (size as f64).sqrt(), &mut normal, stream);
+            }
+            leaves += 1;
+            prefix.fill(0);
+            tree.add_next(&mut prefix, stream).map_err(Failure::of)?;
+            self.valley.gradient(&z, &mut gradient);
+            let mut squared = 0.0;
+            for (((x, g), e), noise) in z.iter_mut().zip(&gradient).zip(&error).zip(&prefix) {
+                let along = g + e + grid.step() * *noise as f64;
+                *x -= step_size * along;
+                squared += along * along;
+            }
+            path += squared.sqrt();
+            way = step_size * squared.sqrt();
+            if z[0].abs() > LOST {
+                return Ok(f64::MAX);
+            }
+        }
+        Ok(self.valley.slope(&z))
+    }
 }
