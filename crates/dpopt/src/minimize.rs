@@ -136,6 +136,7 @@ where
         ));
     }
     let counted = guess.unwrap_or(records.len() as u64);
+    let in_parts = records.is_elsewhere();
     let records = Sensitive::new(records);
     let mut problem = MinimizeProblem::of(&objective, counted, neighbours);
     problem.distance = options.distance.unwrap_or(problem.distance);
@@ -143,6 +144,13 @@ where
     problem.strong_convexity = options.strong_convexity;
     let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(counted)))?;
     let planned = Minimization::plan(problem, budget, &options.method)?;
+    // what parts can't be asked for would fail with the first question, when it is paid for
+    if in_parts && !(planned.chosen().schedule.asks_for_whole_sums() && objective.in_words().is_some()) {
+        return Err(FitError::Option(format!(
+            "records in parts elsewhere say sums of gradients of linear models over all of them and nothing else, and {} asks for more; take noisy-gradient-descent",
+            planned.chosen().method
+        )));
+    }
     let opening = Opening::new(planned.certificate().terms(), options.account, options.insecure_seed)?;
     let mut session = opening.charge("minimize", &[planned.certificate()])?;
     let charged = session.is_charged();
@@ -270,8 +278,14 @@ impl Minimization {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dpopt_objective::objective::{Closures, OfUnits};
-    use dpopt_objective::records::{Owners, Units};
+    use crate::session::SessionError;
+    use dpopt_objective::loss::Loss;
+    use dpopt_objective::objective::{Closures, Linear, OfUnits};
+    use dpopt_objective::records::{Elsewhere, Owners, Parts, PartsFailed, Units};
+    use dpopt_privacy::Certificate;
+    use dpopt_privacy::ledger::{Quote, Receipt};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
     fn rows_of_units_are_promised_to_units_or_not_at_all() {
@@ -292,5 +306,65 @@ mod tests {
         assert!((minimum.x[0] - 3.0).abs() < 0.3, "{:?}", minimum.x);
         assert_eq!(minimum.guarantee.unit_column.as_deref(), Some("person"));
         assert_eq!((minimum.report.facts.rows, minimum.report.facts.units), (None, Some(2000)));
+    }
+
+    /// Parts that count how often they are asked, and an account that counts charges.
+    #[derive(Default)]
+    struct Counted(AtomicU64);
+
+    impl Counted {
+        fn add(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn so_far(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Parts for Counted {
+        fn ask(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+            self.add();
+            Err(PartsFailed)
+        }
+    }
+
+    struct Book(Arc<Counted>);
+
+    impl Account for Book {
+        fn quote(&self, _: &Certificate) -> Result<Option<Quote>, SessionError> {
+            Ok(None)
+        }
+
+        fn charge(&self, _: &str, _: &Certificate) -> Result<Option<Receipt>, SessionError> {
+            self.0.add();
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn what_parts_elsewhere_cannot_be_asked_for_is_refused_before_the_charge() {
+        let tried = |method: MethodOptions| {
+            let (asked, charged) = (Arc::new(Counted::default()), Arc::new(Counted::default()));
+            let records = Elsewhere::new(asked.clone(), vec![(1000, 7)], 2, 1.0);
+            let options = MinimizeOptions {
+                smoothness: Some(1.0),
+                account: Some(Box::new(Book(charged.clone()))),
+                method,
+                ..MinimizeOptions::default()
+            };
+            let loss = Linear::new(Loss::Squared, 2, 1.0);
+            let error = minimize(loss, records, &vec![0.0; loss.weights()], 1.0, options).unwrap_err();
+            (error.to_string(), charged.so_far(), asked.so_far())
+        };
+        let spider = MethodOptions::of("spider").with("initial_gap", 0.1);
+        for method in [spider, MethodOptions::of("noisy-sgd"), MethodOptions::default(), MethodOptions::of("net")] {
+            let (error, charged, asked) = tried(method);
+            assert!(error.contains("take noisy-gradient-descent"), "{error}");
+            assert_eq!((charged, asked), (0, 0));
+        }
+        let (error, charged, asked) = tried(MethodOptions::of("noisy-gradient-descent"));
+        assert!(!error.contains("take noisy-gradient-descent"), "{error}");
+        assert_eq!((charged, asked), (1, 1), "of these it is paid for, and fails where parts do");
     }
 }

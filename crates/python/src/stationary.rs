@@ -9,6 +9,7 @@ use dpopt::optimize::RunError;
 use dpopt::optimize::stationary::{
     CurvatureOptions, StationaryOptions, StationaryPlan, StationaryProblem, Sums, plan, run,
 };
+use dpopt::plan::Assumption;
 use dpopt::privacy::{Budget, Neighbours, Unit};
 use dpopt::progress::Silent;
 use numpy::{PyReadonlyArray2, ToPyArray};
@@ -124,9 +125,13 @@ impl Stationary {
         self.inner.certificate.event().to_json().map_err(invalid)
     }
 
-    /// ε, and how much less stationary than the best the chosen one may be, as JSON.
+    /// ε, how much less stationary than the best the chosen one may be, and what the guarantee rests on, as JSON.
     fn told(&self) -> PyResult<String> {
-        json(&value!({ "epsilon": self.inner.certificate.bound().upper, "error": self.inner.error }))
+        json(&value!({
+            "epsilon": self.inner.certificate.bound().upper,
+            "error": self.inner.error,
+            "assumptions": self.inner.assumptions.iter().map(Assumption::text).collect::<Vec<_>>(),
+        }))
     }
 
     /// The index, or none, in a session that was charged for it. `gradients(candidate, positions)` gives rows as arrays of records × numbers side by side;

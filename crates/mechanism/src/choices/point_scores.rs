@@ -1,7 +1,8 @@
 //! Scores of public points by what records lose there, for a choice among them (spec 06 §7; docs/proofs/net.md).
 //!
 //! A record's loss at a point counts relative to its loss at a public centre and is cut to ±G times the distance between the two, in whole units: the
-//! sensitivity is exact and holds whatever the losses are. It is that of the furthest point, which need not be half of the domain's diameter away.
+//! sensitivity is exact and holds whatever the losses are. It is that of the furthest point, which need not be half of the domain's diameter away. Where losses are known
+//! to lie between 0 and B, they are cut to that, and count from B/2.
 
 use super::counts::Counts;
 use crate::Sensitive;
@@ -12,7 +13,7 @@ use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use rayon::prelude::*;
 
-/// What one record moves a score by at most: G times the distance of the furthest point.
+/// What one record moves a score by at most: G times the distance of the furthest point, or B/2.
 pub const POINT_UNITS: u64 = 1 << 24;
 
 /// Records whose scores fit: each gives at most 2^24 units.
@@ -35,10 +36,17 @@ pub struct ScoredPoints {
     centre: Vec<f64>,
     /// Side by side.
     points: Vec<f64>,
-    /// What a record may add at each, in units.
-    limits: Vec<i64>,
+    counted: Counted,
     per_unit: f64,
-    reach: f64,
+}
+
+/// From where a record's loss counts, and how far.
+#[derive(Clone, Debug)]
+enum Counted {
+    /// From its loss at the centre, at each point by so many units at most.
+    ByDistance(Vec<i64>),
+    /// From this.
+    Within(f64),
 }
 
 impl ScoredPoints {
@@ -62,12 +70,25 @@ impl ScoredPoints {
         // rounded up, so that a loss of that slope is not cut; never beyond what noise is made for
         let limit = |d: &f64| ((d / reach * POINT_UNITS as f64).ceil() as i64).clamp(0, POINT_UNITS as i64);
         let limits = distances.iter().map(limit).collect();
-        Ok(Self { centre: centre.to_vec(), points, limits, per_unit, reach })
+        Ok(Self { counted: Counted::ByDistance(limits), centre: centre.to_vec(), points, per_unit })
+    }
+
+    /// The same for losses that lie between 0 and `bound`: what is outside of it is cut.
+    ///
+    /// # Errors
+    /// If there are no points, one is not finite, or the bound is not positive.
+    pub fn within(centre: &[f64], points: Vec<f64>, bound: f64) -> Result<Self, CuratorError> {
+        let fits = !centre.is_empty() && !points.is_empty() && points.len().is_multiple_of(centre.len());
+        let per_unit = 0.5 * bound / POINT_UNITS as f64;
+        if !(fits && points.iter().all(|x| x.is_finite()) && per_unit > 0.0 && per_unit.is_finite()) {
+            return Err(CuratorError::Shape);
+        }
+        Ok(Self { counted: Counted::Within(0.5 * bound), centre: centre.to_vec(), points, per_unit })
     }
 
     /// How many.
     pub fn count(&self) -> usize {
-        self.limits.len()
+        self.points.len() / self.centre.len()
     }
 
     /// One of them.
@@ -76,17 +97,14 @@ impl ScoredPoints {
         &self.points[index * d..(index + 1) * d]
     }
 
-    /// R: how far the furthest is from the centre.
-    pub fn reach(&self) -> f64 {
-        self.reach
-    }
-
-    /// By how much a record's loss at a point is less than at the centre, in units; 0 where one of the two is no number.
-    fn units(&self, point: usize, at_centre: f64, there: f64) -> i64 {
-        let gain = (at_centre - there) / self.per_unit;
-        let limit = self.limits[point];
+    /// By how much a record's loss at a point is less than what it counts from, in units; 0 where one of the two is no number.
+    fn units(&self, point: usize, from: f64, there: f64) -> i64 {
+        let limit = match &self.counted {
+            Counted::ByDistance(limits) => limits[point],
+            Counted::Within(_) => POINT_UNITS as i64,
+        };
         // a cast cuts what is beyond i64, and makes 0 of what is no number
-        (gain.round() as i64).clamp(-limit, limit)
+        (((from - there) / self.per_unit).round() as i64).clamp(-limit, limit)
     }
 
     /// How much better than the centre each point is for all records together.
@@ -100,11 +118,14 @@ impl ScoredPoints {
         progress: &dyn Progress,
     ) -> Result<Sensitive<Counts>, R::Error> {
         let records = records.expose();
-        let at_centre = (0..records.len())
-            .into_par_iter()
-            .with_min_len(1024)
-            .map_init(O::Scratch::default, |scratch, i| objective.value(&self.centre, records, i, scratch))
-            .collect::<Result<Vec<f64>, R::Error>>()?;
+        let counted_from = match self.counted {
+            Counted::Within(middle) => vec![middle; records.len()],
+            Counted::ByDistance(_) => (0..records.len())
+                .into_par_iter()
+                .with_min_len(1024)
+                .map_init(O::Scratch::default, |scratch, i| objective.value(&self.centre, records, i, scratch))
+                .collect::<Result<Vec<f64>, R::Error>>()?,
+        };
         let mut scores = vec![0i64; self.count()];
         let shown = shown(self.count());
         // few points: each thread has its own
@@ -114,10 +135,10 @@ impl ScoredPoints {
                 O::Scratch::default,
                 |scratch, (part, scores)| -> Result<(), R::Error> {
                     let first = slice * shown + part * together;
-                    for (i, &before) in at_centre.iter().enumerate() {
+                    for (i, &from) in counted_from.iter().enumerate() {
                         for (k, score) in scores.iter_mut().enumerate() {
                             let there = objective.value(self.point(first + k), records, i, scratch)?;
-                            *score += self.units(first + k, before, there);
+                            *score += self.units(first + k, from, there);
                         }
                     }
                     Ok(())
@@ -149,13 +170,16 @@ impl ScoredPoints {
             values(x, out)?;
             if out.len() == records { Ok(()) } else { Err(CuratorError::Shape.into()) }
         };
-        let (mut at_centre, mut there) = (Vec::new(), Vec::new());
-        all(&self.centre, &mut at_centre)?;
+        let (mut counted_from, mut there) = (Vec::new(), Vec::new());
+        match self.counted {
+            Counted::Within(middle) => counted_from.resize(records, middle),
+            Counted::ByDistance(_) => all(&self.centre, &mut counted_from)?,
+        }
         let shown = shown(self.count());
         let mut scores = Vec::with_capacity(self.count());
         for point in 0..self.count() {
             all(self.point(point), &mut there)?;
-            let each = at_centre.iter().zip(&there).map(|(&before, &v)| self.units(point, before, v));
+            let each = counted_from.iter().zip(&there).map(|(&from, &v)| self.units(point, from, v));
             scores.push(each.sum::<i64>());
             if (point + 1) % shown == 0 || point + 1 == self.count() {
                 progress.tick();
@@ -192,7 +216,7 @@ mod tests {
     #[test]
     fn losses_count_from_the_centre_and_are_cut_by_distance() {
         let p = points();
-        assert_eq!((p.count(), p.reach()), (3, 5.0));
+        assert_eq!(p.count(), 3);
         let unit = 5.0 / POINT_UNITS as f64;
         // slope a/10: −.1·7 at (4, 5), −.1·2.5 at (1, 3.5)
         let expected = [0, (-0.7 / unit).round() as i64, (-0.25 / unit).round() as i64];
@@ -213,16 +237,38 @@ mod tests {
         assert!(ScoredPoints::new(&[1.0], vec![2.0], 0.0).is_err());
     }
 
+    /// φ = 7 + a·(x₀ + x₁), cut to 0 … 10, counts from 5.
+    #[test]
+    fn losses_of_a_known_range_are_cut_to_it_and_count_from_its_middle() {
+        let p = ScoredPoints::within(&[1.0, 1.0], vec![0.0, 0.0, 1.0, 1.0, 3.0, 3.0], 10.0).unwrap();
+        let unit = 5.0 / POINT_UNITS as f64;
+        let of = |losses: [f64; 3]| losses.map(|loss| ((5.0 - loss) / unit).round() as i64);
+        assert_eq!(scored(&p, &[0.1]), of([7.0, 7.2, 7.6]));
+        assert_eq!(scored(&p, &[1e9]), of([7.0, 10.0, 10.0]));
+        assert_eq!(scored(&p, &[-1e9, 0.1]), [0, 1, 2].map(|i| of([7.0, 0.0, 0.0])[i] + of([7.0, 7.2, 7.6])[i]));
+        assert_eq!(scored(&p, &[f64::NAN]), [0; 3]);
+        assert!(ScoredPoints::within(&[1.0], vec![1.0], 0.0).is_err());
+        assert!(ScoredPoints::within(&[1.0], vec![f64::NAN], 1.0).is_err());
+        assert!(ScoredPoints::within(&[1.0, 1.0], vec![1.0], 1.0).is_err());
+    }
+
     #[test]
     fn elsewhere_the_scores_are_the_same_and_there_is_one_number_for_each_record() {
-        let (p, records) = (points(), vec![0.3, -2.0, 0.01]);
+        let ranged = ScoredPoints::within(&[1.0, 1.0], vec![1.0, 1.0, 4.0, 5.0], 9.0).unwrap();
+        for p in [points(), ranged] {
+            same_elsewhere(&p);
+        }
+    }
+
+    fn same_elsewhere(p: &ScoredPoints) {
+        let records = vec![0.3, -2.0, 0.01];
         let mut curator = Curator::for_event(&Event::NoOp, NoiseSource::insecure(1));
         let (batch, chosen) = curator.all_for_loader(3).unwrap();
         let found = p.scores_elsewhere(batch, &Silent, |x, out| {
-            out.extend(chosen.iter().map(|&i| records[i as usize] * (x[0] + x[1])));
+            out.extend(chosen.iter().map(|&i| records[i as usize] * (x[0] + x[1]) + 7.0));
             Ok::<_, CuratorError>(())
         });
-        assert_eq!(found.unwrap().expose().values, scored(&p, &records));
+        assert_eq!(found.unwrap().expose().values, scored(p, &records));
         for given in [2, 4] {
             let (batch, _) = curator.all_for_loader(3).unwrap();
             let wrong = p.scores_elsewhere(batch, &Silent, |_, out| {
@@ -243,11 +289,13 @@ mod tests {
         ) {
             let flat = flat[..flat.len() / 2 * 2].to_vec();
             prop_assume!(flat.iter().any(|x| *x != 0.0));
-            let p = ScoredPoints::new(&[0.0, 0.0], flat, slope).unwrap();
             let mut with = others.clone();
             with.push(record);
-            for (a, b) in scored(&p, &with).iter().zip(scored(&p, &others)) {
-                prop_assert!(a.abs_diff(b) <= POINT_UNITS);
+            for p in [ScoredPoints::new(&[0.0, 0.0], flat.clone(), slope), ScoredPoints::within(&[0.0, 0.0], flat, slope)] {
+                let p = p.unwrap();
+                for (a, b) in scored(&p, &with).iter().zip(scored(&p, &others)) {
+                    prop_assert!(a.abs_diff(b) <= POINT_UNITS);
+                }
             }
         }
     }

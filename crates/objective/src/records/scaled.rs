@@ -40,6 +40,10 @@ impl<R: Records> RecordSet for ScaledRecords<'_, R> {
         self.records.len()
     }
 
+    fn is_elsewhere(&self) -> bool {
+        self.records.is_elsewhere()
+    }
+
     fn keeps_places(&self) -> bool {
         self.records.keeps_places()
     }

@@ -20,6 +20,9 @@ pub struct NetSchedule {
     pub reach: f64,
     /// ε of the choice.
     pub choice_epsilon: f64,
+    /// B: losses are cut to 0 … B, where that was told, and not by distance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_bound: Option<f64>,
 }
 
 /// Cells of a cube of `cells` along each side, as doubled distances of their centres from the middle along each axis; of a ball those that it meets.
@@ -111,6 +114,7 @@ mod tests {
             cover_radius: 0.5 * spacing * (dimension as f64).sqrt(),
             reach: half * if ball { 1.0 } else { (dimension as f64).sqrt() },
             choice_epsilon: 1.0,
+            loss_bound: None,
         };
         let start: Vec<f64> = (0..dimension).map(|j| 10.0 * j as f64).collect();
         let all = points(&net, &start, ball);

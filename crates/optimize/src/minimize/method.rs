@@ -79,6 +79,11 @@ static POINTS: Setting<u64> = Setting::whole(
     "points",
     "most points of the net [default: as many as the bound asks for, at most 10^6, and 10^9 losses in all; of a callable 10^4, and 3·10^8]",
 );
+static LOSS_BOUND: Setting<f64> = Setting::real(
+    "loss_bound",
+    Range::POSITIVE,
+    "of net: losses lie between 0 and this, and others are cut to that; noise is in proportion to it then, and no more to clip_norm times the domain's width [default: none]",
+);
 static DIRECTIONS: Setting<u64> = Setting::whole(
     "directions",
     "random directions of a step, whose derivatives are clipped as one vector [default: 8]. Of o2nc and one-pass-o2nc: of each record's estimate [default: by values four for each \
@@ -101,6 +106,7 @@ impl Method {
                 clip_norm: said.get(&CLIP_NORM),
                 domain: domain.unwrap_or_default(),
                 points: said.get(&POINTS),
+                loss_bound: said.get(&LOSS_BOUND),
                 ..Asked::default()
             };
         }

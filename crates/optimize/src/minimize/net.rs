@@ -2,7 +2,7 @@
 //! (spec 06 §7; docs/proofs/net.md).
 //!
 //! With slopes of at most G, a cover of radius r and R the distance of its furthest point from the centre, the expected excess over the best point of the domain is
-//! at most Gr + (2kGR/(εn))(ln|P| + 1), k = 2 where a record is replaced and 1 where it is absent.
+//! at most Gr + (2kGR/(εn))(ln|P| + 1), k = 2 where a record is replaced and 1 where it is absent; with B in the place of 2GR where losses are told to lie between 0 and B.
 //!
 //! Covers: thesis theorem 6.4.8 (certified: losses are clipped by distance, and noise is made for the furthest point)
 
@@ -82,8 +82,20 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let (inverse, certificate) = calibrate::noise(event, problem.neighbours.within(pure))?;
     let choice_epsilon = 1.0 / inverse;
     let corner = if ball { 1.0 } else { (d as f64).sqrt() };
-    // 2kR/(εn): the expected excess of the choice is so many G for each unit of ln|P|
-    let per_log = 2.0 * problem.relation().sum_sensitivity() * half * corner / (choice_epsilon * n);
+    // GR, or B/2: what a record counts at most
+    let by_distance = slope * half * corner;
+    let most_counted = match asked.loss_bound {
+        Some(bound) if 0.5 * bound >= by_distance => {
+            return Err(NotApplicable::Option(format!(
+                "loss_bound is {bound}, and losses that change by at most the clip norm per unit of distance differ by less: {:.3e}; leave it out, or give their clip_norm",
+                2.0 * by_distance
+            )));
+        }
+        Some(bound) => 0.5 * positive("the bound on losses", bound)?,
+        None => by_distance,
+    };
+    // the expected excess of the choice is so many G for each unit of ln|P|
+    let per_log = 2.0 * problem.relation().sum_sensitivity() * most_counted / (slope * choice_epsilon * n);
     // r = half·√d/m against d·ln m units
     let wanted = (half / ((d as f64).sqrt() * per_log)).max(3.0);
     let cells = cells_within(d, ball, wanted, most);
@@ -96,15 +108,21 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
         // that of the points themselves, as rounded far from 0, is what noise is made for
         reach: half * corner,
         choice_epsilon,
+        loss_bound: asked.loss_bound,
     };
     if net.points < 2 {
         return Err(NotApplicable::Option("so few points are no net; raise points".into()));
     }
     let predicted_excess = slope * (net.cover_radius + per_log * ((net.points as f64).ln() + 1.0));
     let mut assumptions = vec![
-        Assumption::enforced(
-            "each record's loss at a point counts relative to that at the start, cut to the clip norm times the distance between the two: enforced in exact integers",
-        ),
+        match asked.loss_bound {
+            Some(bound) => {
+                Assumption::enforced(format!("each record's loss is cut to 0 … {bound}: enforced in exact integers"))
+            }
+            None => Assumption::enforced(
+                "each record's loss at a point counts relative to that at the start, cut to the clip norm times the distance between the two: enforced in exact integers",
+            ),
+        },
         Assumption::proved(format!(
             "the {} points are public, cover the domain within {:.3e}, and one of them is drawn by its exact law (to within 2^-170 a point)",
             net.points, net.cover_radius
@@ -113,16 +131,24 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     if problem.elsewhere {
         assumptions.push(super::plan::told_of_records());
     }
-    let nothing = predicted_excess >= 2.0 * slope * half * corner;
-    let warnings = nothing.then(|| {
-        "noise outweighs what the records say: the bound is no better than any point's; more records, a larger epsilon, or a smaller domain would help".to_string()
-    });
+    let mut warnings = Vec::new();
+    if predicted_excess >= 2.0 * most_counted {
+        warnings.push("noise outweighs what the records say: the bound is no better than any point's; more records, a larger epsilon, or a smaller domain would help".to_string());
+    }
+    if wanted >= (cells.cells + 2) as f64 && (asked.points.is_none() || most == MOST_POINTS) {
+        let more = if most < MOST_POINTS { "give points, if there is time" } else { "a smaller domain would help" };
+        warnings.push(format!(
+            "its resolution is that of {} points and not of the noise, for which about {:.0e} would be best: every point reads all records; {more}",
+            net.points,
+            net.points as f64 * (wanted / cells.cells as f64).powi(d as i32)
+        ));
+    }
     Ok(MinimizePlan {
         method: Method::Net.name(),
         evaluations: (net.points as f64 + 1.0) * n,
         predicted_excess,
         assumptions,
-        warnings: warnings.into_iter().collect(),
+        warnings,
         certificate,
         schedule: MinimizeSchedule {
             batches: Batches::All,
@@ -157,7 +183,11 @@ pub(super) fn run<S: Source>(
     progress: &dyn Progress,
 ) -> Result<Released<Vec<f64>>, RunError> {
     let (_, ball) = half_width(problem, plan.schedule.domain);
-    let public = ScoredPoints::new(start, points(&net, start, ball), plan.schedule.clip_norm)?;
+    let points = points(&net, start, ball);
+    let public = match net.loss_bound {
+        Some(bound) => ScoredPoints::within(start, points, bound)?,
+        None => ScoredPoints::new(start, points, plan.schedule.clip_norm)?,
+    };
     progress.start(plan.method, ScoredPoints::ticks(public.count()));
     let scores = source.scores(curator, &public, progress)?;
     let choice = Choice::new(ChoiceLaw::Exponential, net.choice_epsilon, POINT_UNITS, false, problem.relation())?;

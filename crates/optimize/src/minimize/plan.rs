@@ -46,6 +46,7 @@ pub(super) struct Asked {
     pub(super) spider: SpiderAsked,
     pub(super) points: Option<u64>,
     pub(super) conversion: ConversionAsked,
+    pub(super) loss_bound: Option<f64>,
 }
 
 /// A schedule that is certified.

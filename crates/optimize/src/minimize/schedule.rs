@@ -164,6 +164,14 @@ pub struct MinimizeSchedule {
     pub spider: Option<SpiderSchedule>,
 }
 
+impl MinimizeSchedule {
+    /// Whether sums of gradients over all records are all that a run asks for, so that records in parts elsewhere can be asked for them.
+    pub fn asks_for_whole_sums(&self) -> bool {
+        let steps = !matches!(self.rule, Rule::Net(_)) && self.along.is_none() && self.spider.is_none();
+        steps && self.batches == Batches::All && self.goal == Goal::Empirical && self.smoothing == 0.0
+    }
+}
+
 /// The grid of a sum of clipped vectors: at most 2^24 steps below the clip norm, since gradients of f32 have no finer digits and are added up where they lie.
 pub(super) fn sum_grid(clip_norm: f64, noise_std: f64, records: u64, released: usize) -> Grid {
     let grid = Grid::for_sum(clip_norm, noise_std, records, released);

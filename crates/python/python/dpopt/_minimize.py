@@ -213,7 +213,8 @@ def minimize(
             ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` and ``"one-pass-spider"`` need beside `smoothness`,
             with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``; ``goldstein_radius``, ``period``, ``block``, ``directions`` of
             ``"o2nc"``, with ``initial_gap`` and ``difference_clip``; ``points`` of ``"net"``: the most it has. There
-            `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the net covers the ball of radius `distance`.
+            `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the net covers the ball of radius `distance`;
+            ``loss_bound``: losses lie between 0 and this (others are cut), which is less noise where they are flat or jump.
     """
     relation = accounting._relation(neighbors)
     native = objective if isinstance(objective, Objective) else None

@@ -28,12 +28,14 @@ class Selected:
         error: public, as a norm of the mean *clipped* gradient: how much smaller that of the best candidate is on average at most; with ``first=True`` how far the
             chosen one is beyond `alpha` with probability .95 at most.
         privacy_: what was promised and certified (:class:`dpopt.Privacy`).
+        assumptions: what the guarantee rests on, in words: what is enforced or proved, and what was told and nobody checks.
     """
 
     index: int | None
     x: Any
     error: float
     privacy_: Privacy
+    assumptions: tuple[str, ...] = ()
 
 
 def stationary(
@@ -157,7 +159,13 @@ def stationary(
         len(ways),
         batch_records,
     )
-    return Selected(index, None if index is None else listed[index], told["error"], Privacy.of_session(session))
+    return Selected(
+        index,
+        None if index is None else listed[index],
+        told["error"],
+        Privacy.of_session(session),
+        tuple(told["assumptions"]),
+    )
 
 
 def _curvature(

@@ -17,9 +17,11 @@ mod one_epoch;
 mod online_convex;
 mod online_experts;
 mod parallel_sco;
+mod real_losses;
 mod records;
 mod sparse_erm;
 mod sparse_mean;
+mod stationary;
 mod user_level;
 mod user_panel;
 mod yardstick;
@@ -48,7 +50,10 @@ pub const ALL: &[&Entry] = &[
     &accelerated::ENTRY,
     &parallel_sco::ENTRY,
     &objectives::ENTRY,
+    &real_losses::ENTRY,
     &one_epoch::ENTRY,
+    &stationary::ENTRY,
+    &stationary::ONE_PASS,
     &heavy_tails::ENTRY,
     &heavy_tailed_sco::ENTRY,
     &online_experts::ENTRY,
