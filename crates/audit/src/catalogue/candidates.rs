@@ -109,7 +109,7 @@ fn short_circuit() -> PlantedBug {
             "400 candidates whose gradients move up and down in turn, curvatures far from allowed; tests that passed, or the one that is taken, up against down",
         ),
         Claim::pure(1.0),
-        (1_000, 40_000),
+        (1_000, 150_000),
         move |code, with, draws| {
             let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
             match code {
