@@ -29,6 +29,7 @@ def test_a_saddle_is_taken_unless_curvature_counts(neighbors):
     assert found.index == 1 and np.array_equal(found.x, CHECKPOINTS[1])
     assert found.privacy_.delta == 0 and found.privacy_.epsilon <= 2.0
     assert 0 < found.error < 0.02
+    assert len(found.assumptions) == 4 and any("told and not checked" in text for text in found.assumptions)
     assert stationary(slopes, A, CHECKPOINTS, **CURVED, **common).index == 2
 
 

@@ -1,14 +1,14 @@
 //! Bugs of choices among public candidates (spec 06 §2, §7; docs/proofs/net.md, docs/proofs/stationary-selection.md).
 //!
 //! Covers: thesis algorithm 18 (06.short-circuit, 06.half-sensitivity)
-//! Covers: thesis theorem 6.4.8 (06.side-for-corner)
+//! Covers: thesis theorem 6.4.8 (06.side-for-corner, 06.same-cell)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
+use crate::draws::Draws;
 use crate::statistics::Claim;
-use crate::worst_cases::candidates::{Checkpoints, Net};
-use dpopt_mechanism::{AboveThreshold, Counts, Interactive, past_the_curator};
-use dpopt_noise::NoiseSource;
+use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream};
+use dpopt_optimize::stationary::{CurvatureOptions, StationaryOptions};
 use dpopt_privacy::Relation;
 
 /// A net of a cube with noise for the middle of a side, where its corners are √3 times as far from the centre.
@@ -26,6 +26,39 @@ fn side_for_corner() -> PlantedBug {
         move |code, with, draws| {
             let Ok(nets) = &nets else { return f64::NAN };
             -nets[code.pick(0, 1)].chosen(!with, draws)
+        },
+    )
+}
+
+/// A point of the chosen cell of three: a uniform one, or one that is tried again in that cell until a test by its own score passes, where a rejected one would have to go back
+/// to the choice of the cell.
+fn same_cell() -> PlantedBug {
+    const EPSILON: f64 = 3.0;
+    let net = Net::new(1, EPSILON);
+    PlantedBug::counting(
+        (
+            "06.same-cell",
+            Altered,
+            "a point within the chosen cell of a net by a test of its own score, where a rejected one is tried again in the same cell",
+            "a record is for the outer half of the low cell and against all else, or the other way, two are against the low end; 1{the outer half}",
+        ),
+        Claim::pure(EPSILON),
+        (6_000, 60_000),
+        move |code, with, draws| {
+            let Ok(net) = &net else { return f64::NAN };
+            let centre = net.chosen(with, draws);
+            let width = 2.0 / 3.0;
+            let outer = |x: f64| x < -width;
+            // what the record counts, of at most 1
+            let part = |x: f64| if outer(x) == with { 1.0 } else { -1.0 };
+            let mut x = centre + width * (draws.uniform() - 0.5);
+            let accepted = |x: f64, draws: &mut Draws| draws.uniform() < (0.25 * EPSILON * (part(x) - 1.0)).exp();
+            if code == Code::Planted && centre < 0.0 {
+                while !accepted(x, draws) {
+                    x = centre + width * (draws.uniform() - 0.5);
+                }
+            }
+            if centre.is_nan() { centre } else { f64::from(u8::from(outer(x))) }
         },
     )
 }
@@ -55,40 +88,41 @@ fn half_sensitivity() -> PlantedBug {
 /// Candidates of a stream, none of which is accepted.
 const CANDIDATES: usize = 400;
 
-/// Gradient and curvature are two tests in a row, and whoever counts evaluations of the second sees how the first one ended for every candidate.
+/// Gradient and curvature are two tests in a row, and whoever counts evaluations of the second sees how the first one ended for every candidate. The shipped choice lets out
+/// one index.
 fn short_circuit() -> PlantedBug {
-    let plan = AboveThreshold::new(1.0, 1, 1, false, Relation::ZeroOut).ok();
+    // five records, norm wanted 2: even candidates have norm 2 and the record makes it 3, odd ones 3 and the record makes it 2; curvatures are 4 or 5 too far down
+    let says = |even: f64, odd: f64| Says { kinds: [even, odd], curvature: -1.0 };
+    let all = [says(1.0, 1.0), says(1.0, 1.0), says(0.0, 1.0), says(0.0, 0.0), says(1.0, -1.0)];
+    let options = StationaryOptions {
+        target: Some(0.4),
+        curvature: Some(CurvatureOptions { bound: 1.0, hessian_lipschitz: 1e-12 }),
+        first: true,
+        ..StationaryOptions::default()
+    };
+    let stream = Stream::new((CANDIDATES as u64, |candidate| candidate % 2), 1.0, &options, &all).ok();
     PlantedBug::counting(
         (
             "06.short-circuit",
             Altered,
             "of two tests in a row the second is left out where the first one fails, and how often is seen",
-            "400 candidates whose gradients move up and down in turn, curvatures far from allowed; tests that passed, up against down",
+            "400 candidates whose gradients move up and down in turn, curvatures far from allowed; tests that passed, or the one that is taken, up against down",
         ),
         Claim::pure(1.0),
-        (1_000, 40_000),
+        (1_000, 150_000),
         move |code, with, draws| {
-            let Some(plan) = &plan else { return f64::NAN };
-            let gradient = |i: usize| if i.is_multiple_of(2) == with { 1 } else { 0 };
             let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
             match code {
-                // the larger of both parts, one number and one bit
                 Code::Correct => {
-                    let mut curator = past_the_curator::uncharged(&plan.event(), NoiseSource::insecure(draws.word()));
-                    let Ok(mut stream) = curator.open(plan) else { return f64::NAN };
-                    (0..CANDIDATES)
-                        .map_while(|i| {
-                            let score = -(gradient(i).max(0) + 15);
-                            let above = stream.is_above(&Counts::declared(vec![score], 1.0), 0).ok()?;
-                            Some(if *above.get() { sign(i) } else { 0.0 })
-                        })
-                        .sum()
+                    let taken = stream.as_ref().and_then(|stream| stream.taken(with, draws));
+                    taken.map_or(f64::NAN, |taken| taken.map_or(0.0, sign))
                 }
                 // scales of the two-sided test: 4 for the threshold, 8 for a query
                 Code::Planted => {
                     let threshold = draws.laplace(4.0);
+                    let gradient = |i: usize| if i.is_multiple_of(2) == with { 1.0 } else { 0.0 };
                     (0..CANDIDATES)
-                        .map(|i| if gradient(i) as f64 + draws.laplace(8.0) <= threshold { -sign(i) } else { 0.0 })
+                        .map(|i| if gradient(i) + draws.laplace(8.0) <= threshold { -sign(i) } else { 0.0 })
                         .sum()
                 }
             }
@@ -97,7 +131,7 @@ fn short_circuit() -> PlantedBug {
 }
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
-    vec![side_for_corner(), half_sensitivity(), short_circuit()]
+    vec![side_for_corner(), half_sensitivity(), short_circuit(), same_cell()]
 }
 
 #[cfg(test)]

@@ -5,12 +5,8 @@
 
 use super::Source::Shipped;
 use super::{Code, PlantedBug};
-use crate::draws::Draws;
 use crate::statistics::Claim;
-use crate::worst_cases::spider::{evidence, numbers, plan};
-use dpopt_mechanism::{Clipped, CuratorError, Gaussian, Sensitive, past_the_curator};
-use dpopt_noise::{Grid, NoiseSource};
-use dpopt_objective::objective::{Closures, Recursive};
+use crate::worst_cases::spider::{evidence, far_plan, numbers, plan};
 use dpopt_optimize::minimize::MinimizePlan;
 use dpopt_privacy::{Event, Relation};
 
@@ -31,35 +27,31 @@ fn says(plan: &MinimizePlan, fresh: u64) -> Option<Event> {
     ]))
 }
 
-/// One change on a way of four, with the noise for such a way or for one of one, as the source prints it.
-/// The mechanism of a change by itself, with the noise of each; a walk makes both from one number, and its rows in the library run it.
+/// A walk to the end of an interval, four away, and one change of gradients on that way; with noise for it, or for a way of one, as the source prints it.
 fn unit_noise() -> PlantedBug {
     const WAY: f64 = 4.0;
-    let claim = Claim::reported(&Event::gaussian(1.0), Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string());
-    let change = |multiplier: f64, with: bool, draws: &mut Draws| -> Result<f64, CuratorError> {
-        let turns = Closures::new(
-            1,
-            |_: &[f64], _: &f64| 0.0,
-            |x: &[f64], slope: &f64, g: &mut [f64]| g[0] = if x[0] == 0.0 { -slope } else { *slope },
-        );
-        let records = Sensitive::new(vec![if with { 1e3 } else { 0.0 }, 0.0, 0.0]);
-        let grid = Grid::new(-20);
-        let sum = Clipped::new(Recursive::change(&turns, &[0.0]), WAY, grid)?.sum(&records, &[WAY]);
-        let event = Event::gaussian(multiplier);
-        let mut curator = past_the_curator::uncharged(&event, NoiseSource::insecure(draws.word()));
-        let noise = Gaussian::new(multiplier, WAY, grid, 1, "change of the gradient");
-        Ok(curator.release(&noise, &sum)?.into_inner()[0])
-    };
+    let plan = far_plan(BUDGET, WAY);
+    let claim = claim_of(&plan, Relation::ZeroOut);
     PlantedBug::counting(
         (
             "06.unit-noise",
             Shipped,
             "noise of a change of gradients that is not in proportion to the way, as equation 6.2 prints it",
-            "record whose slope turns on a way of four, or none; the noisy sum of changes",
+            "record beyond every clip, or none; a gradient and a change on a way of four, each over its variance",
         ),
         claim,
-        (150, 8_000),
-        move |code, with, draws| change(code.pick(1.0, 1.0 / WAY), with, draws).unwrap_or(f64::NAN),
+        (150, 12_000),
+        move |code, with, draws| {
+            let Ok(mut plan) = plan.clone() else { return f64::NAN };
+            if code == Code::Planted
+                && let Some(spider) = numbers(&mut plan)
+            {
+                spider.change_multiplier /= WAY;
+            }
+            says(&plan, 1)
+                .and_then(|event| evidence(&plan, Relation::ZeroOut, &event, f64::from(u8::from(with)), draws))
+                .unwrap_or(f64::NAN)
+        },
     )
 }
 

@@ -3,9 +3,11 @@
 //! Covers: thesis theorem 6.4.8, algorithm 18
 
 use super::{LibraryAudit, Reach};
-use crate::worst_cases::candidates::{Checkpoints, Net};
+use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream};
 use crate::worst_cases::choices::largest_loss;
+use crate::worst_cases::comparisons::{plan, then_one_above_loss};
 use crate::worst_cases::indicator;
+use dpopt_optimize::stationary::StationaryOptions;
 use dpopt_privacy::{Event, Relation};
 
 pub(super) fn audits() -> Vec<LibraryAudit> {
@@ -23,7 +25,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     );
     let checkpoints = Checkpoints::new();
     let choice = checkpoints.as_ref().ok().and_then(|c| c.choice(2.0, Relation::ReplaceOne).ok());
-    let reach = largest_loss(2.0 / 4.0, [&[-3, -2], &[-5, 0]]);
+    let best_reach = largest_loss(2.0 / 4.0, [&[-3, -2], &[-5, 0]]);
     let best = LibraryAudit::new(
         "most stationary of two checkpoints",
         "a replaced record is with four and against one, or the other way; which one",
@@ -34,8 +36,25 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             checkpoints.chosen(choice, with, draws)
         },
     );
+    // six records, norm wanted 3: ten candidates of norm 3 that the record makes 4, and one of norm 1 that it makes 0
+    let says = |first: f64, last: f64| Says { kinds: [first, last], curvature: 0.0 };
+    let all = [says(1.0, 1.0), says(1.0, 0.0), says(1.0, 0.0), says(0.0, 0.0), says(0.0, 0.0), says(1.0, -1.0)];
+    let options = StationaryOptions { target: Some(0.5), first: true, ..StationaryOptions::default() };
+    let stream = Stream::new((11, |candidate| candidate / 10), 1.0, &options, &all);
+    let reach = plan(false).map_or(Reach::Unknown, |plan| Reach::Epsilon(then_one_above_loss(&plan, 10, 3)));
+    let first = LibraryAudit::new(
+        "first stationary candidate",
+        "10 norms go from what is wanted to one clip norm above, the last from 2 to 3 below; 1{only the last is taken}",
+        stream.as_ref().map(|stream| stream.event().clone()).map_err(Clone::clone),
+        (0.0, 1_000_000),
+        move |with, draws| {
+            let taken = stream.as_ref().ok().and_then(|stream| stream.taken(with, draws));
+            taken.map_or(f64::NAN, |taken| indicator(taken == Some(10)))
+        },
+    );
     vec![
         line.under(Relation::ReplaceOne).counting(0.9).reaching(Reach::Epsilon(Net::loss(3.0))),
-        best.under(Relation::ReplaceOne).counting(0.9).reaching(Reach::Epsilon(reach)),
+        best.under(Relation::ReplaceOne).counting(0.9).reaching(Reach::Epsilon(best_reach)),
+        first.counting(0.85).reaching(reach).costly(),
     ]
 }

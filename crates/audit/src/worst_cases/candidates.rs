@@ -1,4 +1,5 @@
-//! Public candidates that one replaced record moves in opposite directions: points of a net, and two checkpoints (spec 06 §2, §7).
+//! Public candidates that one record moves in opposite directions: points of a net, two checkpoints, and a stream of them of which the first is taken that is good enough
+//! (spec 06 §2, §7).
 
 use crate::draws::Draws;
 use dpopt_mechanism::progress::Silent;
@@ -10,6 +11,7 @@ use dpopt_noise::NoiseSource;
 use dpopt_objective::objective::Closures;
 use dpopt_optimize::MethodOptions;
 use dpopt_optimize::minimize::{InMemory, MinimizePlan, MinimizeProblem, NetSchedule, Rule, choose, run};
+use dpopt_optimize::stationary::{self, StationaryOptions, StationaryPlan, StationaryProblem, gradient_sum};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 /// A net of 3^d points of a box, whose corners one record of three makes better or worse: two others are against the low end.
@@ -100,5 +102,74 @@ impl Checkpoints {
     pub(crate) fn chosen(&self, choice: &Choice, with: bool, draws: &mut Draws) -> f64 {
         let mut curator: Curator = past_the_curator::uncharged(&choice.event(), NoiseSource::insecure(draws.word()));
         curator.release(choice, &self.counts[usize::from(with)]).map_or(f64::NAN, |index| *index.get() as f64)
+    }
+}
+
+/// What a record says of the two kinds of candidates of a stream, and of its curvature at all of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Says {
+    pub(crate) kinds: [f64; 2],
+    pub(crate) curvature: f64,
+}
+
+/// Candidates of two kinds, one after the other: the first that is good enough is taken.
+pub(crate) struct Stream {
+    plan: StationaryPlan,
+    /// Without the last record and with it; it keeps its place.
+    worlds: [Vec<Says>; 2],
+    gradients: [Sensitive<Vec<[f64; 2]>>; 2],
+    kind: fn(usize) -> usize,
+}
+
+impl Stream {
+    /// Of so many candidates, `kind` of each, for ε.
+    pub(crate) fn new(
+        (candidates, kind): (u64, fn(usize) -> usize),
+        epsilon: f64,
+        options: &StationaryOptions,
+        all: &[Says],
+    ) -> Result<Self, String> {
+        let neighbours = Neighbours::of_records(Relation::ZeroOut);
+        let problem = StationaryProblem { records: all.len() as u64, candidates, neighbours };
+        let budget = Budget::new(epsilon, 0.0).map_err(|e| e.to_string())?;
+        let plan = stationary::plan(&problem, budget, options).map_err(|e| e.to_string())?;
+        let world = |with: bool| {
+            let mut own = all.to_vec();
+            if let Some(last) = own.last_mut().filter(|_| !with) {
+                *last = Says { kinds: [0.0; 2], curvature: 0.0 };
+            }
+            own
+        };
+        let worlds = [false, true].map(world);
+        let gradients = [0, 1].map(|i: usize| Sensitive::new(worlds[i].iter().map(|says| says.kinds).collect()));
+        Ok(Self { plan, worlds, gradients, kind })
+    }
+
+    pub(crate) fn event(&self) -> &Event {
+        self.plan.certificate.event()
+    }
+
+    /// Which is taken, which may be none; an outer `None` if the run is refused.
+    pub(crate) fn taken(&self, with: bool, draws: &mut Draws) -> Option<Option<usize>> {
+        let objective = Closures::new(
+            1,
+            |_: &[f64], _: &[f64; 2]| 0.0,
+            |x: &[f64], says: &[f64; 2], g: &mut [f64]| g[0] = says[usize::from(x[0] > 0.0)],
+        );
+        let (world, gradients) = (&self.worlds[usize::from(with)], &self.gradients[usize::from(with)]);
+        let mut curator = past_the_curator::uncharged(self.event(), NoiseSource::insecure(draws.word()));
+        let taken = stationary::run(&self.plan, &mut curator, &Silent, |curator, candidate| {
+            let sum = gradient_sum(&self.plan, objective, gradients, &[(self.kind)(candidate) as f64])?;
+            if !self.plan.score.has_curvature() {
+                return Ok((sum, None));
+            }
+            let (batch, all) = curator.all_for_loader(world.len())?;
+            let mut bent = self.plan.score.curvatures(batch, 1);
+            if let Some(bent) = &mut bent {
+                bent.add(all.len(), |i, out| out.push(world[i].curvature))?;
+            }
+            Ok((sum, bent))
+        });
+        taken.ok().map(|taken| *taken.get())
     }
 }

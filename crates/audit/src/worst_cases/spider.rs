@@ -82,6 +82,21 @@ pub(crate) fn plan(
     choose(&problem(relation), budget, &options).map_err(|e| e.to_string())
 }
 
+/// One gradient and one change, whose way is `way`: the loss is said to be so flat that the first step ends where the ball does.
+pub(crate) fn far_plan(budget: (f64, f64), way: f64) -> Result<MinimizePlan, String> {
+    let budget = Budget::new(budget.0, budget.1).map_err(|e| e.to_string())?;
+    let options = MethodOptions::of("spider")
+        .with("initial_gap", 1.0)
+        .with("steps", 1u64)
+        .with("fresh_gradients", 1u64)
+        .with("drift", 100.0 * way * way)
+        .with("difference_clip", 1.0)
+        .with("second_stage", 0.0)
+        .with("ball_radius", way);
+    let flat = MinimizeProblem { smoothness: Some(1e-6), ..problem(Relation::ZeroOut) };
+    choose(&flat, budget, &options).map_err(|e| e.to_string())
+}
+
 /// Its numbers.
 pub(crate) fn numbers(plan: &mut MinimizePlan) -> Option<&mut SpiderSchedule> {
     plan.schedule.spider.as_mut()
