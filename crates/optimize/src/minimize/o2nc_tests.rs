@@ -195,7 +195,7 @@ fn a_change_is_clipped_to_the_way_whatever_a_record_says() {
     let wild = Closures::new(
         1,
         |_: &[f64], _: &f64| 0.0,
-        |x: &[f64], a: &f64, g: &mut [f64]| g[0] = a * if x[0].to_bits() % 2 == 0 { -1e9 } else { 1e9 },
+        |x: &[f64], a: &f64, g: &mut [f64]| g[0] = a * if x[0].to_bits().is_multiple_of(2) { -1e9 } else { 1e9 },
     );
     let problem = problem(20, 1, Relation::ZeroOut);
     let options = asked().with("steps", 6u64).with("period", 6u64).with("directions", 1u64);

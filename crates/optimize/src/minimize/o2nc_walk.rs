@@ -82,7 +82,7 @@ impl Averages {
         add(&mut self.points, point);
         add(&mut self.estimates, estimate);
         self.taken += 1;
-        if self.taken % self.length != 0 {
+        if !self.taken.is_multiple_of(self.length) {
             return None;
         }
         let mean: Vec<f64> = self.points.iter().map(|p| p / self.length as f64).collect();

@@ -124,7 +124,7 @@ fn lengths(records: u64, scale: Scale) -> std::ops::RangeInclusive<u32> {
     match records {
         _ if scale == Scale::Short => 6..=7,
         ..=2_000_000 => 7..=12,
-        ..=20_000_000 => 9..=14,
+        2_000_001..=20_000_000 => 9..=14,
         _ => 11..=16,
     }
 }
