@@ -7,7 +7,7 @@ use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::statistics::Claim;
 use crate::worst_cases::indicator;
-use crate::worst_cases::o2nc::{evidence, numbers, plan as conversion};
+use crate::worst_cases::o2nc::{evidence, numbers, plan as conversion, smooth_plan};
 use crate::worst_cases::restarted::{plan, run};
 use dpopt_optimize::minimize::MinimizePlan;
 use dpopt_privacy::{Event, Relation};
@@ -111,7 +111,7 @@ fn no_difference_clip() -> PlantedBug {
 /// As many gradients as somebody likes, with the noise of one.
 fn free_period() -> PlantedBug {
     const STEPS: u64 = 16;
-    let plan = conversion(Relation::ZeroOut, BUDGET, STEPS, STEPS);
+    let plan = smooth_plan(BUDGET, STEPS);
     let claim = claim_of(&plan);
     PlantedBug::counting(
         (

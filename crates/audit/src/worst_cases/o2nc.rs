@@ -16,6 +16,14 @@ pub(crate) fn plan(relation: Relation, budget: (f64, f64), steps: u64, period: u
     choose(&problem(relation), budget, &options).map_err(|e| e.to_string())
 }
 
+/// One whose changes are small beside its gradients, so that these have most of the budget.
+pub(crate) fn smooth_plan(budget: (f64, f64), steps: u64) -> Result<MinimizePlan, String> {
+    let budget = Budget::new(budget.0, budget.1).map_err(|e| e.to_string())?;
+    let options = MethodOptions::of("o2nc").with("steps", steps).with("period", steps).with("directions", 2u64);
+    let options = options.with("difference_clip", 0.1);
+    choose(&problem(Relation::ZeroOut), budget, &options).map_err(|e| e.to_string())
+}
+
 /// Its numbers.
 pub(crate) fn numbers(plan: &mut MinimizePlan) -> Option<&mut ConversionSchedule> {
     match &mut plan.schedule.rule {
