@@ -183,7 +183,10 @@ def main():
                 runs["Spark"].append((long - short) / (last - first))
                 wholes["Spark"].append(long)
                 loads = short - first * runs["Spark"][-1]
-                print(f"Spark       round {turn}: loads in {loads:.1f} s, an iteration {runs['Spark'][-1]:.3f} s", flush=True)
+                print(
+                    f"Spark       round {turn}: loads in {loads:.1f} s, an iteration {runs['Spark'][-1]:.3f} s",
+                    flush=True,
+                )
         if alone:
             models = [(directory / f"model-{len(flags[name])}.json").read_bytes() for name in flags]
             print(f"the models are {'the same bytes' if models[0] == models[1] else 'NOT THE SAME'}")
