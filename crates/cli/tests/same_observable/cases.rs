@@ -523,7 +523,7 @@ fn workers(full: bool) -> Vec<Case> {
     let blocks = Choice { name: "workers", flags: &FLAGS, unreadable: true, ..PLAIN };
     let by_file =
         Choice { name: "workers, shards", flags: &FLAGS, unreadable: true, shards: true, report: true, ..PLAIN };
-    let methods = ["noisy-gradient-descent", "objective-perturbation", "sufficient-statistics", "auto"];
+    let methods = ["noisy-gradient-descent", "noisy-sgd", "objective-perturbation", "sufficient-statistics", "auto"];
     for (m, method) in methods.iter().enumerate() {
         for (r, relation) in RELATIONS.iter().enumerate() {
             for (t, &task) in TASKS.iter().enumerate() {
