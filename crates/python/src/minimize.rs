@@ -34,6 +34,7 @@ struct Request {
     answers: String,
     distance: Option<f64>,
     smoothness: Option<f64>,
+    usual_clip_norm: Option<f64>,
     strong_convexity: f64,
     /// Whether Python evaluates it.
     elsewhere: bool,
@@ -98,6 +99,7 @@ impl Minimizing {
         let problem = MinimizeProblem {
             distance: r.distance.unwrap_or(usual.distance),
             smoothness: r.smoothness,
+            usual_clip_norm: r.usual_clip_norm.unwrap_or(usual.usual_clip_norm),
             strong_convexity: r.strong_convexity,
             answers,
             elsewhere: r.elsewhere,

@@ -69,6 +69,15 @@ impl NativeObjective {
         }
     }
 
+    /// The clip norm where none is given.
+    fn usual_clip_norm(&self) -> f64 {
+        match &self.kind {
+            Kind::Scored(scored) => Objective::<Examples>::usual_clip_norm(scored),
+            Kind::Factorization(factorization) => factorization.usual_clip_norm(),
+            Kind::Network(network) => network.usual_clip_norm(),
+        }
+    }
+
     /// Where to start: no record has a part in it.
     fn start<'py>(&self, py: Python<'py>, seed: Option<u64>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let mut source: NoiseSource = noise(seed)?;

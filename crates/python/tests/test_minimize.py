@@ -359,6 +359,38 @@ def test_a_matrix_is_factorized() -> None:
     assert ((product - true) ** 2).mean() < 0.5 * (true**2).mean()
 
 
+def test_a_net_and_then_a_descent_is_ahead_of_both() -> None:
+    width = 0.12
+
+    def losses(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return 1 - np.exp(-((x - a) ** 2).sum(axis=1) / (2 * width**2))
+
+    def gradients(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return (np.exp(-((x - a) ** 2).sum(axis=1) / (2 * width**2)) / width**2)[:, None] * (x - a)
+
+    random = np.random.default_rng(3)
+    centres = np.array([[0.6, 0.5], [-0.5, 0.6], [-0.6, -0.4], [0.4, -0.6]])
+    records = centres[random.choice(4, 2000, p=[0.4, 0.2, 0.2, 0.2])] + random.normal(0, 0.05, (2000, 2))
+    values = {"gives": "values", "method": "net", "box_radius": 1.0, "clip_norm": 6.0, "loss_bound": 1.0, "points": 2500}
+    downhill = {"method": "noisy-gradient-descent", "clip_norm": 6.0}
+    ledger = dpopt.Ledger(epsilon=1.0, delta=1e-6)
+
+    def both() -> np.ndarray:
+        first = dpopt.minimize(losses, records, np.zeros(2), epsilon=0.25, delta=0.0, budget=ledger, **values)
+        then = dpopt.minimize(
+            gradients, records, first.x, epsilon=0.75, delta=1e-6, distance=0.1, budget=ledger, **downhill
+        )
+        return then.x
+
+    net = dpopt.minimize(losses, records, np.zeros(2), epsilon=1.0, delta=0.0, **values).x
+    descent = dpopt.minimize(gradients, records, np.zeros(2), epsilon=1.0, delta=1e-6, distance=1.0, **downhill).x
+    least = losses(centres[0], records).mean()
+    found, alone, slid = ((losses(x, records).mean() - least) for x in (both(), net, descent))
+    assert found < alone and found < slid
+    with pytest.raises(dpopt.BudgetExceeded):
+        dpopt.minimize(losses, records, np.zeros(2), epsilon=0.1, delta=0.0, budget=ledger, **values)
+
+
 def test_a_network_learns_digits() -> None:
     from sklearn.datasets import load_digits
 

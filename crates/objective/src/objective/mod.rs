@@ -114,6 +114,12 @@ pub trait Objective<R: RecordSet>: Sync {
         Facts::UNKNOWN
     }
 
+    /// The clip norm where nobody gives one: a guess of how long the longer gradients of records are, from public tables. It steers noise, bias and steps; no
+    /// guarantee rests on it.
+    fn usual_clip_norm(&self) -> f64 {
+        1.0
+    }
+
     /// Whether the facts are about records such as these, by what is public of them: the width of rows, the bound on their norms.
     fn describes(&self, _records: &R) -> bool {
         true

@@ -228,6 +228,15 @@ impl Network {
         self.parameters
     }
 
+    /// 2 of classes: a record of the wrong class pulls at all layers, and where pulls are cut to 1 the mean loss stays far above its minimum, privacy or not
+    /// (docs/decisions/0035). 1 of squared loss.
+    pub fn usual_clip_norm(&self) -> f64 {
+        match self.loss {
+            NetworkLoss::CrossEntropy => 2.0,
+            NetworkLoss::Squared => 1.0,
+        }
+    }
+
     /// Where to start (He et al. 2015): weights of variance 2/(inputs of an output), biases 0. `normal` gives standard normal variables.
     pub fn start(&self, mut normal: impl FnMut() -> f64) -> Vec<f64> {
         let mut x = Vec::with_capacity(self.parameters);
@@ -317,6 +326,10 @@ impl<R: Records> Objective<R> for Network {
 
     fn dimension(&self) -> usize {
         self.parameters
+    }
+
+    fn usual_clip_norm(&self) -> f64 {
+        self.usual_clip_norm()
     }
 
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut NetworkScratch) -> Result<f64, R::Error> {

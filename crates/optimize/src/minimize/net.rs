@@ -61,7 +61,7 @@ fn check(problem: &MinimizeProblem) -> Result<(), NotApplicable> {
 /// The certified plan.
 pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<MinimizePlan, NotApplicable> {
     check(problem)?;
-    let slope = positive("the clip norm", asked.clip_norm.unwrap_or(1.0))?;
+    let slope = positive("the clip norm", asked.clip_norm.unwrap_or(problem.usual_clip_norm))?;
     let (d, n) = (problem.dimension, problem.records as f64);
     let (half, ball) = half_width(problem, asked.domain);
     let half = positive("the radius", half)?;

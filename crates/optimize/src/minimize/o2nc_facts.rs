@@ -127,7 +127,7 @@ impl<'a> Common<'a> {
         if let Some(steps) = asked.steps.filter(|steps| *steps > MOST_STEPS) {
             return Err(NotApplicable::Option(format!("{steps} steps are more than {MOST_STEPS}; give fewer")));
         }
-        let lipschitz = positive("the clip norm", asked.clip_norm.unwrap_or(1.0))?;
+        let lipschitz = positive("the clip norm", asked.clip_norm.unwrap_or(problem.usual_clip_norm))?;
         let distance = match asked.domain {
             Domain::Unconstrained => problem.distance,
             Domain::Ball { radius } => problem.distance.min(radius),

@@ -144,9 +144,9 @@ pub(super) fn plan(
         Domain::Box { radius } => problem.distance.min(radius * (problem.dimension as f64).sqrt()),
     };
     let usual = match problem.smoothness {
-        // of gradients of norm 1 weighted differences are at most 1 + L(t − 1)‖x_t − x_{t−1}‖
-        Some(smoothness) if method == Method::Recursive => 1.0 + 0.5 * smoothness * distance,
-        _ => 1.0,
+        // of gradients of norm G weighted differences are at most G + L(t − 1)‖x_t − x_{t−1}‖
+        Some(smoothness) if method == Method::Recursive => problem.usual_clip_norm + 0.5 * smoothness * distance,
+        _ => problem.usual_clip_norm,
     };
     let moment = asked_moment(asked.moment, asked.moment_order)?;
     let usual = match moment {

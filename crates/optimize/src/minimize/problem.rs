@@ -36,6 +36,8 @@ pub struct MinimizeProblem {
     pub smoothness: Option<f64>,
     /// μ ≥ 0: the mean loss is at least so curved.
     pub strong_convexity: f64,
+    /// The clip norm where none is given.
+    pub usual_clip_norm: f64,
     /// What the objective says.
     pub answers: Answers,
     /// Whether what it says of a record is evaluated outside of this library, many records at a time: that it depends on that record only is told, not seen.
@@ -59,6 +61,7 @@ impl MinimizeProblem {
             distance: usual_distance(dimension),
             smoothness: None,
             strong_convexity: 0.0,
+            usual_clip_norm: 1.0,
             answers: Answers::Gradients,
             elsewhere: false,
             neighbours,
@@ -68,7 +71,11 @@ impl MinimizeProblem {
     /// With what an objective knows of itself.
     pub fn of<R: RecordSet>(objective: &impl Objective<R>, records: u64, neighbours: Neighbours) -> Self {
         let smoothness = objective.facts().smoothness().map(|l| l.value());
-        Self { smoothness, ..Self::new(records, objective.dimension(), neighbours) }
+        Self {
+            smoothness,
+            usual_clip_norm: objective.usual_clip_norm(),
+            ..Self::new(records, objective.dimension(), neighbours)
+        }
     }
 
     pub(super) fn relation(&self) -> Relation {
@@ -96,6 +103,7 @@ impl MinimizeProblem {
             return Err(NotApplicable::Problem("more than 2^40 records or 2^32 dimensions".into()));
         }
         positive("the distance", self.distance)?;
+        positive("the usual clip norm", self.usual_clip_norm)?;
         if let Some(smoothness) = self.smoothness {
             positive("the smoothness", smoothness)?;
         }

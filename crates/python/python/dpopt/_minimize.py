@@ -56,6 +56,7 @@ def _planned(
     said: dict[str, Any],
     elsewhere: bool = True,
     of_units: bool = False,
+    usual_clip_norm: float | None = None,
 ) -> tuple[Any, Plan]:
     _known(gives)
     known = {
@@ -73,7 +74,7 @@ def _planned(
     options = {name: _public(value, name) for name, value in said.items() if value is not None}
     request = {
         "records": records, "dimension": dimension, "elsewhere": elsewhere, "of_units": of_units, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
-        "distance": known["distance"], "smoothness": known["smoothness"],
+        "distance": known["distance"], "smoothness": known["smoothness"], "usual_clip_norm": usual_clip_norm,
         "strong_convexity": curvature, "options": {**options, "method": method},
     }  # fmt: skip
     planned = _core.Minimizing(json.dumps(request))
@@ -206,7 +207,7 @@ def minimize(
             was released until then was paid for with it, and so was the fact that it raised: try the function on made-up records first.
         insecure_seed: reproducible noise for tests: no privacy.
         batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
-        options: of the method: ``clip_norm`` (1; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
+        options: of the method: ``clip_norm`` (1, of networks that tell classes 2; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
             ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
             ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
@@ -266,6 +267,7 @@ def minimize(
         said,
         elsewhere=native is None,
         of_units=whose is not None,
+        usual_clip_norm=None if native is None or whose is not None else native._native.usual_clip_norm(),
     )
     if batch_records is None:
         width = parameters.size if gives == "gradients" else plan.schedule.get("directions", 1)

@@ -196,9 +196,11 @@ class Ledger:
             fits = spent_epsilon + Fraction(epsilon) <= Fraction(self.epsilon)
             if not (fits and spent_delta + Fraction(delta) <= Fraction(self.delta)):
                 left = self._left(spent_epsilon, spent_delta)
+                # 0.2 and 0.8 are a hair more than 1, as numbers of the machine: all digits, where few look the same
+                digits = ".6g" if f"{epsilon:g} {delta:g}" != f"{left[0]:g} {left[1]:g}" else ".17g"
                 raise BudgetExceeded(
-                    f"`{name}` needs epsilon {epsilon:g} and delta {delta:g}, but only epsilon {left[0]:g} and delta "
-                    f"{left[1]:g} are left of the ledger; lower its epsilon, or do not run it"
+                    f"`{name}` needs epsilon {epsilon:{digits}} and delta {delta:{digits}}, but only epsilon {left[0]:{digits}} and delta "
+                    f"{left[1]:{digits}} are left of the ledger; lower its epsilon, or do not run it"
                 )
             self._entries.append(Entry(name, event, epsilon, delta))
         return None

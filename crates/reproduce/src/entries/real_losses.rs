@@ -95,6 +95,9 @@ struct Setting {
     way: Way,
     epsilon: f64,
     rows: usize,
+    /// Of networks: the default, which their trials depend on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clip_norm: Option<f64>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -302,7 +305,12 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let (mut losses, mut slopes, mut ratios, mut compared) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut wins = vec![0usize; WAYS.len()];
     for (kind, title) in KINDS {
-        let of = |way, epsilon| Setting { kind, way, epsilon, rows };
+        let clip_norm = match kind {
+            Kind::Income => Some(network(COLUMNS)?.usual_clip_norm()),
+            Kind::Spam => Some(network(WORDS)?.usual_clip_norm()),
+            Kind::Hours | Kind::Phase | Kind::Matrix => None,
+        };
+        let of = |way, epsilon| Setting { kind, way, epsilon, rows, clip_norm };
         let mut settings: Vec<Setting> = Vec::new();
         for (ways, _) in WAYS {
             settings.extend(epsilons.iter().flat_map(|&epsilon| ways.iter().map(move |&way| of(way, epsilon))));

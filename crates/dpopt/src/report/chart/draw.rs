@@ -15,7 +15,7 @@ const INK: RGBColor = RGBColor(40, 40, 48);
 const QUIET: RGBColor = RGBColor(120, 120, 128);
 const RULE: RGBColor = RGBColor(228, 228, 232);
 /// Distinguishable without colour vision too (Okabe, Ito).
-const COLOURS: [RGBColor; 9] = [
+const COLOURS: [RGBColor; 14] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -25,7 +25,14 @@ const COLOURS: [RGBColor; 9] = [
     RGBColor(90, 60, 30),
     RGBColor(0, 0, 0),
     RGBColor(150, 150, 0),
+    RGBColor(136, 34, 85),
+    RGBColor(153, 153, 153),
+    RGBColor(68, 170, 153),
+    RGBColor(221, 204, 119),
+    RGBColor(51, 34, 136),
 ];
+/// Half the side of a cell in pixels.
+const HALF_CELL: i32 = 17;
 /// Greys of the theory lines: they are told apart by their dashes.
 const DASHES: [(u32, u32); 4] = [(8, 5), (2, 4), (14, 4), (5, 9)];
 const LEGEND_ROW: u32 = 22;
@@ -120,6 +127,7 @@ fn swatch(look: &Look, area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
             Ok(())
         })?,
         Mark::Dots => area.draw(&Circle::new((x + 14, y), 3, look.colour.filled()))?,
+        Mark::Cells => area.draw(&square((x + 14, y), 7, look.colour))?,
         Mark::Line | Mark::Curve => {
             area.draw(&PathElement::new([(x, y), (x + 28, y)], look.colour.stroke_width(2)))?;
             if look.mark == Mark::Line {
@@ -128,6 +136,10 @@ fn swatch(look: &Look, area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
         }
     }
     Ok(())
+}
+
+fn square((x, y): (i32, i32), half: i32, colour: RGBColor) -> Rectangle<(i32, i32)> {
+    Rectangle::new([(x - half, y - half), (x + half, y + half)], colour.filled())
 }
 
 /// Calls `draw` for every dash of a polyline in pixels.
@@ -227,7 +239,12 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, looks: &[Look]) -> Drawn {
             match series.mark {
                 Mark::Dashed => dashed(&line, look.dash, |a, b| Ok(area.draw(&PathElement::new([a, b], stroke))?))?,
                 Mark::Line | Mark::Curve => area.draw(&PathElement::new(line, stroke))?,
-                Mark::Dots => {}
+                Mark::Dots | Mark::Cells => {}
+            }
+        }
+        if series.mark == Mark::Cells {
+            for p in &inside {
+                area.draw(&square(pixel(p[0], clip(p[1])), HALF_CELL, look.colour))?;
             }
         }
         if matches!(series.mark, Mark::Line | Mark::Dots) {

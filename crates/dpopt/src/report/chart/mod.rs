@@ -38,6 +38,8 @@ pub enum Mark {
     Dots,
     /// A dashed line: what a theory or a paper says.
     Dashed,
+    /// A square at each point: cells of a map.
+    Cells,
 }
 
 /// A value with its spread.
@@ -80,6 +82,11 @@ impl Series {
     /// Dots alone.
     pub fn dots(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::marked(name, Mark::Dots, points)
+    }
+
+    /// A square at each point: who wins where, one series for each winner.
+    pub fn cells(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::marked(name, Mark::Cells, points)
     }
 
     /// A dashed grey line.
@@ -203,6 +210,18 @@ mod tests {
             }
         }
         assert!(Chart::of([]).svg().is_err());
+    }
+
+    #[test]
+    fn cells_are_squares_and_many_winners_have_colours_of_their_own() {
+        let panel = (0..12).fold(Panel::new("t", Axis::log("x"), Axis::log("y")), |panel, k| {
+            panel.with(Series::cells(format!("winner {k}"), [(10f64.powi(k), 1.0)]))
+        });
+        let svg = Chart::of([panel]).svg().unwrap();
+        let colours: std::collections::BTreeSet<&str> =
+            svg.split("<rect ").filter_map(|rect| rect.split("fill=\"").nth(1)?.split('"').next()).collect();
+        // the paper is white
+        assert_eq!(colours.len(), 1 + 12, "{colours:?}");
     }
 
     #[test]

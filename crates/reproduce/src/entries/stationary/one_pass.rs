@@ -123,9 +123,9 @@ fn walk(s: &Setting, plan: &MinimizePlan, trial: Trial) -> Result<f64, Failure> 
 fn lengths(records: u64, scale: Scale) -> std::ops::RangeInclusive<u32> {
     match records {
         _ if scale == Scale::Short => 6..=7,
-        ..=2_000_000 => 7..=12,
-        2_000_001..=20_000_000 => 9..=14,
-        _ => 11..=16,
+        ..=2_000_000 => 6..=15,
+        2_000_001..=20_000_000 => 8..=17,
+        _ => 9..=18,
     }
 }
 
