@@ -371,7 +371,14 @@ def test_a_net_and_then_a_descent_is_ahead_of_both() -> None:
     random = np.random.default_rng(3)
     centres = np.array([[0.6, 0.5], [-0.5, 0.6], [-0.6, -0.4], [0.4, -0.6]])
     records = centres[random.choice(4, 2000, p=[0.4, 0.2, 0.2, 0.2])] + random.normal(0, 0.05, (2000, 2))
-    values = {"gives": "values", "method": "net", "box_radius": 1.0, "clip_norm": 6.0, "loss_bound": 1.0, "points": 2500}
+    values = {
+        "gives": "values",
+        "method": "net",
+        "box_radius": 1.0,
+        "clip_norm": 6.0,
+        "loss_bound": 1.0,
+        "points": 2500,
+    }
     downhill = {"method": "noisy-gradient-descent", "clip_norm": 6.0}
     ledger = dpopt.Ledger(epsilon=1.0, delta=1e-6)
 
