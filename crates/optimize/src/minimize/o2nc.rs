@@ -65,8 +65,7 @@ impl Facts {
             let middle = (low * high).sqrt();
             *(if self.counts(middle, None, period).noise <= middle { &mut high } else { &mut low }) = middle;
         }
-        let of_steps = (self.gap * self.lipschitz * self.lipschitz / (self.radius * most_steps)).cbrt();
-        high.max(of_steps).min(0.5 * self.lipschitz)
+        high.max(self.aim_of_steps(most_steps)).min(0.5 * self.lipschitz)
     }
 }
 
@@ -105,7 +104,8 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let of_change = z * of_changes * f.largest_change(aim);
     let noise_norm = (d * (noise_std.powi(2) + n.period as f64 * of_change.powi(2))).sqrt() / records;
     let around = common.around(aim, changes > 0)?;
-    let conversion = common.conversion(around, (aim, n.steps, n.period), noise_norm, (z * of_fresh, z * of_changes));
+    let conversion =
+        common.conversion(around, (aim, n.steps, n.period), (noise_norm, noise_norm), (z * of_fresh, z * of_changes));
     let certified = Certified {
         method: Method::Conversion,
         conversion,

@@ -66,20 +66,27 @@ impl Facts {
         (self.difference_clip * 2.0 * self.reach(aim)).min(2.0 * self.clip)
     }
 
-    /// √E‖estimate‖², with noise of such a norm.
-    fn size(&self, noise: f64) -> f64 {
-        self.lipschitz.hypot(noise)
+    /// G₁ = L + G₀, at least √E‖estimate‖²: within a period the error stays, and where gradients are asked for follows from it.
+    fn size(&self, error: f64) -> f64 {
+        self.lipschitz + error
     }
 
-    /// Φ/(DT) + 2G₁/√M + 2·noise: blocks after the first begin with any step, 2·DG₁√M of regret each at [this rate](Self::learning_rate), and an error counts on a way of 2D.
-    pub(super) fn norm_bound(&self, aim: f64, steps: u64, noise: f64) -> f64 {
+    /// (Φ + Lα)/(DT) + 2G₁/√M + 2G₀, errors having root mean square G₀: f_α can fall by Lα more than the loss, blocks after the first begin with any step, 2·DG₁√M of
+    /// regret each at [this rate](Self::learning_rate), and an error counts on a way of 2D.
+    pub(super) fn norm_bound(&self, aim: f64, steps: u64, error: f64) -> f64 {
         let block = self.block_steps(aim, steps) as f64;
-        self.gap / (self.reach(aim) * steps as f64) + 2.0 * self.size(noise) / block.sqrt() + 2.0 * noise
+        let fall = self.gap + self.lipschitz * self.radius;
+        fall / (self.reach(aim) * steps as f64) + 2.0 * self.size(error) / block.sqrt() + 2.0 * error
     }
 
     /// η = 2D/(G₁√M).
-    fn learning_rate(&self, aim: f64, steps: u64, noise: f64) -> f64 {
-        2.0 * self.reach(aim) / (self.size(noise) * (self.block_steps(aim, steps) as f64).sqrt())
+    fn learning_rate(&self, aim: f64, steps: u64, error: f64) -> f64 {
+        2.0 * self.reach(aim) / (self.size(error) * (self.block_steps(aim, steps) as f64).sqrt())
+    }
+
+    /// The aim at which the loss falls by Φ within so many steps.
+    pub(super) fn aim_of_steps(&self, steps: f64) -> f64 {
+        (self.gap * self.lipschitz * self.lipschitz / (self.radius * steps)).cbrt()
     }
 
     /// As many directions that a record's whole gradient turning at one of them is not cut, on a way of D.
@@ -170,19 +177,19 @@ impl<'a> Common<'a> {
         })
     }
 
-    /// The schedule for an aim, with noise of such a norm and multipliers of a gradient and of a change.
+    /// The schedule for an aim, with noise of such a norm, errors of such a root mean square, and multipliers of a gradient and of a change.
     pub(super) fn conversion(
         &self,
         around: Around,
         (aim, steps, period): (f64, u64, u64),
-        noise_norm: f64,
+        (noise_norm, error): (f64, f64),
         (fresh_multiplier, change_multiplier): (f64, f64),
     ) -> ConversionSchedule {
         let f = &self.facts;
         ConversionSchedule {
             around,
             reach: f.reach(aim),
-            learning_rate: f.learning_rate(aim, steps, noise_norm),
+            learning_rate: f.learning_rate(aim, steps, error),
             block_steps: f.block_steps(aim, steps),
             block: self.asked.conversion.block.unwrap_or_default(),
             period,
@@ -191,7 +198,7 @@ impl<'a> Common<'a> {
             change_multiplier,
             norm_aim: aim,
             noise_norm,
-            norm_bound: f.norm_bound(aim, steps, noise_norm),
+            norm_bound: f.norm_bound(aim, steps, error),
         }
     }
 
@@ -204,7 +211,7 @@ impl<'a> Common<'a> {
         &self,
         certified: Certified,
         mut assumptions: Vec<Assumption>,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
     ) -> MinimizePlan {
         let Certified {
             method,
@@ -220,6 +227,12 @@ impl<'a> Common<'a> {
         let (problem, f) = (self.problem, &self.facts);
         if problem.elsewhere {
             assumptions.push(told_of_records());
+        }
+        if self.asked.domain != Domain::Unconstrained {
+            warnings.push(
+                "norm_bound holds without a ball or box: at the border of one no gradient need be small; leave it out, or make it so large that the walk does not get there"
+                    .into(),
+            );
         }
         MinimizePlan {
             method: method.name(),
@@ -277,7 +290,10 @@ mod tests {
         let other = Facts { lipschitz: 10.0, clip: 10.0, gap: 30.0, radius: 0.3, ..f };
         assert_eq!((other.wanted_steps(1.0), other.block_steps(1.0, 10_000)), (10_000, 25));
         assert!((other.reach(1.0) - 3e-3).abs() < 1e-15);
-        // Φ/(DT) = β and 2L/√M = 4β without noise
-        assert!((f.norm_bound(0.1, 10_000, 0.0) - 0.5).abs() < 1e-12);
+        // Φ/(DT) = β, Lα/(DT) = β/10 and 2L/√M = 4β without noise
+        assert!((f.norm_bound(0.1, 10_000, 0.0) - 0.51).abs() < 1e-12);
+        // errors of a fifth of L: 4β·1.2 and .4 more
+        assert!((f.norm_bound(0.1, 10_000, 0.2) - (0.11 + 0.48 + 0.4)).abs() < 1e-12);
+        assert!((f.aim_of_steps(10_000.0) - 0.1).abs() < 1e-12);
     }
 }

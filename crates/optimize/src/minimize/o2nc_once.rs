@@ -36,6 +36,11 @@ struct Sizes {
 struct Once(Facts);
 
 impl Once {
+    /// Noise, sampling of gradients and sampling of changes have norm of the aim each, so that an error has √3 times that.
+    fn error(aim: f64) -> f64 {
+        3f64.sqrt() * aim
+    }
+
     /// A tree's noise has norm √h·σ√d = zh√d·(leaf clip) at most on average: as much as the aim, and so is what sampling of gradients and of all changes of a period adds.
     fn sizes(self, depth: u32, aim: f64, steps: Option<u64>) -> Sizes {
         let f = self.0;
@@ -64,9 +69,14 @@ impl Once {
         best
     }
 
-    /// The least aim between a millionth of L and half of it that so many records are enough for.
-    fn best(self, records: f64, steps: Option<u64>) -> Sizes {
-        let (mut low, mut high) = (self.0.lipschitz * 1e-6, 0.5 * self.0.lipschitz);
+    /// The least aim, up to half of L, that so many records are enough for, and as many steps as are told or else `most`: with a smaller one the walk ends on its way.
+    fn best(self, records: f64, (steps, most): (Option<u64>, u64)) -> Sizes {
+        let high = 0.5 * self.0.lipschitz;
+        let of_steps = self.0.aim_of_steps(steps.unwrap_or(most) as f64);
+        let (mut low, mut high) = (of_steps.min(high), high);
+        if self.cheapest(low, steps).records <= records {
+            return self.cheapest(low, steps);
+        }
         for _ in 0..100 {
             let middle = (low * high).sqrt();
             let enough = self.cheapest(middle, steps).records <= records;
@@ -80,7 +90,7 @@ impl Once {
         let f = self.0;
         let aims = (0..1000).map(|k| 0.5 * f.lipschitz * 0.99f64.powi(k));
         let mut sizes = aims.map(|aim| self.cheapest(aim, steps));
-        sizes.find(|s| f.norm_bound(s.aim, s.steps, s.aim) < f.lipschitz).map(|s| s.records)
+        sizes.find(|s| f.norm_bound(s.aim, s.steps, Self::error(s.aim)) < f.lipschitz).map(|s| s.records)
     }
 }
 
@@ -108,7 +118,7 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let drawn = SamplerError::rounded(told.unwrap_or(most) as f64 * problem.dimension as f64);
     let (z, certificate) = calibrate::noise(|z| drawn.on(Event::gaussian(z)), problem.neighbours.within(budget))?;
     let once = Once(Facts { noise: z * (problem.dimension as f64).sqrt(), ..common.facts });
-    let sizes = once.best(problem.records as f64, told);
+    let sizes = once.best(problem.records as f64, (told, most));
     // the certificate pays for no more
     let steps = sizes.steps.min(told.unwrap_or(most));
     let leaves = sizes.leaves.min(steps);
@@ -124,9 +134,15 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     };
     let noise_std = z * sizes.leaf_clip * RestartedPlan::sensitivity(leaves);
     let around = common.around(sizes.aim, leaves > 1)?;
-    let conversion = common.conversion(around, (sizes.aim, steps, leaves), sizes.aim, (z, z));
+    let conversion = common.conversion(around, (sizes.aim, steps, leaves), (sizes.aim, Once::error(sizes.aim)), (z, z));
+    let bounds_nothing = conversion.norm_bound >= common.facts.lipschitz;
     let warnings = match once.least_records(told) {
-        Some(least) if problem.records as f64 >= least => None,
+        Some(least) if problem.records as f64 >= least => bounds_nothing.then(|| {
+            format!(
+                "vacuous: the norm is bounded by {:.2}, and every point has the clip norm {}; other steps would do",
+                conversion.norm_bound, common.facts.lipschitz
+            )
+        }),
         Some(least) => Some(format!(
             "vacuous below about {} records: read once, fewer bound the norm by no less than the clip norm, which every point has; o2nc reads them as often as time and \
              budget allow",
@@ -193,12 +209,36 @@ mod tests {
     #[test]
     fn the_aim_is_the_least_that_the_records_are_enough_for() {
         let once = facts();
-        let mut last = f64::INFINITY;
+        let floor = once.0.aim_of_steps(MOST_STEPS as f64);
+        let (mut last, mut above) = (f64::INFINITY, 0);
         for records in [1e4, 1e5, 1e6, 1e7, 1e8] {
-            let best = once.best(records, None);
-            assert!(best.records <= records * (1.0 + 1e-9) && best.aim < last, "{best:?}");
-            assert!(once.cheapest(0.98 * best.aim, None).records > records);
+            let best = once.best(records, (None, MOST_STEPS));
+            assert!(best.records <= records * (1.0 + 1e-9) && best.aim <= last, "{best:?}");
+            if best.aim > floor {
+                above += 1;
+                assert!(best.aim < last && once.cheapest(0.98 * best.aim, None).records > records, "{best:?}");
+            }
             last = best.aim;
+        }
+        assert!(above >= 3);
+    }
+
+    /// Few steps that are told, or the most that there are, end a walk of a smaller aim before it has come anywhere: its bound would rise with the records.
+    #[test]
+    fn more_records_never_bound_the_norm_by_more() {
+        for d in [1usize, 2, 5, 10] {
+            let noise = (d as f64).sqrt() / gaussian_mu(1.0, 1e-6);
+            let once = Once(Facts { difference_clip: 2.0 * smoothing_constant(d) / 0.1, noise, ..facts().0 });
+            for steps in [None, Some(3000)] {
+                let mut last = f64::INFINITY;
+                for k in 0..30 {
+                    let s = once.best(1e4 * 10f64.powf(f64::from(k) / 6.0), (steps, MOST_STEPS));
+                    let bound = once.0.norm_bound(s.aim, s.steps, Once::error(s.aim));
+                    assert!(bound <= last * (1.0 + 1e-6), "{d} {steps:?} {k}: {bound} after {last}");
+                    last = bound;
+                }
+                assert!(last < 3.0, "{d} {steps:?} {last}");
+            }
         }
     }
 
@@ -208,8 +248,8 @@ mod tests {
         let least = once.least_records(None).unwrap();
         assert_eq!(once.least_records(Some(3)), None);
         let bound = |records: f64| {
-            let s = once.best(records, None);
-            once.0.norm_bound(s.aim, s.steps, s.aim)
+            let s = once.best(records, (None, MOST_STEPS));
+            once.0.norm_bound(s.aim, s.steps, Once::error(s.aim))
         };
         assert!(bound(0.9 * least) >= 1.0 && bound(1.2 * least) < 1.0, "{least}");
         assert!((1e5..1e8).contains(&least), "{least}");

@@ -88,7 +88,7 @@ pub struct ConversionSchedule {
     pub norm_aim: f64,
     /// Norm of the noise of an estimate at the end of a period: of one whose steps are as long as they may be, or the mean over one.
     pub noise_norm: f64,
-    /// Bound on E‖least element of the subdifferential within α of the answer, of f_α‖, if the block is drawn and no clip is active.
+    /// Bound on E‖least element of the subdifferential within α of the answer, of f_α‖, if the block is drawn, no clip is active, no domain is set and all steps are made.
     pub norm_bound: f64,
 }
 

@@ -47,9 +47,7 @@ fn numbers_follow_from_what_is_told() {
     // 2·c₁₀/α, C over a change on a way of 2D, and as many directions as keep one turning gradient
     assert!((c.change_clip - 2.0 * 2.586_9 / 0.1).abs() < 1e-3);
     assert_eq!((c.period, c.around.directions), (10, 39));
-    assert!(
-        (c.learning_rate - 2.0 * c.reach / (1f64.hypot(c.noise_norm) * (c.block_steps as f64).sqrt())).abs() < 1e-15
-    );
+    assert!((c.learning_rate - 2.0 * c.reach / ((1.0 + c.noise_norm) * (c.block_steps as f64).sqrt())).abs() < 1e-15);
     assert!(c.block_steps as f64 * c.reach <= 0.1 / 4.0 + 1e-12);
     assert!(c.noise_norm < 0.02 && plan.warnings.is_empty(), "{} {:?}", c.noise_norm, plan.warnings);
     // nobody says anything: α is a tenth of the distance, Φ all that slopes of 1 can fall on it
@@ -436,5 +434,33 @@ mod once {
         assert!(read.len() == all && all as u64 <= n && all as u64 > n / 4, "{all}");
         // kinks are at .3 to .39
         assert!((x.get()[0] - 0.34).abs() < 0.15, "{:?}", x.get());
+    }
+
+    #[test]
+    fn a_pass_by_values_goes_there_too() {
+        let n = 200_000u64;
+        let at: Vec<f64> = (0..n).map(|i| 0.3 + 0.1 * (i % 7) as f64 / 7.0).collect();
+        let problem = MinimizeProblem { answers: Answers::Values, ..problem(n, 1, Relation::ZeroOut) };
+        let plan = choose(&problem, budget(), &asked().with("directions", 2u64)).unwrap();
+        assert_eq!(numbers(&plan).around.estimator, Estimator::Values);
+        let distance = Closures::new(
+            1,
+            |x: &[f64], a: &f64| (x[0] - a).abs(),
+            |_: &[f64], _: &f64, g: &mut [f64]| g[0] = f64::NAN,
+        );
+        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(7));
+        let held = Sensitive::new(at);
+        let x = run(&problem, &plan, &[0.0], InMemory::new(distance, &held), &mut curator, &Silent).unwrap();
+        assert!(curator.is_spent() && (x.get()[0] - 0.34).abs() < 0.15, "{:?}", x.get());
+    }
+
+    #[test]
+    fn a_ball_has_no_bound_and_says_so() {
+        let plan =
+            choose(&problem(1_000_000, 2, Relation::ZeroOut), budget(), &asked().with("ball_radius", 0.5)).unwrap();
+        assert!(plan.warnings.iter().any(|w| w.contains("at the border")), "{:?}", plan.warnings);
+        // few steps with many records: a bound that says nothing, told as such
+        let few = choose(&problem(1_000_000, 2, Relation::ZeroOut), budget(), &asked().with("steps", 3000u64)).unwrap();
+        assert_eq!(numbers(&few).norm_bound >= 1.0, few.warnings.iter().any(|w| w.starts_with("vacuous")));
     }
 }

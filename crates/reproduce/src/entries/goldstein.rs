@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry {
     source: "Advancing Differentially Private Optimization (Liu 2024), algorithms 23 and 25, theorem 8.4.1",
     shows: "least norm in the hull of gradients near the answer against n, robust phase retrieval and capped absolute errors (d = 20), beside noisy descent and noisy descent on the smoothed loss: slope -2/3",
     fidelity: Fidelity::Theory,
-    revision: 1,
+    revision: 2,
     run,
 };
 
@@ -194,7 +194,7 @@ fn measure(s: &Setting, trial: Trial) -> Result<Measured, Failure> {
 fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let repeats = lab.pick(1, 3);
     let sizes: Vec<usize> = lab.pick(vec![500, 1000], vec![1000, 4000, 16_000]);
-    let steps = lab.pick(64, 2048);
+    let steps = lab.pick(64, 1024);
     lab.setting("epsilon, delta (zero-out)", [EPSILON, DELTA])?;
     lab.setting("repeats", repeats)?;
     lab.setting("steps of o2nc", steps)?;
