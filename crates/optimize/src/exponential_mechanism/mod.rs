@@ -134,6 +134,7 @@ impl Algorithm for ExponentialMechanism {
             mu: all.mu / (draws as f64).sqrt() * (1.0 - 1e-14),
             total_variation: all.total_variation / draws as f64 * (1.0 - 1e-14),
             constant_time: self.constant_time,
+            geometry: None,
         };
         let risk = RiskModel::of(problem);
         let predicted = |lambda: f64| {
