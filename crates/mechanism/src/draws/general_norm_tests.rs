@@ -65,10 +65,10 @@ fn losses(data: &Examples, loss: Loss, weights: &[f64]) -> f64 {
 /// In one dimension all norms are one, and c = 1/(q − 1): the parts of r that are drawn in two ways must add up.
 #[test]
 fn one_weight_follows_its_law_in_any_norm() {
-    for (k, (p, loss)) in [(1.1, LOGISTIC), (1.5, LOGISTIC), (1.5, Loss::Absolute)].into_iter().enumerate() {
+    for (k, (p, loss)) in [(1.1, LOGISTIC), (1.5, Loss::Absolute)].into_iter().enumerate() {
         let data = data(20, 1, 3 + k as u64);
-        let lambda = 4.0 * (p - 1.0);
-        let (beta, sample) = draws(&facts(loss, 1, 20, at(p, 1.0)), lambda, &data, 1_500);
+        let lambda = 8.0 * (p - 1.0);
+        let (beta, sample) = draws(&facts(loss, 1, 20, at(p, 1.0)), lambda, &data, 1_000);
         let law = |x: f64| -beta * (losses(&data, loss, &[x]) + 0.5 * lambda / (p - 1.0) * x * x);
         let law = Tabulated::new(law, -8.0, 8.0, 40_000);
         let mut sample: Vec<f64> = sample.iter().map(|x| x[0]).collect();
