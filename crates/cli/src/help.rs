@@ -4,7 +4,7 @@ use crate::output::{Failure, print};
 use crate::training::argument;
 use crate::usage;
 use clap::{Args, Command, CommandFactory};
-use dpopt::optimize::options::Form;
+use dpopt::optimize::options::{Form, NORMS};
 use dpopt::optimize::{Described, METHODS, RowAccess, about, catalogue, row_access};
 
 /// The method of embedding models, which is not chosen by name.
@@ -67,6 +67,7 @@ fn markdown() -> String {
     for Described { info, .. } in catalogue() {
         let values = match &info.form {
             Form::Real { in_words, .. } => in_words.to_string(),
+            Form::Norm => NORMS.to_string(),
             Form::Whole => "a whole number, at least 1".to_string(),
             Form::Flag => "yes or no".to_string(),
             Form::Reals => "a list of numbers; for the flag a file with one per line".to_string(),

@@ -62,7 +62,7 @@ pub use curator::door::{Interactive, Mechanism, Opening};
 pub use curator::{Curator, ReleaseRecord};
 pub use draws::certified_pass::{CertifiedPass, CertifiedPoints, ClipTest};
 pub use draws::gibbs::GibbsDraw;
-pub use draws::gibbs_chain::{GibbsChain, GibbsFacts, Start};
+pub use draws::gibbs_chain::{GibbsChain, GibbsFacts, LpGeometry, Start};
 pub use draws::last_iterate::LastIterate;
 pub use draws::minimiser::{
     LaplaceMinimiser, MinimiserReach, PerturbedMinimiser, PerturbedObjective, closing_grid, largest_linear_term,

@@ -33,6 +33,7 @@ fn values(option: &Described, features: usize) -> Vec<Value> {
     match &option.info.form {
         Form::Flag => vec![Value::Flag(true)],
         Form::Whole => vec![Value::Whole(7), Value::Whole(3)],
+        Form::Norm => vec!["lp:1.5".into(), "l1".into()],
         Form::Reals => vec![Value::Reals((1..=features).map(|j| 1.0 / j as f64).collect())],
         Form::Words { words } => words.iter().map(|(word, _)| (*word).into()).collect(),
         Form::Real { high, .. } => {
@@ -70,6 +71,7 @@ fn beside(method: &str, option: &str) -> Vec<MethodOptions> {
         "moment_share" => vec![update.clone().with("moments", "private")],
         "subspace_rank" => vec![plain.clone().with("moments", "none")],
         "moments" | "public_moments" | "box_radius" | "ball_radius" | "second_momentum" => vec![update.clone()],
+        "dual_row_norm" => vec![plain.clone().with("geometry", "lp:1.5")],
         "moment_order" => vec![plain.clone().with("gradient_moment", 0.01)],
         "count_noise" | "count_level" => vec![plain.clone().with("select_rows", true)],
         _ => vec![],
@@ -257,6 +259,12 @@ fn no_option_takes_a_value_that_no_method_could_use_whatever_method_runs() {
                 assert_eq!(plain(name).with(name, 1).check(), Ok(()));
             }
             Form::Words { .. } | Form::Flag => refused(name, 3.into()),
+            Form::Norm => {
+                for word in ["l3", "lp", "lp:", "lp:0.9", "lp:nan", "lp:inf", "lp:-1", "l1 ", "L1"] {
+                    refused(name, word.into());
+                }
+                refused(name, 1.5.into());
+            }
             Form::Reals => {
                 refused(name, vec![1.0, f64::NAN].into());
                 refused(name, 1.0.into());

@@ -9,7 +9,7 @@
 //! Rényi or zCDP guarantee.
 //!
 //! Covers: thesis theorem 3.2.1, theorem 3.4.1, corollary 3.4.3 (certified: of exact draws)
-//! Covers: thesis theorem 4.1.3 (part: the bound, in any norm; draws are Euclidean)
+//! Covers: thesis theorem 4.1.3 (certified: of exact draws)
 
 use crate::{Event, Relation};
 

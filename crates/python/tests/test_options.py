@@ -59,7 +59,7 @@ def values_of(option):
         return [word for word, _ in option["words"]]
     if form == "real":
         return [min(0.37 if option["low"] < 0.37 else 2.37, option["high"])]
-    return [{"whole": 3, "flag": True, "reals": [0.3, 0.2, 0.1]}[form]]
+    return [{"whole": 3, "flag": True, "norm": "lp:1.5", "reals": [0.3, 0.2, 0.1]}[form]]
 
 
 @pytest.mark.parametrize(("kind", "given"), ESTIMATORS)

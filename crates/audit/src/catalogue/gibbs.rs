@@ -27,16 +27,16 @@ fn claim(subject: &Subject<ExponentialMechanism>, relation: Relation) -> Result<
 }
 
 /// Draws by another chain than was proved.
-fn plant(schedule: &mut GibbsSchedule, change: impl FnOnce(&mut GibbsChain)) {
+pub(super) fn plant(schedule: &mut GibbsSchedule, change: impl FnOnce(&mut GibbsChain)) {
     schedule.mechanism = past_the_curator::altered_draw(schedule.mechanism.clone(), change);
 }
 
-fn hotter(schedule: &mut GibbsSchedule, _: &Problem) {
+pub(super) fn hotter(schedule: &mut GibbsSchedule, _: &Problem) {
     plant(schedule, |chain| chain.inverse_temperature *= 4.0);
 }
 
 /// What a run with this schedule releases, by its own word.
-fn says(schedule: &GibbsSchedule, _: &Problem) -> Event {
+pub(super) fn says(schedule: &GibbsSchedule, _: &Problem) -> Event {
     schedule.mechanism.event().self_composed(schedule.draws)
 }
 

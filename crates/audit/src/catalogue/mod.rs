@@ -20,6 +20,7 @@ mod fixed_size;
 mod floating;
 mod frank_wolfe;
 mod gaussian;
+mod general_norms;
 mod gibbs;
 mod grid_sum;
 mod hard_thresholding;
@@ -175,6 +176,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(peeling::bugs());
     bugs.extend(adaptive::bugs());
     bugs.extend(gibbs::bugs());
+    bugs.extend(general_norms::bugs());
     bugs.extend(sparse::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());

@@ -36,6 +36,7 @@ pub(crate) mod columns;
 mod embeddings;
 mod experts;
 mod frank_wolfe;
+pub(crate) mod general_norms;
 pub(crate) mod gibbs;
 mod hard_thresholding;
 mod methods;
@@ -228,6 +229,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(adaptive::audits());
     rows.extend(embeddings::audits());
     rows.extend(gibbs::audits());
+    rows.extend(general_norms::audits());
     rows.extend(sparse::audits());
     rows.extend(streams::audits());
     rows.extend(one_run::audits());

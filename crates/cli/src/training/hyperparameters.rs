@@ -33,6 +33,7 @@ pub(crate) fn argument(option: &'static Described) -> Arg {
         Form::Flag => flag.action(ArgAction::SetTrue),
         Form::Real { .. } => value(flag).value_parser(value_parser!(f64)),
         Form::Whole => value(flag).value_parser(value_parser!(u64)),
+        Form::Norm => value(flag),
         Form::Reals => value(flag).value_parser(value_parser!(PathBuf)),
         Form::Words { words } => {
             let words = words.iter().map(|(word, meaning)| PossibleValue::new(*word).help(*meaning));
@@ -69,6 +70,7 @@ impl FromArgMatches for Tuning {
                 Form::Words { .. } => {
                     matches.get_one::<String>(name).filter(|word| *word != AUTO).map(|word| Value::Word(word.clone()))
                 }
+                Form::Norm => matches.get_one::<String>(name).map(|word| Value::Word(word.clone())),
                 Form::Reals => {
                     self.files.extend(matches.get_one::<PathBuf>(name).map(|path| (name, path.clone())));
                     None

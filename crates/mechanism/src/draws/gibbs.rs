@@ -1,10 +1,11 @@
-//! One draw from e^(−β(Σφ + (λ/2)‖θ‖²)) by a certified chain, as one mechanism (spec 03 §3; docs/proofs/gibbs-gdp.md,
+//! One draw from e^(−β(Σφ + λr(θ))), r = ‖θ‖²/2 or its like in another norm, by a certified chain (spec 03 §3, 04 §A2; docs/proofs/gibbs-gdp.md,
 //! docs/proofs/proximal-sampler.md).
 
 use super::gibbs_chain::{GibbsChain, GibbsFacts, Start};
 use super::solved::made_for;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
+use crate::sampler::norm_square::WithNorm;
 use crate::sampler::potential::GlmPotential;
 use crate::sampler::{Chain, Domain, Oracle, Tally};
 use dpopt_noise::{NoiseSource, Purpose};
@@ -81,8 +82,9 @@ impl GibbsDraw {
     pub fn walk(&self, input: &Examples, noise: &mut NoiseSource) -> (Vec<f64>, Tally) {
         let proved = &self.chain;
         let origin = self.origin(input);
-        let potential = GlmPotential::new(
-            &input.rows,
+        let shrunk = proved.shrunk.map(|(order, bound)| input.rows.within_norm(order, bound));
+        let losses = GlmPotential::new(
+            shrunk.as_ref().unwrap_or(&input.rows),
             &input.targets,
             self.facts.objective.loss(),
             self.facts.target_bound,
@@ -92,7 +94,7 @@ impl GibbsDraw {
         let chain = Chain {
             steps: proved.rounds,
             step_std: proved.step_std,
-            convexity: proved.inverse_temperature * proved.regularization,
+            convexity: proved.inverse_temperature * proved.regularization * proved.norm.map_or(1.0, |r| r.convexity),
             // of the quadratic: 0, as seen from the origin
             centre: origin.iter().map(|o| 0.0 - o).collect(),
             domain: proved.domain.clone(),
@@ -100,7 +102,11 @@ impl GibbsDraw {
             grid: proved.grid,
         };
         let start = vec![0.0; origin.len()];
-        let (last, tally) = chain.run(&potential, &start, &mut noise.stream(Purpose::Sampling, 0));
+        let mut stream = noise.stream(Purpose::Sampling, 0);
+        let (last, tally) = match proved.norm {
+            None => chain.run(&losses, &start, &mut stream),
+            Some(norm) => chain.run(&WithNorm { losses, norm, weight: proved.regularization }, &start, &mut stream),
+        };
         // out of proposals: the public centre; the chance of that is part of the certificate
         let Ok(last) = last else { return (start, tally) };
         let mut answer: Vec<f64> = last.iter().zip(&origin).map(|(v, o)| v + o).collect();
@@ -129,3 +135,7 @@ impl GibbsDraw {
 #[cfg(test)]
 #[path = "gibbs_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "general_norm_tests.rs"]
+mod general_norm_tests;

@@ -2,8 +2,9 @@
 //! from its law (spec 03 §5, §7; docs/proofs/proximal-sampler.md).
 
 use super::solved::Minimised;
+use crate::sampler::norm_square::PublicTerm;
 use crate::sampler::precision::{Arithmetic, error_per_step};
-use crate::sampler::{Contraction, Convexity, Domain, MAX_STEPS};
+use crate::sampler::{Contraction, Convexity, Domain, MAX_STEPS, NormSquare, best_exponent};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_privacy::{Relation, gibbs};
@@ -15,6 +16,29 @@ pub enum Start {
     Minimiser,
     /// 0: no look at the data before the first step.
     Centre,
+}
+
+/// The l_p norm, 1 ≤ p ≤ 2, in which a record's slope is bounded and the regulariser is strongly convex.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LpGeometry {
+    /// p.
+    pub p: f64,
+    /// q from p to 2, above 1: the regulariser is (c/2)‖θ‖_q².
+    pub exponent: f64,
+    /// C: the draw shrinks rows whose norm of order p* = p/(p − 1) is larger.
+    pub dual_row_norm: f64,
+}
+
+impl LpGeometry {
+    /// With the best regulariser for so many weights.
+    pub fn new(p: f64, dual_row_norm: f64, weights: usize) -> Self {
+        Self { p, exponent: best_exponent(p, weights), dual_row_norm }
+    }
+
+    /// p*.
+    pub fn dual(&self) -> f64 {
+        if self.p == 1.0 { f64::INFINITY } else { self.p / (self.p - 1.0) }
+    }
 }
 
 /// What a Gibbs draw is made from, all public.
@@ -34,8 +58,10 @@ pub struct GibbsFacts {
     pub mu: f64,
     /// τ: the total variation that a draw may be from the exact law, everything included.
     pub total_variation: f64,
-    /// The same number of evaluations whatever the data.
+    /// The same number of evaluations whatever the data. The Euclidean norm only.
     pub constant_time: bool,
+    /// `None`: the Euclidean norm, (λ/2)‖θ‖².
+    pub geometry: Option<LpGeometry>,
 }
 
 /// A chain with its certificate.
@@ -43,8 +69,12 @@ pub struct GibbsFacts {
 pub struct GibbsChain {
     /// λ of the sum objective.
     pub regularization: f64,
-    /// β: the draw has density ∝ e^(−β(Σφ + (λ/2)‖θ‖²)).
+    /// β: the draw has density ∝ e^(−β(Σφ + λr(θ))).
     pub inverse_temperature: f64,
+    /// r; `None`: ‖θ‖²/2.
+    pub norm: Option<NormSquare>,
+    /// Order and bound of the norm to which rows are shrunk.
+    pub shrunk: Option<(f64, f64)>,
     /// T.
     pub rounds: u64,
     /// √η.
@@ -68,6 +98,9 @@ pub struct GibbsChain {
 /// Distance of the start to the solver's point, in units of 1/√m: rounding to the grid stays below it.
 const START_ROUNDING: f64 = 1e-6;
 
+/// References of a round in a general norm.
+const MOST_REFERENCES: u32 = 20;
+
 /// More proposals per round are never planned.
 const MOST_PROPOSALS: f64 = 1e12;
 
@@ -87,9 +120,31 @@ impl GibbsFacts {
         lambda * (self.mu / self.difference_lipschitz()).powi(2) * (1.0 - 1e-14)
     }
 
-    /// G_Δ of the sum objective; infinite for a loss that no theorem covers.
+    /// G_Δ of the sum objective, in its geometry; infinite for a loss that no theorem covers.
     pub fn difference_lipschitz(&self) -> f64 {
-        gibbs::difference_lipschitz(self.objective.known().convex_lipschitz(), self.relation)
+        let measured = match self.geometry {
+            None => self.objective,
+            // ‖slope ⊗ a‖ of order p* is at most ‖slope‖₂ times that of the row, as p* ≥ 2
+            Some(_) => Linear::new(self.objective.loss(), self.objective.features(), self.dual_row_norm()),
+        };
+        gibbs::difference_lipschitz(measured.known().convex_lipschitz(), self.relation)
+    }
+
+    /// Bound on the rows in the dual norm of its geometry, which is at most the Euclidean norm.
+    pub fn dual_row_norm(&self) -> f64 {
+        let euclidean = self.objective.row_norm();
+        self.geometry.map_or(euclidean, |geometry| geometry.dual_row_norm.min(euclidean))
+    }
+
+    /// Order and bound of the norm to which rows are shrunk, where they can be above it.
+    fn shrunk(&self) -> Option<(f64, f64)> {
+        let geometry = self.geometry.filter(|geometry| geometry.dual_row_norm < self.objective.row_norm())?;
+        Some((geometry.dual(), geometry.dual_row_norm))
+    }
+
+    /// r of its geometry.
+    fn norm(&self) -> Option<NormSquare> {
+        self.geometry.and_then(|LpGeometry { p, exponent, .. }| NormSquare::new(p, exponent, self.objective.weights()))
     }
 
     /// What the solver promises for the start.
@@ -117,6 +172,7 @@ impl GibbsFacts {
             && [lambda, self.mu, self.target_bound, self.objective.row_norm()].into_iter().all(positive)
             && self.total_variation > 0.0
             && self.total_variation < 1.0
+            && self.geometry.is_none_or(|g| positive(g.dual_row_norm) && self.norm().is_some() && !self.constant_time)
     }
 
     /// All numbers of the chain at λ; `None` if rounding or the number of rounds has no certificate within τ.
@@ -129,15 +185,24 @@ impl GibbsFacts {
         let (n, d) = (self.rows as f64, self.objective.weights() as f64);
         let tau = self.total_variation;
         let beta = self.inverse_temperature(lambda);
-        let m = beta * lambda;
+        let norm = self.norm();
+        let public = norm.map(|norm| PublicTerm { norm, weight: lambda, scale: beta });
+        // in l_2, of which the explicit quadratic of the chain is made
+        let convexity = norm.map_or(1.0, |norm| norm.convexity);
+        let m = beta * lambda * convexity;
         let pull = n * slope * row_norm; // ‖∇Σφ‖ at most
         let lipschitz = beta * pull;
         let at_zero = value_at_zero(loss, self.target_bound);
         // λ‖θ*‖ = ‖∇Σφ(θ*)‖, and φ ≥ 0 gives (λ/2)‖θ*‖² ≤ Σφ(0)
-        let minimiser_norm = (pull / lambda).min((2.0 * n * at_zero / lambda).sqrt());
+        let flattest = lambda * convexity;
+        let mut minimiser_norm = (pull / flattest).min((2.0 * n * at_zero / flattest).sqrt());
+        if norm.is_some() {
+            // ‖θ*‖₂ ≤ ‖θ*‖_p ≤ ‖∇Σφ(θ*)‖_p*/λ
+            minimiser_norm = minimiser_norm.min(n * slope * self.dual_row_norm() / lambda);
+        }
         let smoothness = loss.facts().smoothness.map(|b| beta * n * b * row_norm.powi(2));
         // a chain in constant time looks at no data before it starts; a loss with corners has no certified minimiser here
-        let from_minimiser = smoothness.is_some() && !self.constant_time;
+        let from_minimiser = smoothness.is_some() && !self.constant_time && norm.is_none();
         let start = if from_minimiser { Start::Minimiser } else { Start::Centre };
         let start_distance = match start {
             Start::Minimiser => {
@@ -170,26 +235,36 @@ impl GibbsFacts {
         // the start is rounded to the grid, and every answer must fit an f64 on it
         let coarsest = 2f64.powi((START_ROUNDING / (m * d).sqrt()).log2().floor() as i32);
         let grid = arithmetic.grid(tau / 32.0).min(coarsest);
+        let grid = public.map_or(grid, |term| grid.min(term.grid(tau / 32.0, radius)));
         if !(minimiser_norm + radius < grid * 2f64.powi(53)) {
             return None;
         }
-        let oscillation = arithmetic.oscillation(grid);
-        let slack = arithmetic.slack(grid);
-        let step_std = self.step(smoothness, lipschitz, m, d).sqrt();
+        let losses = arithmetic.sum_of_values();
+        let oscillation =
+            arithmetic.oscillation(grid) + public.map_or(0.0, |term| term.oscillation(grid, radius, losses));
+        let slack = arithmetic.slack(grid) + public.map_or(0.0, |term| term.slack(grid, radius, 2.0 * losses, pull));
+        let step = self.step(smoothness, lipschitz, m, d);
+        let step_std = public.map_or(step, |term| step.min(term.step(self.typical_size(&term)))).sqrt();
+        let steepest = lipschitz + public.map_or(0.0, |term| term.lipschitz(2.0 * radius));
         let eta = step_std * step_std;
         let inverse_precision = 1.0 / (m + 1.0 / eta);
         // how far the centre of proposals is from the reference y at most
-        let drift = inverse_precision * (lipschitz + m * (2.0 * radius + minimiser_norm));
+        let drift = inverse_precision * (steepest + m * (2.0 * radius + minimiser_norm));
         let (mean_gap, reference_distance, references) = match smoothness {
+            // references are improved as below, but near 0 the term is not smooth: the bound is that of its slope
+            Some(_) if norm.is_some() => {
+                let near = (d * inverse_precision).sqrt();
+                (2.0 * steepest * (near + 2.0 * drift), near, MOST_REFERENCES)
+            }
             Some(b) => {
                 let near = (d * inverse_precision).sqrt();
                 let halvings = ((drift / near).ln() / (1.0 / (b * inverse_precision)).ln()).ceil().max(0.0);
                 (0.5 * b * 2.0 * d * inverse_precision, near, 2 + halvings as u32)
             }
-            None => (2.0 * lipschitz * ((d * inverse_precision).sqrt() + drift), f64::INFINITY, 1),
+            None => (2.0 * steepest * ((d * inverse_precision).sqrt() + drift), f64::INFINITY, 1),
         };
-        let reach_of_sums = radius + minimiser_norm + eta * (lipschitz + m * (radius + minimiser_norm));
-        let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, lipschitz, mean_gap + slack);
+        let reach_of_sums = radius + minimiser_norm + eta * (steepest + m * (radius + minimiser_norm));
+        let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, steepest, mean_gap + slack);
         let contraction =
             Contraction { step_std, strong_convexity: m, start_distance, dimension: d as usize, oscillation };
         let rounds = contraction.steps(0.5 * tau)?;
@@ -215,6 +290,8 @@ impl GibbsFacts {
         Some(GibbsChain {
             regularization: lambda,
             inverse_temperature: beta,
+            norm,
+            shrunk: self.shrunk(),
             rounds,
             step_std,
             total_variation,
@@ -232,6 +309,16 @@ impl GibbsFacts {
                 constant_time: self.constant_time,
             },
         })
+    }
+
+    /// A bound on the root mean square of ‖θ‖_q under the law: E⟨∇H(θ), θ⟩ = d gives βλc·x² ≤ d + βnLCκ·x, ‖θ‖_p ≤ κ‖θ‖_q.
+    fn typical_size(&self, term: &PublicTerm) -> f64 {
+        let Some(LpGeometry { p, exponent, .. }) = self.geometry else { return f64::INFINITY };
+        let d = term.norm.dimension;
+        let slope = self.objective.loss().facts().lipschitz.unwrap_or(f64::INFINITY);
+        let pull = term.scale * self.rows as f64 * slope * self.dual_row_norm() * d.powf(1.0 / p - 1.0 / exponent);
+        let square = term.scale * term.weight * term.norm.coefficient;
+        (pull + (pull * pull + 4.0 * square * d).sqrt()) / (2.0 * square)
     }
 
     /// η from public constants. Smooth: ηβ_s = c/d, at most 1/2, which keeps E b ≤ c for every data set; c = 4 has the

@@ -20,6 +20,7 @@ fn facts(relation: Relation) -> GibbsFacts {
         mu: 0.2,
         total_variation: 1e-8,
         constant_time: false,
+        geometry: None,
     }
 }
 

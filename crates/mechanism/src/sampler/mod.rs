@@ -20,6 +20,7 @@ pub(crate) mod domain;
 #[doc(hidden)]
 pub mod laws;
 mod log_concave;
+pub(crate) mod norm_square;
 mod oracle;
 pub(crate) mod potential;
 pub mod precision;
@@ -30,6 +31,7 @@ pub(crate) mod wide;
 
 pub use certificate::{Contraction, MAX_STEPS};
 pub use domain::Domain;
+pub use norm_square::{NormSquare, best_exponent};
 pub use oracle::{Convexity, Exhausted, Oracle, Tally, ratio, series};
 pub use potential::Potential;
 pub use precision::{Arithmetic, error_per_step};

@@ -41,6 +41,11 @@ impl Arithmetic {
         1.01 * self.value_at_zero + self.slope * self.row_norm * self.radius
     }
 
+    /// Σφ, at most, within the radius.
+    pub(crate) fn sum_of_values(&self) -> f64 {
+        self.rows * self.mean_value()
+    }
+
     /// Mean of |φ'(s)·s| over the records, at most. Where φ pulls towards 0 it is below φ(0), by convexity; where it pulls
     /// away it is below φ + φ(0) + 2 for losses that grow like |s|.
     fn mean_pull(&self) -> f64 {

@@ -188,9 +188,28 @@ impl Rows {
                 self.values.push(sum);
             }
         }
-        enforce_norm(&mut self.values[start..], max_norm);
+        enforce_norm(&mut self.values[start..], max_norm, norm_up);
         self.norm_bound = self.norm_bound.max(max_norm);
         self.offsets.push(self.values.len());
+    }
+
+    /// The same rows, each shrunk where its norm of order `s` (from 2 to ∞) is above `bound`; no other row changes what becomes of it.
+    ///
+    /// ```
+    /// use dpopt_objective::records::Rows;
+    /// let mut rows = Rows::new(4);
+    /// rows.push_clipped(&mut [(0, 0.5), (1, 0.5), (2, 0.5), (3, 0.5)], 1.0);
+    /// rows.push_clipped(&mut [(2, 1.0)], 1.0);
+    /// let shrunk = rows.within_norm(f64::INFINITY, 0.5);
+    /// assert_eq!(shrunk.row(0), rows.row(0));
+    /// assert!(shrunk.row(1).1[0] <= 0.5 && shrunk.row(1).1[0] > 0.499_999);
+    /// ```
+    pub fn within_norm(&self, s: f64, bound: f64) -> Self {
+        let mut shrunk = self.clone();
+        for ends in self.offsets.windows(2) {
+            enforce_norm(&mut shrunk.values[ends[0]..ends[1]], bound, |row| higher_norm_up(row, s));
+        }
+        shrunk
     }
 
     /// Rows as they were in another table of so many columns: entries of each, then all columns and values, row by row. Zeros that are stored among the values
@@ -222,7 +241,7 @@ impl Rows {
             if !Row::new(&rows.indices[start..end], &rows.values[start..end])?.fits(columns) {
                 return None;
             }
-            enforce_norm(&mut rows.values[start..end], max_norm);
+            enforce_norm(&mut rows.values[start..end], max_norm, norm_up);
         }
         Some(rows)
     }
@@ -311,12 +330,10 @@ fn finite(value: f32) -> f32 {
     if value.is_finite() { value } else { 0.0 }
 }
 
-/// Shrinks `row` until its l2 norm, computed in f64 with an upper bound on the rounding error, is at most `max_norm`.
-fn enforce_norm(row: &mut [f32], max_norm: f64) {
+/// Shrinks `row` until its norm, rounded up, is at most `max_norm`.
+fn enforce_norm(row: &mut [f32], max_norm: f64, rounded_up: impl Fn(&[f32]) -> f64) {
     loop {
-        let norm = row.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
-        // f32 squares are exact in f64; n additions and a square root err by less than (n+2) ulp
-        let upper = norm * (1.0 + (row.len() as f64 + 4.0) * f64::EPSILON);
+        let upper = rounded_up(row);
         if upper <= max_norm {
             return;
         }
@@ -324,6 +341,25 @@ fn enforce_norm(row: &mut [f32], max_norm: f64) {
         let factor = (max_norm / upper).min(1.0 - 2f64.powi(-40));
         scale_toward_zero(row, factor);
     }
+}
+
+/// At least ‖row‖₂.
+fn norm_up(row: &[f32]) -> f64 {
+    let norm = row.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+    // f32 squares are exact in f64; n additions and a square root err by less than (n+2) ulp
+    norm * (1.0 + (row.len() as f64 + 4.0) * f64::EPSILON)
+}
+
+/// At least ‖row‖_s, s from 2 to ∞.
+fn higher_norm_up(row: &[f32], s: f64) -> f64 {
+    let largest = row.iter().fold(0.0, |most, v| f64::from(v.abs()).max(most));
+    if s == f64::INFINITY || largest == 0.0 {
+        return largest;
+    }
+    let sum: f64 = row.iter().map(|&v| (f64::from(v.abs()) / largest).powf(s)).sum();
+    // a quotient is off by half an ulp, which the power takes s times and the root gives back; two powers, n additions; and s itself
+    // may be rounded, which changes the norm by less than ln(n)/s ulp
+    largest * sum.powf(1.0 / s) * (1.0 + (row.len() as f64 + 16.0) * f64::EPSILON)
 }
 
 fn scale_toward_zero(row: &mut [f32], factor: f64) {

@@ -5,6 +5,8 @@
 //! minimiser. At equal λ its noise is the geometric mean of those of output and objective perturbation: in a direction with
 //! curvature a the variance is G²/(s²λ(na + λ)), against G²/(s²λ²) and G²/(s²(na + λ)²).
 //!
+//! In the l_p norm, 1 ≤ p < 2, the public part is λr(θ), 1-strongly convex there, and a record's slope is measured in l_p*.
+//!
 //! Covers: thesis theorem 3.1.5, theorem 3.6.2 (certified: on the exact curve, 2G for a replaced record)
 //! Covers: thesis theorem 3.6.4 (part: certified with a sampler of its own; the number of queries is not that of the theorem)
 
@@ -20,12 +22,12 @@ use super::planning::{TARGET_BOUND, check_problem, left_of_mu, positive, product
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult, Solution};
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
-use crate::options::{Said, Setting};
+use crate::options::{Range, Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
-use dpopt_mechanism::{GibbsDraw, GibbsFacts, Mechanism, Released};
+use dpopt_mechanism::{GibbsDraw, GibbsFacts, LpGeometry, Mechanism, Released};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_privacy::{Budget, Relation};
+use dpopt_privacy::{Budget, Relation, Shown};
 use parameters::{Shares, shares};
 use schedule::gradients;
 use serde::Serialize;
@@ -34,6 +36,16 @@ static DRAWS: Setting<u64> =
     Setting::whole("draws", "draws that share the budget; the answer is their mean [default: 1]");
 static CONSTANT_TIME: Setting<bool> =
     Setting::flag("constant_time", "as many evaluations whatever the data, at many times the cost");
+
+static GEOMETRY: Setting<f64> = Setting::norm(
+    "geometry",
+    "norm in which weights are regularised and the dual of which bounds rows; p above 2 is l2 [default: l2]",
+);
+static DUAL_ROW_NORM: Setting<f64> = Setting::real(
+    "dual_row_norm",
+    Range::POSITIVE,
+    "with geometry: rows are shrunk to this norm of order p/(p-1) [default: their l2 norm, which shrinks none]",
+);
 
 /// Options of the exponential mechanism. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +61,23 @@ pub struct ExponentialMechanism {
     /// The same number of evaluations whatever the data, at many times the cost: starts at the public centre, evaluates
     /// all proposals of every round. Default false.
     pub constant_time: bool,
+    /// p of the norm; from 2 on it is the Euclidean mechanism. Default 2.
+    pub geometry: Option<f64>,
+    /// C, below 2 only: rows count with a norm of order p/(p − 1) of at most C. Default: the row norm.
+    pub dual_row_norm: Option<f64>,
+}
+
+/// The geometry of a draw as plans show it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct GeometrySchedule {
+    /// p.
+    pub p: f64,
+    /// q: the regulariser is λ(c/2)‖θ‖_q².
+    pub exponent: f64,
+    /// c: makes it λ-strongly convex in l_p.
+    pub coefficient: f64,
+    /// Bound on the norm of order p/(p − 1) of a row.
+    pub dual_row_norm: f64,
 }
 
 /// The schedule of the exponential mechanism.
@@ -62,6 +91,9 @@ pub struct GibbsSchedule {
     pub draw_mu: f64,
     /// The chain of one draw.
     pub chain: ChainSchedule,
+    /// `None`: Euclidean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub geometry: Option<GeometrySchedule>,
     /// One draw, its chain proved by the kernel.
     #[serde(skip)]
     pub mechanism: GibbsDraw,
@@ -88,6 +120,31 @@ impl ExponentialMechanism {
         }
         Err(NotApplicable::Problem("the exponential mechanism needs a convex loss with bounded slope".into()))
     }
+
+    /// `None`: Euclidean, as for every p from 2 on: ‖·‖₂²/2 is 1-strongly convex in l_p too, and slopes are bounded in l_2.
+    fn geometry(&self, problem: &Problem, loss: Loss) -> Result<Option<LpGeometry>, NotApplicable> {
+        let refused = |why: &str| Err(NotApplicable::Option(why.into()));
+        let Some(p) = self.geometry.filter(|p| !(*p >= 2.0)) else {
+            return match self.dual_row_norm {
+                None => Ok(None),
+                Some(_) => refused("dual_row_norm means nothing in l2, where the row norm bounds rows; leave it out"),
+            };
+        };
+        if self.constant_time {
+            return refused("constant_time has no proof in this geometry; leave out one of geometry and constant_time");
+        }
+        if !(p >= 1.0) {
+            return refused("geometry has an order below 1; give l1, l2, or lp:P with a number P from 1 on");
+        }
+        let bound = match self.dual_row_norm {
+            Some(bound) if bound > problem.row_norm => {
+                return refused("dual_row_norm is above the row norm, which bounds it already; leave it out");
+            }
+            Some(bound) => positive("the dual_row_norm", bound)?,
+            None => problem.row_norm,
+        };
+        Ok(Some(LpGeometry::new(p, bound, loss.outputs() * problem.features)))
+    }
 }
 
 impl Algorithm for ExponentialMechanism {
@@ -96,12 +153,15 @@ impl Algorithm for ExponentialMechanism {
     const ABOUT: &'static str = "releases a draw from exp(-beta * regularised loss) by a certified sampler; for few rows and small budgets, slow";
 
     fn read(said: &Said<'_>) -> Self {
+        said.needs(&DUAL_ROW_NORM, &GEOMETRY);
         Self {
             regularization: said.get(&REGULARIZATION),
             shift: said.get(&SHIFT),
             clip_norm: said.get(&CLIP_NORM),
             draws: said.get(&DRAWS),
             constant_time: said.get(&CONSTANT_TIME).unwrap_or(false),
+            geometry: said.get(&GEOMETRY),
+            dual_row_norm: said.get(&DUAL_ROW_NORM),
         }
     }
 
@@ -121,6 +181,7 @@ impl Algorithm for ExponentialMechanism {
             )));
         }
         let loss = self.loss(problem)?;
+        let geometry = self.geometry(problem, loss)?;
         let all = shares(budget);
         // a hair below what is left, for the rounding of sums of squares and of a group's multiple
         let mu = if problem.group() > 1 || problem.before.is_some() { 1.0 - 1e-9 } else { 1.0 };
@@ -134,11 +195,14 @@ impl Algorithm for ExponentialMechanism {
             mu: all.mu / (draws as f64).sqrt() * (1.0 - 1e-14),
             total_variation: all.total_variation / draws as f64 * (1.0 - 1e-14),
             constant_time: self.constant_time,
+            geometry,
         };
+        // curvature of the regulariser at weights of equal sizes, in units of λ
+        let curvature = geometry.map_or(1.0, |g| (facts.objective.weights() as f64).powf(2.0 / g.p - 1.0));
         let risk = RiskModel::of(problem);
         let predicted = |lambda: f64| {
             let scale = lambda * (all.mu / facts.difference_lipschitz()).powi(2);
-            risk.gibbs(lambda, scale * RiskModel::pull(loss).powi(2))
+            risk.gibbs(lambda * curvature, scale * RiskModel::pull(loss).powi(2))
         };
         let draw = match self.regularization {
             Some(lambda) => facts.draw(positive("the regularization", lambda)?),
@@ -156,18 +220,26 @@ impl Algorithm for ExponentialMechanism {
             }
         };
         let Some(mechanism) = draw else {
-            return Err(NotApplicable::Problem(
-                "no certified chain of affordable length for so many rows and features; raise the regularization, or \
+            let shape = if geometry.is_some() { " in this geometry" } else { "" };
+            return Err(NotApplicable::Problem(format!(
+                "no certified chain of affordable length for so many rows and features{shape}; raise the regularization, or \
                  choose another method"
-                    .into(),
-            ));
+            )));
         };
         let chain = ChainSchedule::of(&mechanism);
         let (scale, lambda, rounds, gradients) =
             (chain.inverse_temperature, chain.regularization, chain.rounds, gradients(&mechanism));
         let drawn = chain.total_variation * draws as f64;
         let event = mechanism.event().self_composed(draws).approximate(drawn);
-        let schedule = GibbsSchedule { loss, draws, draw_mu: facts.mu, chain, mechanism };
+        let norm = mechanism.chain().norm;
+        let shown = geometry.zip(norm).map(|(geometry, norm)| GeometrySchedule {
+            p: geometry.p,
+            exponent: norm.exponent,
+            coefficient: norm.coefficient,
+            dual_row_norm: facts.dual_row_norm(),
+        });
+        let convexity = norm.map_or(1.0, |norm| norm.convexity);
+        let schedule = GibbsSchedule { loss, draws, draw_mu: facts.mu, chain, geometry: shown, mechanism };
         let certificate = certify(&event, problem, budget)?;
         let mut warnings = vec![
             "running time depends on the records (how many proposals are refused) and is not part of the guarantee; \
@@ -178,6 +250,26 @@ impl Algorithm for ExponentialMechanism {
             warnings =
                 vec!["constant time assumes that exp, ln and sparse rows take the same time for all values".into()];
         }
+        let mut assumptions = vec![
+            Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+            Assumption::proved("the loss is convex with bounded slope: it is one of the registered losses"),
+            Assumption::proved(
+                "the sampler's distance from its law is proved, rounding errors included, and paid for in delta",
+            ),
+        ];
+        if let Some(GeometrySchedule { p, exponent, dual_row_norm, .. }) = schedule.geometry {
+            assumptions.push(Assumption::enforced(format!(
+                "every row counts with a norm of at most {} in the dual of l_{}: enforced by the draw, which shrinks others",
+                Shown(dual_row_norm),
+                Shown(p)
+            )));
+            assumptions.push(Assumption::proved(format!(
+                "the regulariser, a multiple of the squared l_{} norm, is strongly convex in l_{}",
+                Shown(exponent),
+                Shown(p)
+            )));
+            warnings.push("the predicted risk is that of weights of equal sizes; it is a model, and no bound".into());
+        }
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,
@@ -185,16 +277,10 @@ impl Algorithm for ExponentialMechanism {
                 noise_multiplier: problem.relation().sum_sensitivity() / all.mu,
                 steps: draws * rounds,
                 gradients: draws as f64 * gradients,
-                weight_noise: Some((draws as f64 * scale * lambda).sqrt().recip()),
+                weight_noise: Some((draws as f64 * scale * lambda * convexity).sqrt().recip()),
                 predicted_excess_risk: predicted(lambda),
                 certificate,
-                assumptions: vec![
-                    Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
-                    Assumption::proved("the loss is convex with bounded slope: it is one of the registered losses"),
-                    Assumption::proved(
-                        "the sampler's distance from its law is proved, rounding errors included, and paid for in delta",
-                    ),
-                ],
+                assumptions,
                 warnings,
             },
             schedule,

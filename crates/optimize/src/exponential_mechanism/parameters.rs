@@ -5,9 +5,16 @@
 //! s = G_Δ√k/(n√μ), the Gaussian-DP parameter of one exact draw, and through the risk. The published closed forms for s are
 //! loose at small ε and wrong at large ε; s comes from the exact curve.
 //!
+//! In another norm the quadratic is a 1-strongly convex r, G_Δ is measured in the dual norm, and Θ, the range of r, stands where R²/2
+//! stands: the same formulas at R = √(2Θ), which [`norm_radius`] gives.
+//!
 //! Covers: thesis theorem 3.1.6, theorem 3.2.2, theorem 3.6.7, theorem 3.6.8, theorem 3.6.9 (part: temperature and bound for the population risk; the method plans for the training risk)
-//! Covers: thesis theorem 4.4.2, theorem 4.4.6, theorem 4.5.2, theorem 4.5.3 (part: temperature and bound, Euclidean norm only)
+//! Covers: thesis theorem 4.4.2 (certified: temperature and bound, 2G for a replaced record)
+//! Covers: thesis theorem 4.4.6 (part: temperature and bound for the population risk; the method plans for the training risk)
+//! Covers: thesis theorem 4.5.2, theorem 4.5.3 (part: temperature and bound; draws have a regulariser)
+//! Covers: thesis corollary 4.4.10, corollary 4.4.11, corollary 4.4.12 (part: l_p, no matrices; the number of queries is not that of the source)
 
+use dpopt_mechanism::sampler::{NormSquare, best_exponent};
 use dpopt_privacy::{Budget, special};
 use serde::Serialize;
 
@@ -63,6 +70,23 @@ pub struct RiskFacts {
     pub radius: f64,
     /// G_Δ.
     pub difference_lipschitz: f64,
+}
+
+/// √(2Θ) for weights within `radius` of the centre in the l_p norm, p from 1 on: what stands for R in [`RiskFacts`].
+///
+/// ```
+/// use dpopt_optimize::gibbs_parameters::{RiskFacts, empirical, norm_radius};
+/// // l_1.5 in the plane, Θ = R²/(2(p − 1)) at q = p; another q does better
+/// assert!(norm_radius(1.5, 2, 1.0) < 2f64.sqrt() && norm_radius(1.5, 100, 1.0) >= 2f64.sqrt());
+/// assert!((norm_radius(3.0, 2, 0.7) - 0.7 * 2f64.powf(1.0 / 6.0)).abs() < 1e-12); // the Euclidean radius of the ball
+/// ```
+pub fn norm_radius(p: f64, dimension: usize, radius: f64) -> f64 {
+    let d = dimension as f64;
+    if p >= 2.0 {
+        return radius * d.powf(0.5 - 1.0 / p);
+    }
+    let norm = NormSquare::new(p, best_exponent(p, dimension), dimension);
+    radius * norm.map_or(f64::INFINITY, |norm| norm.coefficient.sqrt())
 }
 
 /// Empirical risk: k = s²n²μ/G², μ = G√(2d)/(snR), excess at most GR√(2d)/(sn).
@@ -170,5 +194,40 @@ mod tests {
         let facts = RiskFacts { rows: 100.0, dimension: 10.0, radius: 1.0, difference_lipschitz: 2.0 };
         let t = population(facts, 2f64.sqrt(), 0.2680511232);
         assert!((t.modulus - 0.389026).abs() < 1e-6 && (t.temperature - 69.8801).abs() < 1e-3, "{t:?}");
+    }
+
+    /// Spec 04 T2 and T3: ε = 1, δ = 1e-5, n = 100, d = 1, Θ = 1/2, G = 1, records replaced. The printed formulas take G where
+    /// the difference of two losses has 2G, and a closed form for t.
+    #[test]
+    fn the_printed_parameters_are_not_private() {
+        let (n, epsilon, delta) = (100.0, 1.0, 1e-5f64);
+        let t = special::gaussian_mu(epsilon, delta);
+        assert!((t - 0.268_051_123_2).abs() < 1e-9);
+        let facts = RiskFacts { rows: n, dimension: 1.0, radius: 1.0, difference_lipschitz: 2.0 };
+        let ours = empirical(facts, t);
+        assert!((ours.temperature / ours.modulus - 179.628_512).abs() < 1e-5);
+        assert!((ours.modulus - 0.105_518_197).abs() < 1e-8 && (ours.temperature - 18.954_076_7).abs() < 1e-6);
+        assert!((ours.risk - 0.105_518_197).abs() < 1e-8);
+        let log = (0.5 / delta).ln();
+        let printed = (n * epsilon / log.sqrt(), log.sqrt() * 2.0 / (n * epsilon));
+        assert!((printed.0 - 30.401_206_5).abs() < 1e-6 && (printed.1 - 0.065_786_862_8).abs() < 1e-9);
+        // the laws of s·x + μx²/2 at s = ±1 are Gaussians: the curve at their distance is the truth
+        let truth = |k: f64, modulus: f64| {
+            let shift = dpopt_privacy::gibbs::mu(k * 2.0 / n, k * modulus);
+            special::gaussian_ln_delta(epsilon, shift).exp()
+        };
+        assert!((truth(ours.temperature, ours.modulus) / delta - 1.0).abs() < 1e-6);
+        assert!((truth(printed.0, printed.1) - 2.36e-3).abs() < 5e-6);
+    }
+
+    #[test]
+    fn the_range_of_a_regulariser_stands_for_the_radius() {
+        // spec 04 A5: c* of l_1
+        for (d, c) in [(10, 9.2759f64), (100, 22.135), (1000, 34.724), (2, 2.0), (1, 1.0)] {
+            assert!((norm_radius(1.0, d, 3.0) / (3.0 * c.sqrt()) - 1.0).abs() < 1e-4, "{d}");
+        }
+        // q = p where d is large enough: Θ = R²/(2(p − 1))
+        assert!((norm_radius(1.5, 50, 1.0) - 2f64.sqrt()).abs() < 1e-9);
+        assert_eq!(norm_radius(2.0, 50, 1.0), 1.0);
     }
 }

@@ -386,3 +386,49 @@ fn groups_of_rows_and_earlier_releases_leave_less_to_a_draw() {
     let spent = ExponentialMechanism::default().plan(&later, budget(2.0)).unwrap().summary.certificate.bound().upper;
     assert!(spent <= 2.0 && spent > 1.98, "{spent}");
 }
+
+/// p and q, rows in the dual norm, the event on the exact curve; a smaller dual norm allows a hotter law.
+#[test]
+fn a_geometry_is_planned_told_and_drawn_from() {
+    let facts = problem(60, 20, LOGISTIC);
+    let of = |p: f64, dual_row_norm: Option<f64>| ExponentialMechanism {
+        geometry: Some(p),
+        dual_row_norm,
+        regularization: Some(20.0),
+        shift: Some(0.0),
+        ..ExponentialMechanism::default()
+    };
+    let planned = |p: f64, dual: Option<f64>| of(p, dual).plan(&facts, budget(1.0)).unwrap();
+    for (p, q, dual) in [(1.0, 1.268_61, None), (1.5, 1.5, Some(0.4)), (1.1, 1.268_61, Some(1.0))] {
+        let plan = planned(p, dual);
+        let told = plan.schedule.geometry.unwrap();
+        assert!(
+            told.p == p && (told.exponent - q).abs() < 1e-4 && told.dual_row_norm == dual.unwrap_or(1.0),
+            "{told:?}"
+        );
+        let bound = plan.summary.certificate.bound().upper;
+        assert!(bound <= 1.0 && bound > 0.98, "{bound}");
+        let beta = plan.schedule.chain.inverse_temperature;
+        assert!((gibbs::mu(beta * told.dual_row_norm, beta * 20.0) / plan.schedule.draw_mu - 1.0).abs() < 1e-9);
+        assert!(plan.summary.assumptions.len() == 5);
+        let data = Sensitive::new(examples(60, 20, 11));
+        assert!(draw(&plan, &facts, &data, 1).iter().all(|x| x.is_finite()));
+    }
+    let (all, small) = (planned(1.5, None), planned(1.5, Some(0.5)));
+    let ratio = small.schedule.chain.inverse_temperature / all.schedule.chain.inverse_temperature;
+    assert!((ratio - 4.0).abs() < 1e-9, "{ratio}");
+    // from p = 2 on it is the Euclidean mechanism, to the last bit
+    let plain = plan(&facts, 1.0, Some(20.0));
+    for p in [2.0, 3.0, 100.0] {
+        assert_eq!(
+            serde_json::to_string(&planned(p, None).schedule).unwrap(),
+            serde_json::to_string(&plain.schedule).unwrap()
+        );
+    }
+    let refused = |options: ExponentialMechanism| options.plan(&facts, budget(1.0)).unwrap_err().to_string();
+    assert!(refused(ExponentialMechanism { constant_time: true, ..of(1.5, None) }).contains("geometry"));
+    for options in [of(2.0, Some(0.5)), of(1.5, Some(1.5)), of(1.5, Some(0.0)), of(1.5, Some(f64::NAN))] {
+        assert!(refused(options).contains("dual_row_norm"));
+    }
+    assert!(refused(of(0.5, None)).contains("geometry") && refused(of(f64::NAN, None)).contains("geometry"));
+}

@@ -10,7 +10,7 @@ mod value;
 
 pub use said::Said;
 pub(crate) use said::options_of;
-pub use setting::{Choice, Form, OptionInfo, Range, Setting};
+pub use setting::{Choice, Form, NORMS, OptionInfo, Range, Setting};
 pub use value::Value;
 
 use dpopt_objective::loss::embedding::Embedding;

@@ -31,6 +31,20 @@ pub enum Form {
     },
     /// Numbers, one per encoded feature.
     Reals,
+    /// A norm of weights: l1, l2, or lp:P.
+    Norm,
+}
+
+/// What a [`Form::Norm`] takes, as a phrase after "give".
+pub const NORMS: &str = "l1, l2, or lp:P with a number P from 1 on, as in lp:1.5";
+
+/// P of a norm as it is written.
+fn order(word: &str) -> Option<f64> {
+    match word {
+        "l1" => Some(1.0),
+        "l2" => Some(2.0),
+        _ => word.strip_prefix("lp:")?.parse().ok().filter(|p: &f64| *p >= 1.0 && p.is_finite()),
+    }
 }
 
 /// What is known of an option: all that a flag, a keyword or a line of documentation needs.
@@ -91,6 +105,8 @@ impl OptionInfo {
                 Value::Reals(_) => refused("a list with a number that is not finite".into(), "finite numbers"),
                 _ => refused(other(), "a list of numbers"),
             },
+            Form::Norm if matches!(value, Value::Word(word) if order(word).is_some()) => Ok(()),
+            Form::Norm => refused(other(), NORMS),
         }
     }
 }
@@ -199,6 +215,15 @@ impl Setting<f64> {
         let mut setting = Self::new(name, help, "X", form, |_, value| value.real());
         setting.range = range;
         setting
+    }
+
+    /// The order P of a norm of weights.
+    pub const fn norm(name: &'static str, help: &'static str) -> Self {
+        let read = |_: &Self, value: &Value| match value {
+            Value::Word(word) => order(word),
+            _ => None,
+        };
+        Self::new(name, help, "NORM", |_| Form::Norm, read)
     }
 }
 

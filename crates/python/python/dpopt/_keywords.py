@@ -21,6 +21,8 @@ class LinearOptions(TypedDict, total=False):
     correlation: Literal["blt", "banded", "tree", "independent"] | None
     draws: int | None
     constant_time: bool
+    geometry: str | None
+    dual_row_norm: float | None
     distance: float | None
     phases: int | None
     gradient_moment: float | None

@@ -54,6 +54,7 @@ def described(name: str) -> str:
         "whole": "a whole number, at least 1",
         "flag": "True or False",
         "reals": "an array, one number per feature in the units of X (around the middle of `bounds`)",
+        "norm": '``"l1"``, ``"l2"``, or ``"lp:P"`` with a number P from 1 on',
         "words": "; ".join(f'``"{word}"``: {meaning}' for word, meaning in option.get("words", [])),
     }[option["form"]]
     return f"{option['help']} ({values})."
