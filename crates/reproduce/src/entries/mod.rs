@@ -11,6 +11,7 @@ mod gradient_subspace;
 mod hard_thresholding;
 mod heavy_tailed_sco;
 mod heavy_tails;
+mod log_laplace;
 mod net;
 mod objectives;
 mod one_epoch;
@@ -60,6 +61,7 @@ pub const ALL: &[&Entry] = &[
     &online_convex::ENTRY,
     &net::ENTRY,
     &goldstein::ENTRY,
+    &log_laplace::ENTRY,
 ];
 
 /// The entry of that name.
