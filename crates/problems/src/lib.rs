@@ -14,6 +14,7 @@
 //! | [`decaying_logistic`] | true weights, the same for every d | when dimension does not hurt |
 //! | [`sparse_regression`] | true weights and support | hard thresholding |
 //! | [`ValueQueries`] | excess risk; the Gibbs measure is Gaussian | lower bound for value queries |
+//! | [`LpValueQueries`] | excess risk on l_p balls | lower bound for value queries in l_p |
 //! | [`Valley`] | value, gradient, curvature, and where noisy descent is held up | a valley that narrows again and again: for Spider |
 //! | [`KinkedLoss`] | value, gradient, the truth behind the records; [`goldstein_norm`] certifies an answer | kinks without convexity: robust phase retrieval, capped absolute errors |
 //! | [`absolute_regression`] | true weights | adaptive methods on anisotropic data |
@@ -24,6 +25,7 @@ mod geometric_median;
 mod goldstein;
 mod kinks;
 mod linear;
+mod lp_value_queries;
 mod messages;
 mod panel;
 mod regression;
@@ -38,6 +40,7 @@ pub use geometric_median::GeometricMedian;
 pub use goldstein::{goldstein_norm, least_norm_point};
 pub use kinks::{Kink, KinkedLoss, Seen};
 pub use linear::{LinearLosses, bucket, sparse_packing};
+pub use lp_value_queries::LpValueQueries;
 pub use messages::{Messages, messages};
 pub use panel::{Panel, panel, uneven_panel};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};

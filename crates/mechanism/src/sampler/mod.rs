@@ -6,8 +6,10 @@
 //!
 //! * [`Chain`]: the proximal sampler, whose distance after T rounds [`Contraction`] bounds for every strongly log-concave
 //!   target on a convex [`Domain`] (all of space, a box, a ball), every data set and every step size.
+//!   [`DrawnStart`] does the same for a random start and in any norm; [`certified_value_chain`] plans a chain of values only.
 //! * [`Oracle`]: its inner step. C ([`Convexity`], exact, the default), B ([`ratio`]), A ([`series`]).
 //! * [`Potential`]: β·Σφ_i, of linear models or of any [`Objective`](dpopt_objective::objective::Objective).
+//! * [`log_laplace`]: the couplings of other norms, as numbers. Research grade: nothing is claimed of them.
 //! * Finite sets of candidates need no chain: [`dpopt_noise::ExponentialChoice`] and [`dpopt_noise::NoisyMax`] draw from
 //!   the exponential mechanism and permute-and-flip exactly, where Gumbel noise from 53-bit uniforms cannot (a candidate
 //!   that trails by 41 has probability 0 on one data set and not on its neighbour).
@@ -16,10 +18,12 @@
 
 mod certificate;
 pub(crate) mod domain;
+mod drawn_start;
 #[cfg(any(test, feature = "past-the-curator"))]
 #[doc(hidden)]
 pub mod laws;
 mod log_concave;
+pub mod log_laplace;
 pub(crate) mod norm_square;
 mod oracle;
 pub(crate) mod potential;
@@ -31,6 +35,7 @@ pub(crate) mod wide;
 
 pub use certificate::{Contraction, MAX_STEPS};
 pub use domain::Domain;
+pub use drawn_start::{DrawnStart, Start, ValueChain, ValueFacts, certified_value_chain};
 pub use norm_square::{NormSquare, best_exponent};
 pub use oracle::{Convexity, Exhausted, Oracle, Tally, ratio, series};
 pub use potential::Potential;

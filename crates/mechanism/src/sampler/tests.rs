@@ -1,5 +1,6 @@
 //! Whole chains with certified T against grid integration in one dimension and against exact Gaussians in up to 100.
 
+use super::series::Products;
 use super::*;
 use crate::sampler::laws::{Tabulated, Terms, kolmogorov};
 use dpopt_noise::{NoiseSource, Purpose, Stream};
@@ -185,12 +186,12 @@ fn chains_of_all_oracles_agree_with_grid_integration() {
     };
     let law = Tabulated::new(|x| -0.5 * potential.value(&[x]) - x * x, -6.0, 6.0, 240_000);
     // each n·β·φ_j has slope 1.5
-    let series_step = (series::largest_step(1e-7) / 2.25).sqrt();
+    let series_step = (series::largest_step(1e-7, Products::Prefix) / 2.25).sqrt();
     let ratio_step = (ratio::largest_step(1e-7) / 2.25).sqrt();
     for (seed, (oracle, step_std, chains)) in [
         (Oracle::Convexity(Convexity { slack: 1e-9, ..Convexity::default() }), 0.7, 20_000),
         (Oracle::Ratio, ratio_step, 3_000),
-        (Oracle::Series { longest: series::longest_series(1e-7) }, series_step, 400),
+        (Oracle::Series(Products::Prefix), series_step, 400),
     ]
     .into_iter()
     .enumerate()
@@ -247,4 +248,59 @@ fn the_start_distance_is_never_a_hope() {
         .map(|x| (cdf(x, mean, variance) - cdf(x, 10.0, 1.0 / m)).abs())
         .fold(0.0, f64::max);
     assert!(apart > 1e-2, "{apart}");
+}
+
+/// Spec 05 T-B: losses |x − c_j|, start N(0, 1), a certified T for 1e-3: mean .1267621 and variance .6168516 of the target by
+/// grid, within 5.5 standard errors of a thousand chains.
+#[test]
+fn a_value_chain_from_a_random_start_has_the_moments_of_its_target() {
+    const C: [f64; 4] = [-1.0, 0.2, 0.5, 1.5];
+    let potential = Terms {
+        dimension: 1,
+        count: 4,
+        scale: 0.25,
+        value: |i: usize, x: &[f64]| (x[0] - C[i]).abs(),
+        add_subgradient: |i: usize, x: &[f64], g: &mut [f64]| g[0] += if x[0] > C[i] { 1.0 } else { -1.0 },
+    };
+    let law = Tabulated::new(|x| -0.25 * potential.value(&[x]) - 0.5 * x * x, -9.0, 9.0, 240_000);
+    let (mean, second) = (law.mean(|x| x), law.mean(|x| x * x));
+    assert!((mean - 0.126_762_1).abs() < 1e-6 && (second - mean * mean - 0.616_851_6).abs() < 1e-6);
+    let facts = ValueFacts {
+        lipschitz: 1.0,
+        strong_convexity: 1.0,
+        total_variation: 1e-3,
+        error_per_round: 1e-12,
+        products: Products::Prefix,
+    };
+    let planned = certified_value_chain(&facts).unwrap();
+    let chain = Chain {
+        steps: planned.steps,
+        step_std: planned.step_std,
+        convexity: 1.0,
+        centre: vec![0.0],
+        domain: Domain::Whole { radius: 100.0 },
+        oracle: Oracle::Series(Products::Prefix),
+        grid: 2f64.powi(-40),
+    };
+    let mut stream = stream(80);
+    let chains = 1000;
+    let (mut tally, mut sample) = (Tally::default(), Vec::new());
+    for _ in 0..chains {
+        let start = stream.standard_normal();
+        let (end, cost) = chain.run(&potential, &[start], &mut stream);
+        sample.push(end.unwrap()[0]);
+        tally.terms += cost.terms;
+        tally.values += cost.values;
+    }
+    let n = f64::from(chains);
+    let average = sample.iter().sum::<f64>() / n;
+    let spread = sample.iter().map(|x| (x - average).powi(2)).sum::<f64>() / n;
+    let fourth = sample.iter().map(|x| (x - average).powi(4)).sum::<f64>() / n;
+    assert!((average - mean).abs() < 5.5 * (spread / n).sqrt(), "{average} {mean}");
+    assert!((spread - 0.616_851_6).abs() < 5.5 * ((fourth - spread * spread) / n).sqrt() + 1e-3, "{spread}");
+    // about two proposals a round, 2(e − 1) values each
+    let rounds = n * planned.steps as f64;
+    assert!((tally.values as f64 / rounds - 2.0).abs() < 0.02);
+    assert!((tally.terms as f64 / rounds / 6.873 - 1.0).abs() < 0.01);
+    kolmogorov(&mut sample, |x| law.cdf(x));
 }

@@ -11,6 +11,7 @@ mod gradient_subspace;
 mod hard_thresholding;
 mod heavy_tailed_sco;
 mod heavy_tails;
+mod log_laplace;
 mod map;
 mod net;
 mod objectives;
@@ -62,6 +63,7 @@ pub const ALL: &[&Entry] = &[
     &net::ENTRY,
     &goldstein::ENTRY,
     &map::ENTRY,
+    &log_laplace::ENTRY,
 ];
 
 /// The entry of that name.

@@ -17,10 +17,7 @@ use dpopt_noise::Stream;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Oracle {
     /// A: a few terms of the data per proposal, approximate.
-    Series {
-        /// Longest series.
-        longest: u32,
-    },
+    Series(series::Products),
     /// B: values on all data, approximate.
     Ratio,
     /// C: exact by convexity. The default.
@@ -68,7 +65,7 @@ impl<P: Potential> Proximal<'_, P> {
         tally: &mut Tally,
     ) -> Result<(), Exhausted> {
         match oracle {
-            Oracle::Series { longest } => series::draw(*longest, self, y, x, stream, tally),
+            Oracle::Series(products) => series::draw(*products, self, y, x, stream, tally),
             Oracle::Ratio => ratio::draw(self, y, x, stream, tally),
             Oracle::Convexity(oracle) => oracle.draw(self, y, x, stream, tally),
         }

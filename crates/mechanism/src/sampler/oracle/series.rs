@@ -1,58 +1,126 @@
-//! Restricted Gaussian oracle A: a randomly truncated power series of the density ratio, O(1) terms of the data per
-//! proposal (spec 03 §5.2; thesis Algorithm 14). Optimal in the number of queries, impractical in its constants: the step
-//! must satisfy 1/(ηg_0²) ≈ 300 to 800. Kept for fidelity and for tests.
+//! Restricted Gaussian oracle A: a randomly truncated power series of the density ratio, a few terms of the data per
+//! proposal (spec 03 §5.2, spec 05 B2; thesis Algorithms 14 and 16). Optimal in the number of queries; the step is short,
+//! 1/(ηg_0²) = 162 at a distance of 1e-6.
 //!
-//! x, z independent from 𝒢 as in [`super::ratio`]; ρ = 1 + Σ_α Π_{i≤α}(f_{j_i}(z) − f_{j_i}(x)), α terms with fresh uniform
-//! indices, stopping after α with probability α/(1 + α), so that α is reached with probability 1/α!; x is accepted if
-//! u ≤ ρ/2. E ρ is the exact ratio, and the error is what the cut of ρ to [0, 2] loses.
+//! x, z independent from 𝒢 as in [`super::ratio`]; ρ = 1 + Σ_(b ≤ a) Π_(i ≤ b) (f_(j_i)(z) − f_(j_i)(x)) with P(a ≥ b) = 1/b!;
+//! x is accepted if u ≤ ρ/2. E ρ is the exact ratio, and the error is what the cut of ρ to [0, 2] loses, and the cut of a.
+//! Thesis Algorithm 16 prints P(a ≥ b) = 1/b: the mean of a is then infinite and that of ρ another one.
 //!
-//! Covers: thesis algorithm 14, theorem 3.2.3, theorem 3.5.6 (part: with a bound on its distance, for tests; methods take an exact oracle)
+//! Covers: thesis algorithm 14, algorithm 16, theorem 3.2.3, theorem 3.5.6, proposition 5.4.7 (part: with a bound on its distance, for tests; methods take an exact oracle)
 
 use super::{Exhausted, Proximal, Tally};
 use crate::sampler::domain::rounded;
 use crate::sampler::potential::Potential;
 use crate::sampler::wide::Wide;
 use dpopt_noise::Stream;
-use dpopt_privacy::special::ln_gamma;
+use dpopt_privacy::special::erfcx;
+use std::f64::consts::PI;
 
-/// Bound on the total-variation error of one draw at v = η·g_0² with series cut after `longest` terms; 1 or more where
-/// nothing is proved. Minimised over the power p of Markov's inequality.
-pub fn total_variation(v: f64, longest: u32) -> f64 {
-    // E of the absolute value of a product of m differences: m(4v)^(m/2)Γ(m/2)
-    let ln_moment = |m: f64| m.ln() + 0.5 * m * (4.0 * v).ln() + ln_gamma(0.5 * m);
-    let beyond: f64 =
-        (longest + 1..longest + 60).map(|a| (ln_moment(f64::from(a)) - ln_gamma(f64::from(a) + 1.0)).exp()).sum();
-    let within = |p: f64| -> f64 {
-        let sum: f64 =
-            (1..=longest).map(|a| ((ln_moment(p * f64::from(a)) - ln_gamma(f64::from(a) + 1.0)) / p).exp()).sum();
-        if sum < 1.0 { sum.powf(p) } else { f64::INFINITY }
-    };
-    let best = (0..400).map(|i| within(2.0 * 1.02f64.powi(i))).fold(f64::INFINITY, f64::min);
-    beyond + best
+/// Which indices the products of one series have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Products {
+    /// The first b of the same a indices. Products of one series then depend on each other, which no mean notices.
+    Prefix,
+    /// Fresh indices for each product, as thesis Algorithm 16 prints it.
+    Fresh,
 }
 
-/// The longest series for an error of `delta`.
-pub fn longest_series(delta: f64) -> u32 {
-    (-delta.log10() / 2.0).ceil() as u32 + 2
+/// a is at most this: P(a > 25) = 2.5e-27, and what that changes is part of the bound.
+pub const LONGEST: u32 = 25;
+
+/// Bound on the total-variation error of one draw at v = η·g_0², rounded up.
+///
+/// For a fixed j the difference of f_j between x and z is sub-Gaussian with variance 2v, so that P(|Δ| > t) ≤ 2e^(−t²/(4v)). With
+/// N differences of a series of length m, M the largest, ρ is cut by at most (M + … + M^m − 1)₊, and the mean of that over
+/// P(M > t) ≤ min(1, 2N·e^(−t²/(4v))) has a closed form by Γ(b/2, ·).
+pub fn total_variation(v: f64, products: Products) -> f64 {
+    if !(v > 0.0) {
+        return f64::INFINITY;
+    }
+    let mut bound = 0.0;
+    for m in 1..=LONGEST {
+        // P(a = m) = m/(m + 1)!; all that is longer counts as the longest
+        let probability = if m < LONGEST { f64::from(m) / factorial(m + 1) } else { 1.0 / factorial(m) };
+        bound += probability * lost(v, m, products);
+    }
+    // products beyond the longest: E|Δ|^b ≤ b(4v)^(b/2)Γ(b/2). Their quotients fall, so the sum is geometric at most
+    let beyond = |b: u32| f64::from(b) * (4.0 * v).powf(0.5 * f64::from(b)) * half_gamma(b) / factorial(b);
+    let (first, second) = (beyond(LONGEST + 1), beyond(LONGEST + 2));
+    bound += if second < first { first / (1.0 - second / first) } else { f64::INFINITY };
+    // fewer than a thousand operations and erfcx, each within a few units in the last place
+    bound * (1.0 + 1e-12) + f64::MIN_POSITIVE
 }
 
-/// The largest v = η·g_0² (to one part in a thousand) whose error is at most `delta`, by the formula, not by a rule of thumb.
+/// E(M + … + M^m − 1)₊ for a series of length m.
+fn lost(v: f64, m: u32, products: Products) -> f64 {
+    let differences = f64::from(match products {
+        Products::Prefix => m,
+        Products::Fresh => m * (m + 1) / 2,
+    });
+    let from = crossing(m);
+    let sure = from.max((4.0 * v * (2.0 * differences).ln()).sqrt());
+    let x = sure * sure / (4.0 * v);
+    let decay = (-x * (1.0 - 1e-15)).exp();
+    let mut sum = 0.0;
+    for b in 1..=m {
+        let power = f64::from(b);
+        let certain = sure.powf(power) - from.powf(power) + 8.0 * f64::EPSILON * power * sure.powf(power);
+        let tail = differences * power * (4.0 * v).powf(0.5 * power) * scaled_upper_gamma(b, x) * decay;
+        sum += if sure > from { certain.max(0.0) } else { 0.0 } + tail;
+    }
+    sum
+}
+
+/// t with t + … + t^m = 1, rounded down: the cut begins there.
+fn crossing(m: u32) -> f64 {
+    let sum = |t: f64| (0..m).fold(0.0, |sum, _| t * (1.0 + sum));
+    let (mut low, mut high) = (0.5, 1.0 + f64::EPSILON);
+    while high - low > f64::EPSILON {
+        let middle = 0.5 * (low + high);
+        if sum(middle) < 1.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (low * (1.0 - 1e-14)).max(0.5)
+}
+
+/// e^x·Γ(b/2, x), from Γ(1/2, x) = √π·erfc(√x), Γ(1, x) = e^(−x) and Γ(a + 1, x) = aΓ(a, x) + x^a·e^(−x): no term is negative.
+fn scaled_upper_gamma(b: u32, x: f64) -> f64 {
+    let (mut a, mut value) = if b.is_multiple_of(2) { (1.0, 1.0) } else { (0.5, PI.sqrt() * erfcx(x.sqrt())) };
+    while 2.0 * a < f64::from(b) {
+        value = a * value + x.powf(a);
+        a += 1.0;
+    }
+    value
+}
+
+/// Γ(b/2).
+fn half_gamma(b: u32) -> f64 {
+    scaled_upper_gamma(b, 0.0)
+}
+
+fn factorial(k: u32) -> f64 {
+    (1..=k).map(f64::from).product()
+}
+
+/// The largest v = η·g_0² (to one part in 10⁹) whose error is at most `delta`, for a distance in (0, 1/2).
 ///
 /// ```
-/// use dpopt_mechanism::sampler::series;
-/// // 1/v ≈ 304 for 1e-6, 806 for 1e-16
-/// let v = series::largest_step(1e-6);
-/// assert!(1.0 / v > 290.0 && 1.0 / v < 310.0);
-/// assert!(series::total_variation(v, series::longest_series(1e-6)) <= 1e-6);
+/// use dpopt_mechanism::sampler::series::{Products, largest_step, total_variation};
+/// // 1/v = 161.6 for 1e-6, 454.6 for 1e-15
+/// let v = largest_step(1e-6, Products::Prefix);
+/// assert!((1.0 / v - 161.596).abs() < 1e-3);
+/// assert!(total_variation(v, Products::Prefix) <= 1e-6);
 /// ```
-pub fn largest_step(delta: f64) -> f64 {
-    let longest = longest_series(delta);
-    let fits = |v: f64| total_variation(v, longest) <= delta;
-    let (mut low, mut high) = (1e-6, 0.1);
+pub fn largest_step(delta: f64, products: Products) -> f64 {
+    let fits = |v: f64| total_variation(v, products) <= delta;
+    let (mut low, mut high) = (1e-5, 1.0);
     if !fits(low) {
         return 0.0;
     }
-    while high > 1.001 * low {
+    while high > (1.0 + 1e-9) * low {
         let middle = (low * high).sqrt();
         if fits(middle) {
             low = middle;
@@ -63,8 +131,30 @@ pub fn largest_step(delta: f64) -> f64 {
     low
 }
 
+/// a: at least b with probability 1/b!.
+fn length(stream: &mut Stream) -> u32 {
+    let mut a = 1;
+    while a < LONGEST && stream.below(u64::from(a) + 1) == 0 {
+        a += 1;
+    }
+    a
+}
+
+/// ρ of a series of length `longest`; `factor` gives f_j(z) − f_j(x) with a fresh j.
+fn ratio(longest: u32, products: Products, mut factor: impl FnMut() -> f64) -> f64 {
+    let (mut ratio, mut product) = (1.0, 1.0);
+    for b in 1..=longest {
+        product = match products {
+            Products::Prefix => product * factor(),
+            Products::Fresh => (0..b).fold(1.0, |product, _| product * factor()),
+        };
+        ratio += product;
+    }
+    ratio
+}
+
 pub(super) fn draw<P: Potential>(
-    longest: u32,
+    products: Products,
     prox: &Proximal<'_, P>,
     y: &[Wide],
     x: &mut [Wide],
@@ -79,24 +169,22 @@ pub(super) fn draw<P: Potential>(
     loop {
         prox.domain.gaussian(&centre, std, x, stream);
         prox.domain.gaussian(&centre, std, &mut other, stream);
-        let (a, b) = (rounded(x), rounded(&other));
-        let mut ratio = 1.0;
-        for alpha in 1..=longest {
-            let mut product = 1.0;
-            for _ in 0..alpha {
-                let j = stream.below(n) as usize;
-                product *= scale * (prox.potential.term(j, &b) - prox.potential.term(j, &a));
-                tally.terms += 2;
-            }
-            ratio += product;
-            // stop with probability α/(1 + α)
-            if stream.below(u64::from(alpha) + 1) != 0 {
-                break;
-            }
-        }
+        let (at_x, at_other) = (rounded(x), rounded(&other));
+        let longest = length(stream);
+        let ratio = ratio(longest, products, || {
+            let j = stream.below(n) as usize;
+            tally.terms += 2;
+            scale * (prox.potential.term(j, &at_other) - prox.potential.term(j, &at_x))
+        });
         tally.values += 1;
-        if prox.domain.admits(x) && stream.uniform() <= 0.5 * ratio {
-            return Ok(());
+        if prox.domain.admits(x) {
+            // no proposal is ever accepted against what is no number
+            if ratio.is_nan() && prox.domain.admits(&other) {
+                return Err(Exhausted);
+            }
+            if stream.uniform() <= 0.5 * ratio {
+                return Ok(());
+            }
         }
     }
 }
@@ -104,23 +192,135 @@ pub(super) fn draw<P: Potential>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dpopt_noise::{NoiseSource, Purpose};
+
+    /// 1/v of spec 05 B2's review, whose last digit is rounded up in places.
+    const TABLE: [(f64, f64, f64); 7] = [
+        (1e-2, 49.238, 57.742),
+        (1e-4, 102.369, 113.176),
+        (1e-6, 161.596, 173.820),
+        (1e-8, 223.991, 237.230),
+        (1e-10, 288.350, 302.398),
+        (1e-12, 354.092, 368.806),
+        (1e-15, 454.557, 470.067),
+    ];
 
     #[test]
     fn table_of_steps() {
-        // spec 03 §5.2 with the factor 1 that its review proves
-        for (delta, inverse, longest) in
-            [(1e-8, 404.0, 6), (1e-10, 504.0, 7), (1e-12, 604.0, 8), (1e-14, 704.0, 9), (1e-16, 806.0, 10)]
-        {
-            assert_eq!(longest_series(delta), longest);
-            let v = largest_step(delta);
-            assert!(total_variation(v, longest) <= delta);
-            assert!(1.0 / v <= inverse + 1.0 && 1.0 / v > 0.9 * inverse, "{delta}: {}", 1.0 / v);
+        for (delta, prefix, fresh) in TABLE {
+            for (products, inverse) in [(Products::Prefix, prefix), (Products::Fresh, fresh)] {
+                let v = largest_step(delta, products);
+                assert!((1.0 / v - inverse).abs() < 1e-3, "{delta} {products:?}: {}", 1.0 / v);
+                assert!(total_variation(v, products) <= delta && total_variation(1.001 * v, products) > delta);
+            }
         }
-        // the rule v = 0.0454/ln(1/δ) holds with this bound, the formula decides
-        for k in 3..=30 {
-            let delta = 10f64.powi(-k);
-            assert!(total_variation(0.0454 / -delta.ln(), longest_series(delta)) <= delta, "{delta}");
+        // the source's 10⁴·ln(1/δ) is 760 to 940 times what is needed
+        for (delta, prefix, _) in TABLE {
+            let larger = 1e4 * -delta.ln() / prefix;
+            assert!((755.0..945.0).contains(&larger), "{larger}");
         }
-        assert!(total_variation(50.0 * largest_step(1e-6), 5) > 1e-3);
+    }
+
+    #[test]
+    fn the_bound_grows_with_the_step_and_with_fresh_products() {
+        let mut before = [0.0; 2];
+        for i in 0..400 {
+            let v = 1e-3 * 1.015f64.powi(i);
+            let now = [Products::Prefix, Products::Fresh].map(|p| total_variation(v, p));
+            assert!(now[0] > before[0] && now[1] > before[1], "{v}");
+            assert!(now[1] >= now[0], "{v}");
+            before = now;
+        }
+        assert_eq!(total_variation(0.0, Products::Prefix), f64::INFINITY);
+        assert_eq!(total_variation(f64::NAN, Products::Prefix), f64::INFINITY);
+        assert_eq!(largest_step(0.0, Products::Prefix), 0.0);
+        // what the cut of a adds is nothing that a distance notices
+        let beyond = |b: i32| {
+            f64::from(b) * (4.0f64 / 49.0).powf(0.5 * f64::from(b)) * half_gamma(b as u32) / factorial(b as u32)
+        };
+        assert!(beyond(26) < 1e-30);
+    }
+
+    /// The closed form against its integral, by the trapezoidal rule.
+    #[test]
+    fn the_closed_form_is_the_integral() {
+        for v in [1.0 / 49.238, 1.0 / 161.596, 0.1] {
+            for (m, products, n) in [(1, Products::Prefix, 1.0), (3, Products::Fresh, 6.0), (6, Products::Prefix, 6.0)]
+            {
+                let (from, cells) = (crossing(m), 400_000);
+                let step = 6.0 / cells as f64;
+                let integrand = |t: f64| {
+                    let slope: f64 = (1..=m).map(|b| f64::from(b) * t.powi(b as i32 - 1)).sum();
+                    slope * (2.0 * n * (-t * t / (4.0 * v)).exp()).min(1.0)
+                };
+                let inner: f64 = (1..cells).map(|i| integrand(from + step * f64::from(i))).sum();
+                let integral = step * (inner + 0.5 * integrand(from));
+                let closed = lost(v, m, products);
+                assert!((closed / integral - 1.0).abs() < 1e-5, "{v} {m}: {closed} {integral}");
+            }
+        }
+    }
+
+    #[test]
+    fn crossings_and_gammas() {
+        assert!((crossing(1) - 1.0).abs() < 1e-13 && crossing(1) < 1.0);
+        assert!((crossing(2) - 0.5 * (5f64.sqrt() - 1.0)).abs() < 1e-13);
+        assert!((crossing(25) - 0.5).abs() < 1e-7);
+        // Γ(1/2, 1) = √π·erfc(1), Γ(5/2) = 3√π/4, Γ(3, 2) = 10e^(−2)
+        assert!((scaled_upper_gamma(1, 1.0) * (-1f64).exp() - 0.278_805_585_280_662).abs() < 1e-14);
+        assert!((half_gamma(5) - 0.75 * PI.sqrt()).abs() < 1e-14);
+        assert!((scaled_upper_gamma(6, 2.0) - 10.0).abs() < 1e-13);
+    }
+
+    /// P(a = m) = m/(m + 1)!, E a = e − 1, E a² = e + 1. The printed 1/b would give P(a = 1) = 1/2 too, but P(a = 2) = 1/6.
+    #[test]
+    fn lengths_have_their_law() {
+        let mut stream = NoiseSource::insecure(1).stream(Purpose::Audit, 0);
+        let n = 1_000_000;
+        let (mut counts, mut sum, mut squares) = ([0u32; LONGEST as usize + 1], 0.0, 0.0);
+        for _ in 0..n {
+            let a = length(&mut stream);
+            counts[a as usize] += 1;
+            sum += f64::from(a);
+            squares += f64::from(a * a);
+        }
+        // within 5.5 standard deviations: a true law fails with probability 4e-8 each
+        let size = f64::from(n);
+        for (m, p) in [(1, 0.5), (2, 1.0 / 3.0), (3, 0.125), (4, 1.0 / 30.0)] {
+            let off = f64::from(counts[m]) - p * size;
+            assert!(off.abs() < 5.5 * (size * p * (1.0 - p)).sqrt(), "{m}: {off}");
+        }
+        let e = 1f64.exp();
+        let variance = e + 1.0 - (e - 1.0) * (e - 1.0);
+        assert!((sum / size - 1.718_282).abs() < 5.5 * (variance / size).sqrt());
+        // E a⁴ = Σ(b⁴ − (b − 1)⁴)/b! < 40
+        assert!((squares / size - 3.718_282).abs() < 5.5 * (40.0 / size).sqrt());
+    }
+    /// At the step for 1e-2, x and z from N(0, η) and losses |x − c_j|: what the cut takes is below the bound, and ρ has the mean
+    /// that makes the draw exact (the reason for 1/b!).
+    #[test]
+    fn the_cut_takes_less_than_the_bound() {
+        const C: [f64; 4] = [-1.0, 0.2, 0.5, 1.5];
+        let mut stream = NoiseSource::insecure(2).stream(Purpose::Audit, 0);
+        for products in [Products::Prefix, Products::Fresh] {
+            let std = largest_step(1e-2, products).sqrt();
+            let n = 400_000;
+            let (mut cut, mut off, mut square) = (0.0, 0.0, 0.0);
+            for _ in 0..n {
+                let (x, z) = (std * stream.standard_normal(), std * stream.standard_normal());
+                let mean = C.iter().map(|c| (z - c).abs() - (x - c).abs()).sum::<f64>() / 4.0;
+                let a = length(&mut stream);
+                let rho = ratio(a, products, || {
+                    let c = C[stream.below(4) as usize];
+                    (z - c).abs() - (x - c).abs()
+                });
+                cut += (rho - rho.clamp(0.0, 2.0)).abs();
+                off += rho - mean.exp();
+                square += (rho - mean.exp()).powi(2);
+            }
+            let n = f64::from(n);
+            assert!(cut / n < 1e-2, "{products:?}: {}", cut / n);
+            assert!(off.abs() < 5.5 * square.sqrt(), "{products:?}: {off} {square}");
+        }
     }
 }

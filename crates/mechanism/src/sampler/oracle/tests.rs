@@ -1,5 +1,6 @@
 //! Each oracle against the law it must have, by grid integration in one and two dimensions.
 
+use super::series::Products;
 use super::*;
 use crate::sampler::laws::{Tabulated, Terms, kolmogorov, kolmogorov_distance, kolmogorov_limit};
 use dpopt_noise::{NoiseSource, Purpose};
@@ -104,28 +105,33 @@ fn ratios_and_series_have_their_laws_at_the_steps_their_bounds_allow() {
     let setting = Setting { convexity: 1.0, centre: 0.0, eta: v, y: 0.3 };
     let (sample, _) = setting.draws(&distances(), &Oracle::Ratio, 40_000, 1);
     follows(sample, &setting.law(&distances(), |_| 0.0));
-    let v = series::largest_step(1e-6);
-    let setting = Setting { convexity: 1.0, centre: 0.0, eta: v, y: 0.3 };
-    let oracle = Oracle::Series { longest: series::longest_series(1e-6) };
-    let (sample, tally) = setting.draws(&distances(), &oracle, 40_000, 2);
-    follows(sample, &setting.law(&distances(), |_| 0.0));
-    // 2e values of a term per proposal, about half of the proposals accepted (5 standard deviations)
-    let per_proposal = tally.terms as f64 / tally.values as f64;
-    assert!((per_proposal - 2.0 * 1f64.exp()).abs() < 0.12, "{per_proposal}");
-    let acceptance = 40_000.0 / tally.values as f64;
-    assert!((acceptance - 0.5).abs() < 0.02, "{acceptance}");
+    // values of single terms per proposal: 2(e − 1) with prefixes, 2e without; about half of the proposals are accepted
+    for (seed, products, terms) in
+        [(2, Products::Prefix, 2.0 * (1f64.exp() - 1.0)), (4, Products::Fresh, 2.0 * 1f64.exp())]
+    {
+        let v = series::largest_step(1e-6, products);
+        let setting = Setting { convexity: 1.0, centre: 0.0, eta: v, y: 0.3 };
+        let (sample, tally) = setting.draws(&distances(), &Oracle::Series(products), 40_000, seed);
+        follows(sample, &setting.law(&distances(), |_| 0.0));
+        // 5 standard deviations
+        let per_proposal = tally.terms as f64 / tally.values as f64;
+        assert!((per_proposal - terms).abs() < 0.12, "{per_proposal}");
+        let acceptance = 40_000.0 / tally.values as f64;
+        assert!((acceptance - 0.5).abs() < 0.02, "{acceptance}");
+    }
 }
 
 #[test]
 fn a_step_fifty_times_too_long_for_the_series_shows_in_its_law() {
     // the bias is silent: nothing but the formula for η stands against it
-    let setting = Setting { convexity: 1.0, centre: 0.0, eta: 50.0 * series::largest_step(1e-6), y: 1.5 };
-    let oracle = Oracle::Series { longest: series::longest_series(1e-6) };
+    let setting =
+        Setting { convexity: 1.0, centre: 0.0, eta: 50.0 * series::largest_step(1e-6, Products::Prefix), y: 1.5 };
+    let oracle = Oracle::Series(Products::Prefix);
     let (mut sample, _) = setting.draws(&distances(), &oracle, 200_000, 3);
     let law = setting.law(&distances(), |_| 0.0);
     let distance = kolmogorov_distance(&mut sample, |x| law.cdf(x));
     assert!(distance > 1.5 * kolmogorov_limit(200_000), "{distance}");
-    assert!(series::total_variation(setting.eta, 5) > 0.1);
+    assert!(series::total_variation(setting.eta, Products::Prefix) > 0.1);
 }
 
 /// f = 6|x − .4| + 2x², whose parabola the lower bound keeps: its centre is w. With x_c in its place b stays non-negative,
