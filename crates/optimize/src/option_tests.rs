@@ -91,9 +91,14 @@ fn has_effect(method: &'static str, option: &Described) -> Result<(), String> {
     let name = option.info.name;
     let mut effective = false;
     for loss in [LOGISTIC, Loss::Softmax { classes: 3 }, Loss::Squared, Loss::Absolute] {
-        let problem = small(loss, Relation::ZeroOut);
+        let in_a_norm = name == "geometry" || name == "dual_row_norm";
+        let few = |problem: Problem| Problem { rows: 60, features: 8, nonzeros: 8, ..problem };
+        let (problem, least) = match in_a_norm {
+            true => (few(small(loss, Relation::ZeroOut)), needed(method).with("regularization", 20.0)),
+            false => (small(loss, Relation::ZeroOut), needed(method)),
+        };
         for more in beside(method, name) {
-            let mut without = both(needed(method), &more);
+            let mut without = both(least.clone(), &more);
             without.said.remove(name);
             let given = |options: &MethodOptions| named(&problem, budget(1.0), options).unwrap().plan;
             let base = given(&without).map(|plan| seen(&*plan));

@@ -43,7 +43,7 @@ fn same_cell() -> PlantedBug {
             "a record is for the outer half of the low cell and against all else, or the other way, two are against the low end; 1{the outer half}",
         ),
         Claim::pure(EPSILON),
-        (6_000, 60_000),
+        (20_000, 60_000),
         move |code, with, draws| {
             let Ok(net) = &net else { return f64::NAN };
             let centre = net.chosen(with, draws);

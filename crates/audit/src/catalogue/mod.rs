@@ -176,7 +176,6 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(peeling::bugs());
     bugs.extend(adaptive::bugs());
     bugs.extend(gibbs::bugs());
-    bugs.extend(general_norms::bugs());
     bugs.extend(sparse::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());
@@ -203,6 +202,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(spider::bugs());
     bugs.extend(candidates::bugs());
     bugs.extend(o2nc::bugs());
+    bugs.extend(general_norms::bugs());
     bugs
 }
 

@@ -229,7 +229,6 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(adaptive::audits());
     rows.extend(embeddings::audits());
     rows.extend(gibbs::audits());
-    rows.extend(general_norms::audits());
     rows.extend(sparse::audits());
     rows.extend(streams::audits());
     rows.extend(one_run::audits());
@@ -247,6 +246,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(spider::audits());
     rows.extend(candidates::audits());
     rows.extend(o2nc::audits());
+    rows.extend(general_norms::audits());
     rows
 }
 

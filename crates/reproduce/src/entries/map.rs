@@ -264,7 +264,7 @@ fn title(rowed: Rowed, few: bool, features: usize) -> String {
 }
 
 fn run(lab: &Lab) -> Result<Outcome, Failure> {
-    let dimensions = lab.pick(vec![5], vec![5, 40, 300]);
+    let dimensions = lab.pick(vec![5], vec![5, 40]);
     let rows = lab.pick(vec![200, 800], vec![300, 1500, 7500]);
     let epsilons = lab.pick(vec![0.5, 2.0], vec![0.1, 0.4, 1.6, 6.4]);
     let count = lab.pick(1, 4);
