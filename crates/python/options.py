@@ -5,7 +5,13 @@ from pathlib import Path
 from dpopt import _options
 
 TARGET = Path(__file__).parent / "python" / "dpopt" / "_keywords.py"
-TYPES = {"real": "float | None", "whole": "int | None", "flag": "bool", "reals": "ArrayLike | None", "norm": "str | None"}
+TYPES = {
+    "real": "float | None",
+    "whole": "int | None",
+    "flag": "bool",
+    "reals": "ArrayLike | None",
+    "norm": "str | None",
+}
 #: A parameter of its own, which sparse models cannot do without.
 REQUIRED = "max_features"
 FAMILIES = {

@@ -119,9 +119,10 @@ def said(estimator: Any) -> dict[str, Any]:
             result[name] = array(value, name).astype(np.float64).ravel().tolist()
         elif form == "flag" and isinstance(value, (bool, np.bool_)):
             result[name] = True
-        elif form == "words" and isinstance(value, str):
+        elif form in ("words", "norm") and isinstance(value, str):
             result[name] = value
         else:
-            words = [word for word, _ in _BY_NAME[name].get("words", [])] or ["True", "False"]
+            others = ["l1", "l2", "lp:P"] if form == "norm" else ["True", "False"]
+            words = [word for word, _ in _BY_NAME[name].get("words", [])] or others
             raise ValueError(f"{name} is {shown(value)}; give one of {', '.join(words)}")
     return result
