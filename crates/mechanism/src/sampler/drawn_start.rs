@@ -32,7 +32,7 @@ impl Start {
 
     /// The same in any norm: ln(1 + χ²) ≤ min(G·D, G²/m), D the diameter of the set.
     pub fn any_norm(lipschitz: f64, strong_convexity: f64, diameter: f64) -> Self {
-        let tilt = lipschitz * lipschitz / strong_convexity;
+        let tilt = if strong_convexity > 0.0 { lipschitz * lipschitz / strong_convexity } else { f64::INFINITY };
         Self::LnChiSquared(tilt.min(lipschitz * diameter) * (1.0 + 4.0 * f64::EPSILON))
     }
 
@@ -101,7 +101,7 @@ pub struct ValueFacts {
     pub strong_convexity: f64,
     /// γ: wanted distance of the last point from the target.
     pub total_variation: f64,
-    /// What floating point adds to the distance, per round.
+    /// What floating point adds to the distance, per round: the caller's number, 0 or more. Nothing here bounds it.
     pub error_per_round: f64,
     /// Which products the series has.
     pub products: Products,
@@ -118,8 +118,12 @@ pub struct ValueChain {
 
 impl ValueChain {
     /// Upper bound on the distance of x_T from its target: half of γ for mixing, half for T inner steps. Evaluated from T and
-    /// √η alone, whoever chose them; the start must be an exact draw from the regulariser's law.
+    /// √η alone, whoever chose them; the start must be an exact draw from the regulariser's law. The target is the one on the chain's domain:
+    /// what all of space has beyond its radius is not counted.
     pub fn distance(&self, facts: &ValueFacts) -> f64 {
+        if !(facts.error_per_round >= 0.0) {
+            return f64::INFINITY;
+        }
         let eta = self.step_std * self.step_std;
         let mixed = DrawnStart {
             relative_convexity: eta * facts.strong_convexity,
@@ -163,7 +167,7 @@ pub fn certified_value_chain(facts: &ValueFacts) -> Option<ValueChain> {
     let mut steps = 1;
     while steps < MAX_STEPS {
         let inner = half / steps as f64 * (1.0 - 8.0 * f64::EPSILON) - facts.error_per_round;
-        if !(inner > 0.0 && facts.lipschitz > 0.0 && facts.strong_convexity > 0.0) {
+        if !(facts.error_per_round >= 0.0 && inner > 0.0 && facts.lipschitz > 0.0 && facts.strong_convexity > 0.0) {
             return None;
         }
         let v = series::largest_step(inner, facts.products);
@@ -176,10 +180,10 @@ pub fn certified_value_chain(facts: &ValueFacts) -> Option<ValueChain> {
         };
         let needed = mixed.steps(half * (1.0 - 8.0 * f64::EPSILON))?;
         let chain = ValueChain { steps, step_std };
-        if needed <= steps && chain.distance(facts) <= facts.total_variation {
-            return Some(chain);
+        if needed <= steps {
+            return (chain.distance(facts) <= facts.total_variation).then_some(chain);
         }
-        steps = needed.max(steps + 1);
+        steps = needed;
     }
     None
 }
@@ -221,6 +225,12 @@ mod tests {
     fn what_cannot_be_certified_is_refused() {
         assert_eq!(certified_value_chain(&facts(1.0, 0.0)), None);
         assert_eq!(certified_value_chain(&facts(f64::NAN, 1.0)), None);
+        assert_eq!(certified_value_chain(&ValueFacts { error_per_round: -1e-9, ..facts(1.0, 1.0) }), None);
+        // next to no slope: one round, soon
+        for lipschitz in [1e-12, 7e-13, 1e-30] {
+            assert_eq!(certified_value_chain(&facts(lipschitz, 1.0)).map(|chain| chain.steps), Some(1), "{lipschitz}");
+        }
+        assert_eq!(Start::any_norm(1.0, -1.0, 5.0), Start::LnChiSquared(5.0 * (1.0 + 4.0 * f64::EPSILON)));
         assert_eq!(certified_value_chain(&ValueFacts { total_variation: 0.0, ..facts(1.0, 1.0) }), None);
         // thousands of rounds of 1e-9 are more than 5e-7
         assert_eq!(certified_value_chain(&ValueFacts { error_per_round: 1e-9, ..facts(1.0, 1.0) }), None);

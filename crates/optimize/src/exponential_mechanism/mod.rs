@@ -220,11 +220,15 @@ impl Algorithm for ExponentialMechanism {
             }
         };
         let Some(mechanism) = draw else {
-            let shape = if geometry.is_some() { " in this geometry" } else { "" };
-            return Err(NotApplicable::Problem(format!(
-                "no certified chain of affordable length for so many rows and features{shape}; raise the regularization, or \
-                 choose another method"
-            )));
+            // the slope of the public part outgrows the certificate in a geometry, and the number of rounds does without
+            return Err(NotApplicable::Problem(match geometry {
+                Some(_) => "no certified chain of affordable length for so many rows and features in this geometry; lower the \
+                            regularization, take a norm nearer l2, or choose another method"
+                    .into(),
+                None => "no certified chain of affordable length for so many rows and features; raise the regularization, or \
+                         choose another method"
+                    .into(),
+            }));
         };
         let chain = ChainSchedule::of(&mechanism);
         let (scale, lambda, rounds, gradients) =
@@ -250,6 +254,13 @@ impl Algorithm for ExponentialMechanism {
             warnings =
                 vec!["constant time assumes that exp, ln and sparse rows take the same time for all values".into()];
         }
+        if schedule.geometry.is_some() {
+            warnings = vec![
+                "running time depends on the records and is not part of the guarantee; in this geometry constant time has no proof: pad to a \
+                 fixed time if somebody may measure it"
+                    .into(),
+            ];
+        }
         let mut assumptions = vec![
             Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
             Assumption::proved("the loss is convex with bounded slope: it is one of the registered losses"),
@@ -268,7 +279,9 @@ impl Algorithm for ExponentialMechanism {
                 Shown(exponent),
                 Shown(p)
             )));
-            warnings.push("the predicted risk is that of weights of equal sizes; it is a model, and no bound".into());
+            warnings.push(
+                "the predicted risk is that of weights of equal sizes and of rows that are not shrunk; it is a model, and no bound".into(),
+            );
         }
         Ok(Plan {
             summary: Summary {

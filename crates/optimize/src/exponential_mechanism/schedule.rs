@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct ChainSchedule {
     /// λ of the sum objective.
     pub regularization: f64,
-    /// β: the draw has density ∝ e^(−β(Σφ + (λ/2)‖θ‖²)).
+    /// β: the draw has density ∝ e^(−β(Σφ + λr(θ))), r = ‖θ‖²/2 but in another geometry.
     pub inverse_temperature: f64,
     /// T: rounds of the proximal sampler.
     pub rounds: u64,

@@ -47,8 +47,9 @@ pub(super) fn draw<P: Potential>(
         let (at_x, at_other) = (prox.potential.value(&rounded(x)), prox.potential.value(&rounded(&other)));
         tally.values += 2;
         let ln_ratio = prox.potential.scale() * (at_other - at_x);
-        // `max` would turn NaN into 0, which accepts
-        if prox.domain.admits(x) && !ln_ratio.is_nan() && stream.bernoulli_exp((LN_CUT - ln_ratio).max(0.0)) {
+        // both: only a pair from one law has the mean ratio that the bound rests on. `max` would turn NaN into 0, which accepts
+        let inside = prox.domain.admits(x) && prox.domain.admits(&other);
+        if inside && !ln_ratio.is_nan() && stream.bernoulli_exp((LN_CUT - ln_ratio).max(0.0)) {
             return Ok(());
         }
     }

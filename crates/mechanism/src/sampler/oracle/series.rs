@@ -37,6 +37,8 @@ pub fn total_variation(v: f64, products: Products) -> f64 {
     if !(v > 0.0) {
         return f64::INFINITY;
     }
+    // grows with v, and what follows would underflow far below
+    let v = v.max(1e-20);
     let mut bound = 0.0;
     for m in 1..=LONGEST {
         // P(a = m) = m/(m + 1)!; all that is longer counts as the longest
@@ -177,9 +179,10 @@ pub(super) fn draw<P: Potential>(
             scale * (prox.potential.term(j, &at_other) - prox.potential.term(j, &at_x))
         });
         tally.values += 1;
-        if prox.domain.admits(x) {
+        // both: only a pair from one law has a mean ratio of at least 1, which the bound rests on
+        if prox.domain.admits(x) && prox.domain.admits(&other) {
             // no proposal is ever accepted against what is no number
-            if ratio.is_nan() && prox.domain.admits(&other) {
+            if !ratio.is_finite() {
                 return Err(Exhausted);
             }
             if stream.uniform() <= 0.5 * ratio {
@@ -230,6 +233,10 @@ mod tests {
             assert!(now[0] > before[0] && now[1] > before[1], "{v}");
             assert!(now[1] >= now[0], "{v}");
             before = now;
+        }
+        // far below all that is planned the bound is the least number, and not infinite
+        for v in [1e-6, 1e-24, 5e-25, 1e-100] {
+            assert!(total_variation(v, Products::Fresh) < 1e-9, "{v}");
         }
         assert_eq!(total_variation(0.0, Products::Prefix), f64::INFINITY);
         assert_eq!(total_variation(f64::NAN, Products::Prefix), f64::INFINITY);
