@@ -65,7 +65,7 @@ pub mod mechanism {
 /// Draws from e^(−F), with a number for how far they are from that law.
 pub mod sampler {
     pub use dpopt_mechanism::sampler::{
-        Chain, Contraction, Convexity, Domain, DrawnStart, Exhausted, MAX_STEPS, Oracle, Potential, Start, Tally,
-        ValueChain, ValueFacts, certified_value_chain, log_laplace, ratio, series,
+        Chain, Contraction, Convexity, Domain, DrawnStart, Exhausted, MAX_STEPS, NormSquare, Oracle, Potential, Start,
+        Tally, ValueChain, ValueFacts, best_exponent, certified_value_chain, log_laplace, ratio, series,
     };
 }

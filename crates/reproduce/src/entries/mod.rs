@@ -5,6 +5,7 @@ mod adaptive;
 mod bias_reduced;
 mod census_accuracy;
 mod dimension;
+mod general_norms;
 mod geometric_median;
 mod goldstein;
 mod gradient_subspace;
@@ -64,6 +65,7 @@ pub const ALL: &[&Entry] = &[
     &goldstein::ENTRY,
     &map::ENTRY,
     &log_laplace::ENTRY,
+    &general_norms::ENTRY,
 ];
 
 /// The entry of that name.
