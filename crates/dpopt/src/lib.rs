@@ -66,6 +66,6 @@ pub mod mechanism {
 pub mod sampler {
     pub use dpopt_mechanism::sampler::{
         Chain, Contraction, Convexity, Domain, DrawnStart, Exhausted, MAX_STEPS, NormSquare, Oracle, Potential, Start,
-        Tally, ValueChain, ValueFacts, best_exponent, certified_value_chain, log_laplace, ratio, series,
+        Tally, ValueChain, ValueFacts, best_exponent, certified_value_chain, log_laplace, ratio, research, series,
     };
 }

@@ -4,6 +4,8 @@
 //! [`Released<T>`] went through a planned, certified and charged mechanism, or is what post-processing made of such values. Only the
 //! [`Curator`](crate::Curator) turns one into the other. [`Public<T>`] never was sensitive, or was released.
 
+use dpopt_objective::records::RecordSet;
+
 /// A value that depends on sensitive records.
 ///
 /// ```compile_fail,E0277
@@ -31,6 +33,13 @@ impl<T> Sensitive<T> {
     /// The same, to change a value that stays [`Sensitive`].
     pub(crate) fn expose_mut(&mut self) -> &mut T {
         &mut self.0
+    }
+}
+
+impl<R: RecordSet> Sensitive<R> {
+    /// Whether a record keeps its number whatever the others hold: a fact of the kind of set, and not of what it holds.
+    pub fn keeps_places(&self) -> bool {
+        self.0.keeps_places()
     }
 }
 

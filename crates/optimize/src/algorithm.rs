@@ -217,6 +217,9 @@ pub enum RunError {
         /// Its name.
         method: &'static str,
     },
+    /// The plan is for single records, and what a record's number is depends on the others (a bug of the caller, who planned units as records).
+    #[error("the records are the rows of units, whose numbers depend on which units there are; plan for units")]
+    Numbered,
     /// The examples do not have the planned shape (a bug of the caller).
     #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
     Shape {

@@ -9,7 +9,8 @@
 //!   [`DrawnStart`] does the same for a random start and in any norm; [`certified_value_chain`] plans a chain of values only.
 //! * [`Oracle`]: its inner step. C ([`Convexity`], exact, the default), B ([`ratio`]), A ([`series`]).
 //! * [`Potential`]: β·Σφ_i, of linear models or of any [`Objective`](dpopt_objective::objective::Objective).
-//! * [`log_laplace`]: the couplings of other norms, as numbers. Research grade: nothing is claimed of them.
+//! * [`log_laplace`]: the couplings of other norms, as numbers; [`research`]: hit-and-run, Langevin, norms of matrices. Research grade:
+//!   nothing is claimed of them.
 //! * Finite sets of candidates need no chain: [`dpopt_noise::ExponentialChoice`] and [`dpopt_noise::NoisyMax`] draw from
 //!   the exponential mechanism and permute-and-flip exactly, where Gumbel noise from 53-bit uniforms cannot (a candidate
 //!   that trails by 41 has probability 0 on one data set and not on its neighbour).
@@ -29,6 +30,7 @@ mod oracle;
 pub(crate) mod potential;
 pub mod precision;
 mod proximal;
+pub mod research;
 #[cfg(test)]
 mod tests;
 pub(crate) mod wide;

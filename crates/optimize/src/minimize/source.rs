@@ -269,6 +269,11 @@ impl<O: Objective<R> + Clone, R: RecordSet> InMemory<'_, O, R> {
         let clipped = Clipped::new(objective, how.clip_norm, how.grid)?;
         Ok(clipped.sum_of(self.records, batch, x).map_err(CuratorError::unreadable)?)
     }
+
+    /// Coins go by a record's number: one more record before it must not change them.
+    fn numbered(&self) -> Result<(), RunError> {
+        if self.records.keeps_places() { Ok(()) } else { Err(RunError::Numbered) }
+    }
 }
 
 impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
@@ -277,6 +282,7 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
 
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
         if how.smoothing > 0.0 {
+            self.numbered()?;
             let coins = curator.public_coins();
             return self.sum(curator, how, Smoothed::new(self.objective.clone(), how.smoothing, coins), x);
         }
@@ -301,6 +307,9 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         x: &[f64],
         before: Option<&[f64]>,
     ) -> Result<Sensitive<GridSum>, RunError> {
+        if around.own_directions {
+            self.numbered()?;
+        }
         let places = before.map_or((x, (1.0, 0.0)), |before| (before, (1.0, 1.0)));
         self.sum(curator, how, Surroundings::new(&self.objective, around, places, coins), x)
     }

@@ -468,6 +468,15 @@ fn units_give_the_means_of_their_records() {
     assert!(choose(&there, budget(), &options).unwrap_err().to_string().contains("batches go by coin"));
     let moved = MethodOptions::of("accelerated").with("smoothing", 0.1);
     assert!(choose(&persons, budget(), &moved).unwrap_err().to_string().contains("units have none"));
+    // nor where the plan takes them for records
+    let around = MethodOptions::of("o2nc").with("goldstein_radius", 0.1).with("steps", 20u64);
+    for options in [moved, around] {
+        let plan = choose(&records, budget(), &options).unwrap();
+        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(3));
+        let source = InMemory::new(OfUnits::new(distances()), &by_unit);
+        let ended = run(&records, &plan, &[0.0; D], source, &mut curator, &Silent);
+        assert!(matches!(ended, Err(RunError::Numbered)), "{options:?}");
+    }
 }
 
 #[test]
