@@ -81,10 +81,11 @@ class Vectors:
         order = declared.names()
         if names is not None:
             held, known = [name.strip() for name in names], set(order)
-            absent = [name for name in order if name not in held]
+            there = set(held)
+            absent = [name for name in order if name not in there]
             if absent:
                 told = f"the table has {names_told(names, names, declaring)}"
-                if not known & set(held):
+                if not known & there:
                     # names of a table that was read without its header are a record
                     told = f"none of its {len(names)} columns is declared"
                 raise ValueError(
