@@ -308,6 +308,16 @@ def named(kind, relation, task, options, record):
     return observed(lambda: of_model(kind(**{**facts, **options, **MORE.get(kind, {})}).fit(frame, y), frame))
 
 
+def mean_of_columns(relation, spread, record):
+    """Means and shares of columns declared by name, in one round or in several; one column is declared by nobody."""
+    frame, _ = columns(record, "regression")
+    model = dpopt.MeanEstimator(
+        epsilon=5.0, delta=1e-6, bounds={"number": (-1, 1)}, levels={"levels": ["f", "m"]}, ignore=["hash"], spread=spread,
+        neighbors=relation, n_rows=ROWS if relation == "add-or-remove" else None, insecure_seed=3,
+    )  # fmt: skip
+    return observed(lambda: of_model(model.fit(frame), frame))
+
+
 #: What a row's id may be, beside the ids of other persons; the first one is nobody's.
 IDS = (None, " 3 ", 3.0, np.inf, "\ud800", b"\xff\x00", ("a", 1), 10**30, "NA")
 
@@ -822,6 +832,11 @@ def cases():
         yield (
             f"{name} {relation} by {by}",
             lambda record, given=(name, relation, by == "unit"): release(*given, record),
+        )
+    for relation, spread in itertools.product(RELATIONS, (None, 0.05)):
+        yield (
+            f"columns MeanEstimator {relation}{'' if spread is None else ', in rounds'}",
+            lambda record, given=(relation, spread): mean_of_columns(*given, record),
         )
     for relation, most in itertools.product(RELATIONS, (None, 2)):
         yield (

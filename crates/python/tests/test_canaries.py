@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import io
+import itertools
 import os
 import pkgutil
 import tempfile
@@ -387,6 +388,29 @@ def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells)
             given = {**facts, "classes": [0, 1], parameter: POISONS[poison]()}
             found = leaks(lambda: dpopt.LogisticRegression(**given).fit(good, [0, 1] * 100), results=False)
             assert not found, (parameter, poison, found)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"bounds": {"a": (0, 1)}}, {"bounds": {"a": (0, 1)}, "levels": {"b": ["x", "y"]}, "spread": 0.1}, {"levels": {"a": [1, 2]}}],
+)  # fmt: skip
+def test_means_of_named_columns_keep_a_record_to_themselves(facts):
+    both = {"epsilon": 5.0, "delta": 1e-4}
+    good = frame(np.tile([[0.5, 1.0], [1.0, 2.0]], (100, 1)), ["a", "b"])
+    made = lambda **more: dpopt.MeanEstimator(**{**both, **facts, **more})
+    assert not leaks(lambda: made().fit(good))
+    for poison, given in POISONS.items():
+        # what names of columns are told is another test's
+        found = leaks(lambda: made().fit(given()), results=poison != "table without header")
+        found += leaks(lambda: made().explain(given()), results=False)
+        found += leaks(lambda: made().fit(good, units=given()))
+        found += leaks(lambda: made().fit(given(), units="b"), results=False)
+        found += leaks(lambda: made().explain(good, units=given()), results=False)
+        found += leaks(lambda: made().fit(dpopt.parts.Here([(good, None), (given(), None)])), results=False)
+        assert not found, (poison, found)
+    for parameter, poison in itertools.product(("bounds", "levels", "ignore", "row_norm"), SWAPPED):
+        found = leaks(lambda: made(**{parameter: POISONS[poison]()}).fit(good), results=False)
+        assert not found, (parameter, poison, found)
 
 
 def test_encoded_matrices_and_searches_of_tables_keep_a_record_to_themselves():

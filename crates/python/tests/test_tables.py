@@ -568,6 +568,27 @@ def test_one_record_changes_noisy_numbers_only(table, column):
         assert outcome(frame, method="objective-perturbation") == expected, (column, value)
 
 
+def test_a_missing_cell_of_categories_is_missing(table):
+    few = table[:400].assign(
+        sex=table.sex[:400].where(table.index[:400] != 7), income=table.income[:400].where(table.index[:400] != 9)
+    )
+    said = {"bounds": {"age": (17, 90)}, "levels": {"sex": ["f", "m"]}, "text": None, "hashed": None, "encoding": None}
+    said |= {"ignore": ["gain", "city", "message", "member"], "method": "objective-perturbation", "insecure_seed": 1}
+    expected = model(**said).fit(few, "income").coef_
+    categories = few.astype({"sex": "category", "income": "category"})
+    assert np.array_equal(model(**said).fit(categories, "income").coef_, expected)
+    pa = pytest.importorskip("pyarrow")
+    dictionary = pa.Table.from_pandas(categories, preserve_index=False)
+    assert pa.types.is_dictionary(dictionary.schema.field("sex").type)
+    assert np.array_equal(model(**said).fit(dictionary, "income").coef_, expected)
+    # whose rows they are
+    ids = pd.Series(np.arange(400) // 4).astype(str).where(few.index != 11)
+    mean = lambda units: (
+        dpopt.MeanEstimator(5.0, 1e-6, bounds=(0, 90), insecure_seed=1).fit(few[["age"]], units=units).mean_
+    )
+    assert np.array_equal(mean(ids.astype("category")), mean(ids.astype(object)))
+
+
 def test_errors_tell_column_and_row_and_never_the_value(table):
     frame = table.astype({"age": object})
     frame.iat[7, 0] = "c4n4ry"

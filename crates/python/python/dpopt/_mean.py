@@ -13,10 +13,12 @@ from . import _core
 from ._base import PrivateEstimator, shape_of
 from ._by_unit import Units, settled
 from ._html import table
+from ._mean_tables import VectorReader, Vectors, warn_undeclared
 from ._options import keep
 from ._plan import Plan, Privacy
 from ._reading import number, validated
-from ._rows import Bounding, bounding
+from ._rows import Scaling, bounding, within
+from ._tables import by_name, names_by_position, names_of
 from ._units import Given, apart, one_for_each, public_number
 from .parts import Parts, owner_of
 
@@ -26,8 +28,11 @@ class MeanEstimator(PrivateEstimator):
 
     Args:
         epsilon, delta: what the fit may spend. Default δ: 1/n^1.1, at most 0.01.
-        bounds: public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning.
-        row_norm: public l2 norm of a row after scaling by `bounds` (then at most 1, the norm of a corner of the box).
+        bounds: public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning. Of a table's columns by name:
+            ``{"age": (17, 90)}``, or the path of a bounds file.
+        levels: public levels of a table's columns, ``{"sex": ["f", "m"]}``: the mean is the share of each.
+        ignore: names of columns of a table that are left out.
+        row_norm: public l2 norm of a row after scaling by `bounds` (then at most 1, the norm of a corner of the box); of a matrix alone.
         spread: public guess of how far nearly all rows (with units: units' means) are from their mean, in l2 norm, as a share of the largest norm that a row may
             have, which with `bounds` is half their diagonal. The mean is then found in a few rounds, each clipped around what the one before released, with noise
             for what is left. Too small a guess costs accuracy (what is further away is clipped), never privacy. None: one round, clipped around the middle.
@@ -38,7 +43,11 @@ class MeanEstimator(PrivateEstimator):
     Persons with several rows are protected as a whole by ``fit(X, units=ids)``: the mean is then over units, each of which has one
     vector, the mean of its bounded rows, whatever their number; rows without an id count nowhere.
 
-    Fitted attributes: ``mean_``, ``noise_std_`` (standard deviation of the noise in each entry of ``mean_``),
+    Of a table of pandas, Polars or Arrow with columns declared by name all means and shares are one release. Columns that nothing declares are left out, with a
+    warning. A number that is missing, infinite or no number counts as the middle of its bounds (with `spread`, as the centre of its round), a cell that is
+    none of its levels as none of them. ``transform`` and ``[dpopt]`` of a bounds file say how models encode, and change nothing here.
+
+    Fitted attributes: ``mean_``, ``means_`` (the same by name), ``noise_std_`` (standard deviation of the noise in each entry of ``mean_``),
     ``privacy_`` (:class:`dpopt.Privacy`), ``plan_`` (:class:`dpopt.Plan`).
 
     >>> import numpy as np, dpopt
@@ -46,11 +55,17 @@ class MeanEstimator(PrivateEstimator):
     >>> est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X)
     >>> bool(np.abs(est.mean_ - 5).max() < 0.3)
     True
+
+    >>> import pandas
+    >>> table = pandas.DataFrame({"age": [20, 40, 60] * 2000, "sex": ["f", "f", "m"] * 2000})
+    >>> est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds={"age": (18, 80)}, levels={"sex": ["f", "m"]}, insecure_seed=1).fit(table)
+    >>> {name: round(mean, 1) for name, mean in est.means_.items()}
+    {'age': 40.0, 'sex=f': 0.7, 'sex=m': 0.3}
     """
 
     def __init__(
-        self, epsilon=1.0, delta=None, *, bounds=None, row_norm=None, spread=None, neighbors="zero-out", accountant="auto",
-        budget=None, n_rows=None, max_rows_per_unit=None, n_units=None, insecure_seed=None,
+        self, epsilon=1.0, delta=None, *, bounds=None, levels=None, ignore=None, row_norm=None, spread=None, neighbors="zero-out",
+        accountant="auto", budget=None, n_rows=None, max_rows_per_unit=None, n_units=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -58,13 +73,15 @@ class MeanEstimator(PrivateEstimator):
         tags = super()._with_tags(tags)
         tags.input_tags.sparse = False
         tags.target_tags.required = False
+        if by_name(self):
+            tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def _scaling(self, n_features: int, quiet: bool) -> Bounding:
+    def _scaling(self, n_features: int, quiet: bool) -> Scaling:
         return bounding(n_features, self.bounds, self.row_norm, 0.0, False, quiet)
 
     def _planned(
-        self, records: int, n_features: int, relation: str, delta: float, scaling: Bounding, unit: str
+        self, records: int, n_features: int, relation: str, delta: float, scaling: Scaling, unit: str
     ) -> tuple[float, Plan]:
         """For `records` rows, or units; how many rows units have is none of the public facts."""
         if delta <= 0:
@@ -100,7 +117,7 @@ class MeanEstimator(PrivateEstimator):
         return records, n_features, number(self.spread, "spread"), relation, float(self.epsilon), delta
 
     def _planned_in_rounds(
-        self, records: int, n_features: int, relation: str, delta: float, scaling: Bounding, unit: str
+        self, records: int, n_features: int, relation: str, delta: float, scaling: Scaling, unit: str
     ) -> tuple[float, Plan]:
         facts = self._centred(records, n_features, relation, delta)
         found = json.loads(_core.centred_plan(facts, unit == "user"))
@@ -126,7 +143,7 @@ class MeanEstimator(PrivateEstimator):
 
         Args:
             X: the table, of which only the shape is looked at; or the public number of records.
-            n_features: number of columns, if no table is given.
+            n_features: number of columns, if no table is given; where columns are declared by name, the declarations say it.
             n_rows: public number of records, if no table is given.
             units: whose rows they are, as in :meth:`fit`: the ids are counted (not under add-or-remove). Without a table the name of a
                 unit, and `n_units` of the estimator says how many there are.
@@ -134,13 +151,23 @@ class MeanEstimator(PrivateEstimator):
         relation = self._check_common("record" if units is None else "user")
         shape_only = X is None or isinstance(X, (int, float, np.number, np.bool_))
         X, given = (X, Given(units, None)) if shape_only and isinstance(units, str) else apart(X, units)
-        rows, columns, counted = shape_of(X, n_features, n_rows)
+        scaling: Scaling
+        if by_name(self):
+            scaling = Vectors.of(self) if shape_only else VectorReader.of(self, X).vectors
+            if n_features is not None:
+                raise TypeError(
+                    "columns are declared by name, and the declarations say how many there are; leave out n_features"
+                )
+            rows, _, counted = shape_of(X, len(scaling.columns) if shape_only else None, n_rows)
+        else:
+            rows, columns, counted = shape_of(X, n_features, n_rows)
+            scaling = self._scaling(columns, quiet=True)
         if given is not None:
             records = self._number_of(given, rows if counted else None, relation)
         else:
             records = self._public_rows(rows, relation) if counted else rows
-        unit, scaling = "record" if given is None else "user", self._scaling(columns, quiet=True)
-        return self._planned(records, columns, relation, self._delta(records), scaling, unit)[1]
+        unit = "record" if given is None else "user"
+        return self._planned(records, len(scaling.scale), relation, self._delta(records), scaling, unit)[1]
 
     def _number_of(self, given: Given, rows: int | None, relation: str) -> int:
         """The public number of units of `rows` rows, if they are there."""
@@ -163,18 +190,24 @@ class MeanEstimator(PrivateEstimator):
             return self._fit_parts(X, owner_of(X, units))
         relation = self._before_fit("record" if units is None else "user")
         X, given = apart(X, units)
-        X = validated(self, X, reset=True, sparse=False)
-        whose = None if given is None else self._settled(given, X.shape[0], relation)
+        scaling: Scaling
+        if by_name(self):
+            reader = self._reader(X)
+            scaling, X, rows = reader.vectors, reader.table(X), X.shape[0]
+            if rows == 0 and relation != "add-or-remove":
+                raise ValueError("X has 0 rows, of which there is no mean; give at least one")
+        else:
+            reader = None
+            X = validated(self, X, reset=True, sparse=False)
+            scaling, rows = self._scaling(X.shape[1], quiet=False), X.shape[0]
+        whose = None if given is None else self._settled(given, rows, relation)
         if whose is None:
-            records, delta = self._facts_of_rows(X, relation)
+            records, delta = self._facts_of_counted(rows, relation)
         else:
             records, delta = whose.count, self._delta(whose.count)
             self._warn_budget(records, delta, "unit")
-        scaling = self._scaling(X.shape[1], quiet=False)
-        noise, session = self._paid(
-            records, X.shape[1], relation, delta, scaling, None if whose is None else whose.name
-        )
-        bounded = _bounded(X, scaling)
+        noise, session = self._paid(records, relation, delta, scaling, None if whose is None else whose.name)
+        bounded = within(X if reader is None else reader.values(X), scaling)
         if self.spread is not None:
             if whose is not None:
                 # nobody's vector is none: one of zeros would count, wherever the centre is
@@ -183,12 +216,17 @@ class MeanEstimator(PrivateEstimator):
             bounded = whose.rows.combined(bounded, True)
         return self._released(bounded, records, noise, scaling, session)
 
-    def _paid(
-        self, records: int, n_features: int, relation: str, delta: float, scaling: Bounding, unit: str | None
-    ) -> tuple[float, Any]:
+    def _reader(self, X: Any) -> VectorReader:
+        """Of the columns of tables like `X` that are declared by name."""
+        reader, names = VectorReader.of(self, X), names_of(X)
+        warn_undeclared(self, names)
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        return reader
+
+    def _paid(self, records: int, relation: str, delta: float, scaling: Scaling, unit: str | None) -> tuple[float, Any]:
         """The noise, and a session that is charged for it."""
         noise, self.plan_ = self._planned(
-            records, n_features, relation, delta, scaling, "record" if unit is None else "user"
+            records, len(scaling.scale), relation, delta, scaling, "record" if unit is None else "user"
         )
         price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
         by = None if self.accountant == "auto" else self.accountant
@@ -199,7 +237,7 @@ class MeanEstimator(PrivateEstimator):
         """A part of the vectors, near them: of each row, or of each unit."""
         if sparse:
             raise TypeError("a sparse matrix")
-        bounded = _bounded(X, self._scaling(X.shape[1], quiet=True))
+        bounded = within(X, self._scaling(X.shape[1], quiet=True))
         if owners is not None:
             bounded = _core.UnitRows(owners, owners.units, "zero-out", None, None).combined(bounded, True)
         return _core.Shard.of_numbers(bounded, part, marks)
@@ -213,23 +251,41 @@ class MeanEstimator(PrivateEstimator):
             )
         if unit is not None and self.n_rows is not None:
             raise ValueError("with units the mean is over units, and no use is made of a number of rows; give n_units")
-        scaling = self._scaling(parts.n_features, quiet=False)
-        with parts.loaded(self) as known:
-            self.n_features_in_ = parts.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            if parts.feature_names is not None:
-                self.feature_names_in_ = np.array(parts.feature_names, dtype=object)
+        scaling: Scaling
+        if by_name(self):
+            maker: Any = self._reader_of(parts)
+            scaling = maker.vectors
+        else:
+            maker, scaling = self, self._scaling(parts.n_features, quiet=False)
+        with parts.loaded(maker) as known:
+            if not by_name(self):
+                self.n_features_in_ = parts.n_features
+                self.__dict__.pop("feature_names_in_", None)
+                if parts.feature_names is not None:
+                    self.feature_names_in_ = np.array(parts.feature_names, dtype=object)
             if unit is None:
                 records, delta = self._facts_of_counted(known.records, relation)
             else:
                 records = public_number(self.n_units, known.records, None, relation)
                 delta = self._delta(records)
                 self._warn_budget(records, delta, "unit")
-            noise, session = self._paid(records, parts.n_features, relation, delta, scaling, unit)
-            numbers = _core.NumbersElsewhere(parts.ask, known.parts, parts.n_features)
+            noise, session = self._paid(records, relation, delta, scaling, unit)
+            numbers = _core.NumbersElsewhere(parts.ask, known.parts, len(scaling.scale))
             return self._released(numbers, records, noise, scaling, session)
 
-    def _released(self, bounded: Any, records: int, noise: float, scaling: Bounding, session: Any) -> MeanEstimator:
+    def _reader_of(self, parts: Parts) -> VectorReader:
+        """Refuses parts that are no tables."""
+        if parts.like is None:
+            raise TypeError(
+                "columns are declared by name, and these parts have none; make them of a data frame, or give bounds=(lower, upper) for numbers"
+            )
+        if parts.units is not None:
+            raise ValueError(
+                "units of several rows are not read with columns by name in parts; encode the columns before, and give parts of numbers"
+            )
+        return self._reader(parts.like)
+
+    def _released(self, bounded: Any, records: int, noise: float, scaling: Scaling, session: Any) -> MeanEstimator:
         """The mean of so many bounded vectors, here or elsewhere."""
         if self.spread is not None:
             facts = self._centred(records, len(scaling.scale), self.plan_.relation, self.plan_.delta)
@@ -239,29 +295,30 @@ class MeanEstimator(PrivateEstimator):
             mean = _core.gaussian_sum(bounded, 1.0, noise, records, session) / records
         self.mean_ = mean / scaling.scale + scaling.centre
         self.noise_std_ = noise / records / scaling.scale
+        self._entries = scaling.names if isinstance(scaling, Vectors) else self._names_by_position()
+        self.means_ = dict(zip(self._entries, self.mean_.tolist()))
         self.privacy_ = Privacy.of_session(session, self.accountant)
         return self
+
+    def _names_by_position(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return names_by_position(None, self.n_features_in_) if names is None else list(names)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the entries of ``mean_``: ``age``, ``sex=f``, …"""
+        check_is_fitted(self)
+        return np.array(self._entries, dtype=object)
 
     def report(self, path: Any = None, **names: Any) -> str:
         """A one-page text of the mean, its noise and its guarantee (an HTML table). Written to `path` if given."""
         check_is_fitted(self)
-        columns = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.mean_))])
         html = "<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>Private mean</title><body>"
         html += self.privacy_._repr_html_()
-        html += table(["feature", "mean", "noise"], zip(columns, self.mean_.tolist(), self.noise_std_.tolist()))
+        html += table(["feature", "mean", "noise"], zip(self._entries, self.mean_.tolist(), self.noise_std_.tolist()))
         html += "</body></html>"
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
-
-
-def _bounded(X: np.ndarray, scaling: Bounding) -> np.ndarray:
-    """Rows within their bounds, in units of the norm that one may have."""
-    with np.errstate(all="ignore"):
-        # what is not finite then counts as the centre of its round: the middle of the bounds in the first
-        within = np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper)
-        bounded: np.ndarray = (within - scaling.centre) * scaling.scale
-        return bounded
 
 
 __all__ = ["MeanEstimator"]

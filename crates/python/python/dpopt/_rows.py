@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,22 @@ import scipy.sparse as sp
 from . import _core
 from ._reading import array, number, shown
 from ._warnings import warn
+
+
+class Scaling(Protocol):
+    """What bounds a vector: x ↦ scale·(clip(x, lower, upper) − centre), entry by entry."""
+
+    @property
+    def lower(self) -> np.ndarray: ...
+
+    @property
+    def upper(self) -> np.ndarray: ...
+
+    @property
+    def centre(self) -> np.ndarray: ...
+
+    @property
+    def scale(self) -> np.ndarray: ...
 
 
 class Bounding:
@@ -92,6 +108,15 @@ def bounding(
     note = "Features are clipped to declared bounds and scaled so that no row is longer than 1"
     note += "." if norm == 1 else f"; rows are then clipped to norm {norm:g}."
     return Bounding(compiled, note)
+
+
+def within(X: np.ndarray, scaling: Scaling) -> np.ndarray:
+    """Rows within their bounds, in units of the norm that one may have."""
+    with np.errstate(all="ignore"):
+        # what is not finite then counts as the centre of its round: the middle of the bounds in the first
+        clipped = np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper)
+        bounded: np.ndarray = (clipped - scaling.centre) * scaling.scale
+        return bounded
 
 
 def of_each(given: Any, n_features: int, name: str) -> np.ndarray:
