@@ -105,8 +105,10 @@ impl Texts {
                 Other::Unreadable => Field::Malformed("is neither text nor a number"),
             };
         }
+        // a place that no list has, as of a missing cell in a column of categories
+        let Some(&to) = self.ends.get(row) else { return Field::Missing };
         let from = if row == 0 { 0 } else { self.ends[row - 1] };
-        self.ends.get(row).map_or(Field::Missing, |&to| Field::Text(&self.bytes[from..to]))
+        Field::Text(&self.bytes[from..to])
     }
 }
 
@@ -263,6 +265,15 @@ mod tests {
         let mut texts = Texts::default();
         values.iter().for_each(|value| texts.push(value.as_bytes()));
         texts
+    }
+
+    #[test]
+    fn a_place_that_no_list_has_is_a_missing_cell() {
+        let levels = || texts(&["m".into(), "f".into()]);
+        assert!(matches!(levels().field(1), Field::Text(text) if text == b"f"));
+        for place in [2, 3, u32::MAX as usize, usize::MAX] {
+            assert!(matches!(levels().field(place), Field::Missing), "{place}");
+        }
     }
 
     const NAMES: [&str; 7] = ["age", "gain", "sex", "member", "city", "remarks", "income"];
