@@ -144,6 +144,25 @@ fn what_has_no_proof_in_a_norm_is_not_drawn() {
     assert!((norm.convexity - 1.0).abs() < 2e-12 && norm.beyond_quadratic(&[1.0, 2.0, 3.0]) == 0.0);
 }
 
+/// At least so many proposals are accepted as is proved; and what is proved is no longer nothing.
+#[test]
+fn proposals_are_accepted_as_often_as_is_proved() {
+    for (p, d, n, lambda, loss) in [
+        (1.0, 8, 40, 20.0, LOGISTIC),
+        (1.0, 12, 40, 20.0, LOGISTIC),
+        (1.5, 8, 60, 3.0, LOGISTIC),
+        (1.9, 8, 60, 20.0, Loss::Huber { threshold: 0.5 }),
+        (1.5, 3, 40, 5.0, LOGISTIC),
+    ] {
+        let facts = GibbsFacts { mu: 0.3, ..facts(loss, d, n, LpGeometry::new(p, 1.0, d)) };
+        let draw = facts.draw(lambda).unwrap();
+        let (_, tally) = draw.walk(&data(n as usize, d, 5), &mut NoiseSource::insecure(1));
+        let rate = draw.chain().rounds as f64 / tally.values as f64;
+        assert!(!tally.not_convex && rate >= draw.chain().least_acceptance, "{p} {d}: {rate}");
+        assert!(draw.chain().least_acceptance > 1e-30, "{p} {d}: {:?}", draw.chain());
+    }
+}
+
 #[test]
 fn a_draw_in_a_norm_passes_the_curator_for_its_own_rows_only() {
     let facts = facts(LOGISTIC, 3, 40, at(1.5, 0.4));

@@ -250,18 +250,31 @@ impl GibbsFacts {
         let inverse_precision = 1.0 / (m + 1.0 / eta);
         // how far the centre of proposals is from the reference y at most
         let drift = inverse_precision * (steepest + m * (2.0 * radius + minimiser_norm));
-        let (mean_gap, reference_distance, references) = match smoothness {
-            // references are improved as below, but near 0 the term is not smooth: the bound is that of its slope
-            Some(_) if norm.is_some() => {
-                let near = (d * inverse_precision).sqrt();
-                (2.0 * steepest * (near + 2.0 * drift), near, MOST_REFERENCES)
+        let near = (d * inverse_precision).sqrt();
+        let bent = public.filter(|term| !term.norm.is_euclidean());
+        // of a reference, to the grid and into the domain
+        let moved = bent.map_or(0.0, |_| 10.0 * grid * d.sqrt());
+        let (mean_gap, reference_distance, references) = match (smoothness, bent) {
+            // references are improved as below, but near 0 the term is not smooth
+            (Some(b), Some(term)) => {
+                let closer = |apart: f64, _| {
+                    let change = (b * apart + term.slope_change(radius, apart)).min(2.0 * steepest);
+                    1.001 * inverse_precision * change + moved
+                };
+                let last = (1..MOST_REFERENCES).fold(1.001 * drift + moved, closer);
+                let apart = near + last.max(near);
+                let gap = 0.5 * b * apart * apart + term.mean_gap(radius, apart);
+                (gap.min(2.0 * steepest * apart), near, MOST_REFERENCES)
             }
-            Some(b) => {
-                let near = (d * inverse_precision).sqrt();
+            (Some(b), None) => {
                 let halvings = ((drift / near).ln() / (1.0 / (b * inverse_precision)).ln()).ceil().max(0.0);
                 (0.5 * b * 2.0 * d * inverse_precision, near, 2 + halvings as u32)
             }
-            None => (2.0 * steepest * ((d * inverse_precision).sqrt() + drift), f64::INFINITY, 1),
+            (None, term) => {
+                let apart = near + drift + moved;
+                let of_term = term.map_or(0.0, |term| term.mean_gap(radius, 1.001 * apart));
+                ((2.0 * lipschitz * apart + of_term).min(2.0 * steepest * apart), f64::INFINITY, 1)
+            }
         };
         let reach_of_sums = radius + minimiser_norm + eta * (steepest + m * (radius + minimiser_norm));
         let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, steepest, mean_gap + slack);
