@@ -126,6 +126,42 @@ fn the_event_is_that_of_the_dual_norm() {
 }
 
 #[test]
+fn rows_in_the_dual_norm_are_short_and_make_chains_short() {
+    let rows = data(200, 9, 6).rows;
+    for p in [1.0, 1.2, 1.5, 1.9] {
+        let facts = |bound: f64| facts(LOGISTIC, 9, 40, LpGeometry::new(p, bound, 9));
+        let bound = 0.3;
+        let length = facts(bound).counted_row_norm(9);
+        let mut equal = Rows::new(9);
+        equal.push_clipped(&mut (0..9).map(|j| (j, 1.0 / 3.0)).collect::<Vec<_>>(), 1.0);
+        let longest = |rows: &Rows| {
+            let shrunk = rows.within_norm(facts(bound).geometry.unwrap().dual(), bound);
+            let square = |i: usize| shrunk.row(i).1.iter().map(|a| f64::from(*a).powi(2)).sum::<f64>();
+            (0..rows.len()).map(|i| square(i).sqrt()).fold(0.0, f64::max)
+        };
+        assert!(longest(&rows) <= length && longest(&equal) <= length && longest(&equal) > 0.999_99 * length, "{p}");
+        // of four entries, and where the Euclidean norm says more
+        assert!((facts(0.1).counted_row_norm(4) / (0.1 * 4f64.powf(1.0 / p - 0.5)) - 1.0).abs() < 1e-11);
+        assert_eq!(facts(1.0).counted_row_norm(9), 1.0);
+    }
+    // where the losses set the step: their curvature falls with the square of the norm
+    let of = |bound: f64| facts(LOGISTIC, 10, 1_000, LpGeometry::new(1.9, bound, 10));
+    let rounds = |bound: f64| of(bound).draw(20.0).unwrap().chain().rounds;
+    assert!(3 * rounds(0.3) < rounds(1.0), "{} {}", rounds(0.3), rounds(1.0));
+}
+
+/// Softmax: 2^(1/p*) where the Euclidean norm of a slope can be √2.
+#[test]
+fn slopes_of_several_scores_are_measured_in_the_dual_norm() {
+    for (p, slope) in [(1.0, 1.0), (1.5, 2f64.powf(1.0 / 3.0)), (2.0, 2f64.sqrt())] {
+        let facts = facts(Loss::Softmax { classes: 3 }, 2, 30, LpGeometry::new(p, 0.5, 6));
+        assert!((facts.difference_lipschitz() / (0.5 * slope) - 1.0).abs() < 1e-14, "{p}");
+        let Event::Gdp { mu } = facts.draw(20.0).unwrap().event() else { panic!("no theorem") };
+        assert!(mu <= 1.0 && mu > 1.0 - 1e-12, "{mu}");
+    }
+}
+
+#[test]
 fn what_has_no_proof_in_a_norm_is_not_drawn() {
     let proved = facts(LOGISTIC, 3, 40, at(1.5, 1.0));
     assert!(proved.draw(10.0).is_some());
@@ -142,6 +178,26 @@ fn what_has_no_proof_in_a_norm_is_not_drawn() {
     assert_eq!(same.event(), euclidean.event());
     let norm = same.chain().norm.unwrap();
     assert!((norm.convexity - 1.0).abs() < 2e-12 && norm.beyond_quadratic(&[1.0, 2.0, 3.0]) == 0.0);
+}
+
+/// At least so many proposals are accepted as is proved; and what is proved is no longer nothing.
+#[test]
+fn proposals_are_accepted_as_often_as_is_proved() {
+    for (p, d, n, lambda, loss) in [
+        (1.0, 8, 40, 20.0, LOGISTIC),
+        (1.0, 12, 40, 20.0, LOGISTIC),
+        (1.5, 8, 60, 3.0, LOGISTIC),
+        (1.9, 8, 60, 20.0, Loss::Huber { threshold: 0.5 }),
+        (1.5, 3, 40, 5.0, LOGISTIC),
+    ] {
+        let facts = GibbsFacts { mu: 0.3, ..facts(loss, d, n, LpGeometry::new(p, 1.0, d)) };
+        let draw = facts.draw(lambda).unwrap();
+        let (_, tally) = draw.walk(&data(n as usize, d, 5), &mut NoiseSource::insecure(1));
+        let rate = draw.chain().rounds as f64 / tally.values as f64;
+        assert!(!tally.not_convex && rate >= draw.chain().least_acceptance, "{p} {d}: {rate}");
+        // a mean gap of 100: from the slope alone it was thousands
+        assert!(draw.chain().least_acceptance > (-110f64).exp(), "{p} {d}: {:?}", draw.chain());
+    }
 }
 
 #[test]

@@ -122,12 +122,24 @@ impl GibbsFacts {
 
     /// G_Δ of the sum objective, in its geometry; infinite for a loss that no theorem covers.
     pub fn difference_lipschitz(&self) -> f64 {
-        let measured = match self.geometry {
-            None => self.objective,
-            // ‖slope ⊗ a‖ of order p* is at most ‖slope‖₂ times that of the row, as p* ≥ 2
-            Some(_) => Linear::new(self.objective.loss(), self.objective.features(), self.dual_row_norm()),
-        };
-        gibbs::difference_lipschitz(measured.known().convex_lipschitz(), self.relation)
+        gibbs::difference_lipschitz(self.record_lipschitz(), self.relation)
+    }
+
+    /// How steep a record's loss can be in its geometry; infinite for a loss that no theorem covers.
+    fn record_lipschitz(&self) -> f64 {
+        match self.geometry {
+            None => self.objective.known().convex_lipschitz(),
+            Some(geometry) => self.objective.convex_lipschitz_in(geometry.dual(), self.dual_row_norm()),
+        }
+    }
+
+    /// Bound on the Euclidean norm of rows with at most so many entries, as they count:
+    /// ‖a‖₂ ≤ k^(1/2 − 1/p*)‖a‖_p*, and 1/2 − 1/p* = 1/p − 1/2.
+    pub fn counted_row_norm(&self, entries: usize) -> f64 {
+        let most = self.objective.row_norm();
+        self.geometry.map_or(most, |LpGeometry { p, .. }| {
+            most.min(self.dual_row_norm() * (entries.max(1) as f64).powf(1.0 / p - 0.5) * (1.0 + 1e-12))
+        })
     }
 
     /// Bound on the rows in the dual norm of its geometry, which is at most the Euclidean norm.
@@ -180,7 +192,8 @@ impl GibbsFacts {
         if !self.are_covered(lambda) {
             return None;
         }
-        let (loss, row_norm) = (self.objective.loss(), self.objective.row_norm());
+        // the number of entries that somebody else enforced is not relied on for this
+        let (loss, row_norm) = (self.objective.loss(), self.counted_row_norm(self.objective.features()));
         let slope = loss.facts().lipschitz?;
         let (n, d) = (self.rows as f64, self.objective.weights() as f64);
         let tau = self.total_variation;
@@ -198,7 +211,7 @@ impl GibbsFacts {
         let mut minimiser_norm = (pull / flattest).min((2.0 * n * at_zero / flattest).sqrt());
         if norm.is_some() {
             // ‖θ*‖₂ ≤ ‖θ*‖_p ≤ ‖∇Σφ(θ*)‖_p*/λ
-            minimiser_norm = minimiser_norm.min(n * slope * self.dual_row_norm() / lambda);
+            minimiser_norm = minimiser_norm.min(n * self.record_lipschitz() / lambda);
         }
         let smoothness = loss.facts().smoothness.map(|b| beta * n * b * row_norm.powi(2));
         // a chain in constant time looks at no data before it starts; a loss with corners has no certified minimiser here
@@ -250,18 +263,31 @@ impl GibbsFacts {
         let inverse_precision = 1.0 / (m + 1.0 / eta);
         // how far the centre of proposals is from the reference y at most
         let drift = inverse_precision * (steepest + m * (2.0 * radius + minimiser_norm));
-        let (mean_gap, reference_distance, references) = match smoothness {
-            // references are improved as below, but near 0 the term is not smooth: the bound is that of its slope
-            Some(_) if norm.is_some() => {
-                let near = (d * inverse_precision).sqrt();
-                (2.0 * steepest * (near + 2.0 * drift), near, MOST_REFERENCES)
+        let near = (d * inverse_precision).sqrt();
+        let bent = public.filter(|term| !term.norm.is_euclidean());
+        // of a reference, to the grid and into the domain
+        let moved = bent.map_or(0.0, |_| 10.0 * grid * d.sqrt());
+        let (mean_gap, reference_distance, references) = match (smoothness, bent) {
+            // references are improved as below, but near 0 the term is not smooth
+            (Some(b), Some(term)) => {
+                let closer = |apart: f64, _| {
+                    let change = (b * apart + term.slope_change(radius, apart)).min(2.0 * steepest);
+                    1.001 * inverse_precision * change + moved
+                };
+                let last = (1..MOST_REFERENCES).fold(1.001 * drift + moved, closer);
+                let apart = near + last.max(near);
+                let gap = 0.5 * b * apart * apart + term.mean_gap(radius, apart);
+                (gap.min(2.0 * steepest * apart), near, MOST_REFERENCES)
             }
-            Some(b) => {
-                let near = (d * inverse_precision).sqrt();
+            (Some(b), None) => {
                 let halvings = ((drift / near).ln() / (1.0 / (b * inverse_precision)).ln()).ceil().max(0.0);
                 (0.5 * b * 2.0 * d * inverse_precision, near, 2 + halvings as u32)
             }
-            None => (2.0 * steepest * ((d * inverse_precision).sqrt() + drift), f64::INFINITY, 1),
+            (None, term) => {
+                let apart = near + drift + moved;
+                let of_term = term.map_or(0.0, |term| term.mean_gap(radius, 1.001 * apart));
+                ((2.0 * lipschitz * apart + of_term).min(2.0 * steepest * apart), f64::INFINITY, 1)
+            }
         };
         let reach_of_sums = radius + minimiser_norm + eta * (steepest + m * (radius + minimiser_norm));
         let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, steepest, mean_gap + slack);
@@ -315,8 +341,7 @@ impl GibbsFacts {
     fn typical_size(&self, term: &PublicTerm) -> f64 {
         let Some(LpGeometry { p, exponent, .. }) = self.geometry else { return f64::INFINITY };
         let d = term.norm.dimension;
-        let slope = self.objective.loss().facts().lipschitz.unwrap_or(f64::INFINITY);
-        let pull = term.scale * self.rows as f64 * slope * self.dual_row_norm() * d.powf(1.0 / p - 1.0 / exponent);
+        let pull = term.scale * self.rows as f64 * self.record_lipschitz() * d.powf(1.0 / p - 1.0 / exponent);
         let square = term.scale * term.weight * term.norm.coefficient;
         (pull + (pull * pull + 4.0 * square * d).sqrt()) / (2.0 * square)
     }

@@ -41,14 +41,13 @@ impl Domain {
         }
     }
 
-    /// The point of the domain (for all of R^d: of twice the ball) next to `x`.
+    /// The point of the domain (for all of R^d: of the ball) next to `x`.
     pub(crate) fn project(&self, x: &mut [f64]) {
         match self {
             Self::Box { low, high } => {
                 x.iter_mut().zip(low).zip(high).for_each(|((x, l), h)| *x = x.clamp(*l, *h));
             }
-            Self::Ball { radius } => shrink(x, *radius),
-            Self::Whole { radius } => shrink(x, 2.0 * radius),
+            Self::Ball { radius } | Self::Whole { radius } => shrink(x, *radius),
         }
     }
 
@@ -301,6 +300,6 @@ mod tests {
         );
         let mut far = [30.0, 40.0];
         whole.project(&mut far);
-        assert!((norm(&far) - 4.0).abs() < 1e-12);
+        assert!((norm(&far) - 2.0).abs() < 1e-12);
     }
 }

@@ -52,7 +52,7 @@ impl NormSquare {
     }
 
     /// r is its own quadratic part.
-    fn is_euclidean(&self) -> bool {
+    pub(crate) fn is_euclidean(&self) -> bool {
         self.exponent == 2.0
     }
 
@@ -148,13 +148,39 @@ pub(crate) struct PublicTerm {
 }
 
 impl PublicTerm {
-    /// A Lipschitz constant in l_2 of β times the term, on ‖v‖₂ ≤ `reach`: both parts of the term have at most the slope of r.
+    /// A Lipschitz constant in l_2 of β times the term, on ‖v‖₂ ≤ `reach`: ‖∇r‖² is at least that of the term's slope and that of the
+    /// quadratic's together.
     pub(crate) fn lipschitz(&self, reach: f64) -> f64 {
         let Self { norm, weight, scale } = self;
         if norm.is_euclidean() {
             return 0.0;
         }
-        2.0 * scale * weight * norm.coefficient * norm.stretch() * reach
+        let steepest = norm.coefficient * norm.stretch();
+        let left = (steepest * steepest - norm.convexity * norm.convexity).max(0.0).sqrt();
+        scale * weight * left * (1.0 + 1e-9) * reach
+    }
+
+    /// How far the gradients of β times the term at two points of ‖v‖₂ ≤ `reach` can be from each other that are `apart`, in l_2.
+    pub(crate) fn slope_change(&self, reach: f64, apart: f64) -> f64 {
+        let Self { norm, weight, scale } = self;
+        if norm.is_euclidean() {
+            return 0.0;
+        }
+        let (q, ratio) = (norm.exponent, norm.stretch().sqrt());
+        let (far, apart) = (2.0 * ratio * reach, ratio * apart);
+        scale * weight * norm.coefficient * ratio * (far.powf(2.0 - q) * apart.powf(q - 1.0) + apart) * (1.0 + 1e-9)
+    }
+
+    /// E of how far β times the term at x is above its tangent at w, at most: both within ‖v‖₂ ≤ `reach`, E‖x − w‖₂² at most `apart`².
+    pub(crate) fn mean_gap(&self, reach: f64, apart: f64) -> f64 {
+        let Self { norm, weight, scale } = self;
+        if norm.is_euclidean() {
+            return 0.0;
+        }
+        let (q, ratio) = (norm.exponent, norm.stretch().sqrt());
+        let (far, apart) = (2.0 * ratio * reach, ratio * apart);
+        let gap = far.powf(2.0 - q) * apart.powf(q) / q + 0.5 * (2.0 - q) * apart * apart;
+        scale * weight * norm.coefficient * gap * (1.0 + 1e-9)
     }
 
     /// How far the computed potential, with the term added to computed losses of at most `losses` in all, can be from its exact value

@@ -84,6 +84,65 @@ fn the_regulariser_is_1_strongly_convex_in_its_norm_and_its_rest_is_convex() {
     assert!(0.0 > 0.5 * (plain.value(&ones) + plain.value(&opposite)) - lp(&[2.0; 3], 1.0).powi(2) / 8.0);
 }
 
+/// Where a coordinate changes its sign the slope changes most: the bounds hold there and are not idle.
+#[test]
+fn slopes_of_the_term_change_by_no_more_than_their_bound() {
+    let mut random = Lcg::new(43);
+    for (d, p) in [(8, 1.0), (20, 1.0), (8, 1.9), (100, 1.2)] {
+        let norm = NormSquare::new(p, best_exponent(p, d), d).unwrap();
+        let term = PublicTerm { norm, weight: 3.0, scale: 0.7 };
+        let slope = |v: &[f64]| {
+            let mut slope = vec![0.0; d];
+            norm.add_slope(v, 2.1, &mut slope);
+            slope
+        };
+        let mut most = 0.0f64;
+        let opposite = |size: f64| (vec![size; d], vec![-size; d]);
+        for (x, y) in pairs(d, &mut random).into_iter().chain([opposite(1.0), opposite(1e-9)]) {
+            let difference = |x: &[f64], y: &[f64]| lp(&x.iter().zip(y).map(|(x, y)| x - y).collect::<Vec<_>>(), 2.0);
+            let bound = term.slope_change(lp(&x, 2.0).max(lp(&y, 2.0)), difference(&x, &y));
+            most = most.max(difference(&slope(&x), &slope(&y)) / bound);
+        }
+        assert!(most <= 1.0 && most > 0.05, "{d} {p}: {most}");
+    }
+}
+
+/// Gaussian points around several references, most of all 0 and points with zeros, where the slope has corners.
+#[test]
+fn the_mean_gap_of_the_term_is_below_its_bound() {
+    let mut random = Lcg::new(44);
+    let gaussian =
+        |random: &mut Lcg, d: usize, std: f64| -> Vec<f64> { (0..d).map(|_| std * random.normal()).collect() };
+    for (d, p, weight) in [(8, 1.0, 1.0), (20, 1.0, 30.0), (8, 1.9, 5.0), (50, 1.3, 5.0)] {
+        let norm = NormSquare::new(p, best_exponent(p, d), d).unwrap();
+        let term = PublicTerm { norm, weight, scale: 0.3 };
+        let mut most = 0.0f64;
+        for (std, away, zeros) in
+            [(0.1, 0.0, 1), (0.1, 0.3, 1), (0.01, 0.0, 2), (0.01, 0.2, 2), (0.3, 0.3, d + 1), (1e-4, 0.0, d + 1)]
+        {
+            let far = gaussian(&mut random, d, 0.5);
+            // every point where `zeros` is 1 is the origin
+            let w: Vec<f64> = far.iter().enumerate().map(|(j, x)| if j % zeros == 0 { 0.0 } else { *x }).collect();
+            let w = if zeros > d { far } else { w };
+            let direction = gaussian(&mut random, d, 1.0);
+            let centre: Vec<f64> = w.iter().zip(&direction).map(|(w, u)| w + away * u / lp(&direction, 2.0)).collect();
+            let mut slope = vec![0.0; d];
+            norm.add_slope(&w, weight * term.scale, &mut slope);
+            let at = |v: &[f64]| weight * term.scale * norm.beyond_quadratic(v);
+            let (mut reach, mut sum) = (lp(&w, 2.0), 0.0);
+            for _ in 0..400 {
+                let x: Vec<f64> = centre.iter().map(|c| c + std * random.normal()).collect();
+                let tangent: f64 = slope.iter().zip(&x).zip(&w).map(|((g, x), w)| g * (x - w)).sum();
+                sum += at(&x) - at(&w) - tangent;
+                reach = reach.max(lp(&x, 2.0));
+            }
+            let bound = term.mean_gap(reach, (std * std * d as f64 + away * away).sqrt());
+            most = most.max(sum / 400.0 / bound);
+        }
+        assert!(most <= 1.0 && most > 0.05, "{d} {p}: {most}");
+    }
+}
+
 /// q = 3/2, where r is made of square and cube roots: with twice the digits against the computed value.
 #[test]
 fn the_computed_term_stays_within_its_bound() {

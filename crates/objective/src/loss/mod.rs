@@ -86,6 +86,23 @@ impl Loss {
         LossFacts { lipschitz, smoothness, convex: *self != Self::Sigmoid, link }
     }
 
+    /// Upper bound on the norm of order `s`, from 2 to ∞, of the slope in the scores; `None` if there is none. Softmax has p − e_y: an
+    /// entry of size 1 − p_y ≤ 1, and others whose sum that is.
+    ///
+    /// ```
+    /// use dpopt_objective::loss::Loss;
+    /// assert_eq!(Loss::Softmax { classes: 3 }.slope_norm(f64::INFINITY), Some(1.0));
+    /// assert_eq!(Loss::Hinge.slope_norm(3.0), Some(1.0));
+    /// ```
+    pub fn slope_norm(&self, s: f64) -> Option<f64> {
+        let lipschitz = self.facts().lipschitz;
+        match self {
+            Self::Softmax { .. } if s == f64::INFINITY => Some(1.0),
+            Self::Softmax { .. } => lipschitz.map(|l| l.min(2f64.powf(1.0 / s) * (1.0 + 4.0 * f64::EPSILON))),
+            _ => lipschitz,
+        }
+    }
+
     /// The target that the facts above assume: ±1, a class index, or a number within ±`bound`. `None` if `target` is not
     /// usable: such a record counts as a zero loss, never as an error, which would be an output.
     ///
@@ -293,6 +310,31 @@ mod tests {
                 assert!((slope[k] - numeric).abs() < 1e-8);
             }
             assert!(slope.iter().map(|g| g * g).sum::<f64>().sqrt() <= 2f64.sqrt());
+        }
+    }
+
+    #[test]
+    fn softmax_slopes_stay_below_their_bound_in_every_norm_and_reach_it() {
+        let mut random = crate::synthetic::Lcg::new(3);
+        for classes in [2usize, 3, 10] {
+            let loss = Loss::Softmax { classes: classes as u32 };
+            for s in [2.0, 2.1, 3.0, 10.0, f64::INFINITY] {
+                let bound = loss.slope_norm(s).unwrap();
+                let size = |slope: &[f64]| match s == f64::INFINITY {
+                    true => slope.iter().fold(0.0f64, |most, x| most.max(x.abs())),
+                    false => slope.iter().map(|x| x.abs().powf(s)).sum::<f64>().powf(1.0 / s),
+                };
+                let mut slope = vec![0.0; classes];
+                for _ in 0..200 {
+                    let scores: Vec<f64> = (0..classes).map(|_| 5.0 * random.normal()).collect();
+                    loss.slope(&scores, 0.0, &mut slope);
+                    assert!(size(&slope) <= bound, "{s}");
+                }
+                // sure of a class that is wrong
+                let scores: Vec<f64> = (0..classes).map(|k| if k == 1 { 50.0 } else { 0.0 }).collect();
+                loss.slope(&scores, 0.0, &mut slope);
+                assert!((size(&slope) / bound - 1.0).abs() < 1e-12, "{s}");
+            }
         }
     }
 

@@ -65,6 +65,20 @@ impl Linear {
 }
 
 impl Linear {
+    /// G where every record's loss is convex and G-Lipschitz in l_p and rows have a norm of order `dual` = p/(p − 1), from 2 to ∞, of at
+    /// most `bound`: the norm of slope ⊗ row is the product of theirs. Infinite where one of them is not known.
+    ///
+    /// ```
+    /// use dpopt_objective::{loss::Loss, objective::Linear};
+    /// let softmax = Linear::new(Loss::Softmax { classes: 4 }, 30, 2.0);
+    /// assert_eq!(softmax.convex_lipschitz_in(f64::INFINITY, 0.5), 0.5);
+    /// assert_eq!(softmax.with_loss(Loss::Sigmoid).convex_lipschitz_in(3.0, 0.5), f64::INFINITY);
+    /// ```
+    pub fn convex_lipschitz_in(&self, dual: f64, bound: f64) -> f64 {
+        let slope = self.loss.slope_norm(dual).filter(|_| self.loss.facts().convex);
+        slope.map_or(f64::INFINITY, |slope| slope * bound)
+    }
+
     /// The target that the loss works with; `None` for a record that contributes nothing: without one, or wider than the features.
     #[inline]
     pub(super) fn usable(&self, row: Row<'_>, target: f32) -> Option<f64> {

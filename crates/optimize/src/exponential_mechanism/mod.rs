@@ -199,7 +199,7 @@ impl Algorithm for ExponentialMechanism {
         };
         // curvature of the regulariser at weights of equal sizes, in units of λ
         let curvature = geometry.map_or(1.0, |g| (facts.objective.weights() as f64).powf(2.0 / g.p - 1.0));
-        let risk = RiskModel::of(problem);
+        let risk = RiskModel::of(problem).shrunk(facts.counted_row_norm(problem.nonzeros) / problem.row_norm);
         let predicted = |lambda: f64| {
             let scale = lambda * (all.mu / facts.difference_lipschitz()).powi(2);
             risk.gibbs(lambda * curvature, scale * RiskModel::pull(loss).powi(2))
@@ -280,7 +280,9 @@ impl Algorithm for ExponentialMechanism {
                 Shown(p)
             )));
             warnings.push(
-                "the predicted risk is that of weights of equal sizes and of rows that are not shrunk; it is a model, and no bound".into(),
+                "the predicted risk is that of weights of equal sizes and of rows of equal entries, which are shrunk least; it is a model, and \
+                 no bound"
+                    .into(),
             );
         }
         Ok(Plan {

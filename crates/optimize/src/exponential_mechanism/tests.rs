@@ -390,7 +390,6 @@ fn groups_of_rows_and_earlier_releases_leave_less_to_a_draw() {
 /// p and q, rows in the dual norm, the event on the exact curve; a smaller dual norm allows a hotter law.
 #[test]
 fn a_geometry_is_planned_told_and_drawn_from() {
-    // few weights: in more no chain is certified near p = 1
     let facts = problem(60, 8, LOGISTIC);
     let of = |p: f64, dual_row_norm: Option<f64>| ExponentialMechanism {
         geometry: Some(p),
@@ -415,9 +414,18 @@ fn a_geometry_is_planned_told_and_drawn_from() {
         let data = Sensitive::new(examples(60, 8, 11));
         assert!(draw(&plan, &facts, &data, 1).iter().all(|x| x.is_finite()));
     }
+    // sizes that the slope of the regulariser alone would refuse
+    for (rows, features, p) in [(60, 20, 1.0), (1000, 10, 1.0), (1000, 10, 1.5), (300, 100, 1.5)] {
+        let planned = of(p, None).plan(&problem(rows, features, LOGISTIC), budget(1.0));
+        assert!(planned.is_ok(), "{rows} {features} {p}");
+    }
     let (all, small) = (planned(1.5, None), planned(1.5, Some(0.5)));
     let ratio = small.schedule.chain.inverse_temperature / all.schedule.chain.inverse_temperature;
     assert!((ratio - 4.0).abs() < 1e-9, "{ratio}");
+    // rows that are shrunk to nearly nothing say nothing: the model knows it, though the law is hot
+    let risk = |dual: f64| planned(1.5, Some(dual)).summary.predicted_excess_risk;
+    let nothing = RiskModel::of(&facts).regularized(1e9, 0.0, 0.0);
+    assert!(risk(0.5) < risk(0.05) && (risk(0.05) / nothing - 1.0).abs() < 0.01, "{} {nothing}", risk(0.05));
     // from p = 2 on it is the Euclidean mechanism, to the last bit
     let plain = plan(&facts, 1.0, Some(20.0));
     for p in [2.0, 3.0, 100.0] {
