@@ -290,7 +290,9 @@ impl GibbsFacts {
             }
         };
         let reach_of_sums = radius + minimiser_norm + eta * (steepest + m * (radius + minimiser_norm));
-        let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, steepest, mean_gap + slack);
+        // where the mode of proposals lies outside of the ball, a reference is as far from its projection as the search allows
+        let counted_gap = if smoothness.is_some() && bent.is_none() { 2.0 * mean_gap } else { mean_gap };
+        let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, steepest, counted_gap + slack);
         let contraction =
             Contraction { step_std, strong_convexity: m, start_distance, dimension: d as usize, oscillation };
         let rounds = contraction.steps(0.5 * tau)?;

@@ -219,3 +219,23 @@ fn a_law_in_the_plane_stays_below_the_curve() {
         assert!((gaussian - curve).abs() < 1e-6 && most < gaussian, "{e}: {gaussian}");
     }
 }
+
+#[test]
+fn the_bound_on_gaps_is_nearly_attained_by_the_whole_regulariser() {
+    // on an axis r is a square, and its gap the square of the distance: all but 1/q + (2 − q)/2 − 1/2 of the bound
+    for (q, d) in [(1.9, 1), (1.99, 1), (1.99, 3)] {
+        let norm = NormSquare::new(q, q, d).unwrap();
+        let term = PublicTerm { norm, weight: 0.7, scale: 3.0 };
+        let mut worst = 0.0f64;
+        for (s, t) in (1..=10).flat_map(|s| (1..=10).map(move |t| (0.1 * f64::from(s), 0.1 * f64::from(t)))) {
+            let (mut w, mut x) = (vec![0.0; d], vec![0.0; d]);
+            (w[0], x[0]) = (-s, t);
+            let mut slope: Vec<f64> = w.iter().map(|w| norm.convexity * w).collect();
+            norm.add_slope(&w, 1.0, &mut slope);
+            let along: f64 = slope.iter().zip(x.iter().zip(&w)).map(|(g, (x, w))| g * (x - w)).sum();
+            let gap = term.scale * term.weight * (norm.value(&x) - norm.value(&w) - along);
+            worst = worst.max(gap / term.mean_gap(1.0, s + t));
+        }
+        assert!(worst > 0.85 && worst <= 1.0, "{q} {d}: {worst}");
+    }
+}
