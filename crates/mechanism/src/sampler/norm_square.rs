@@ -5,7 +5,7 @@
 //! The q with the smallest c is max(p, l − √(l² − 2l)) with l = ln d, and 2 where l ≤ 2. As ‖v‖_q ≥ ‖v‖₂, r is also
 //! c(q − 1)-strongly convex in l_2: that part is the chain's explicit quadratic, and what is left of r is a convex term of the potential.
 //!
-//! Covers: thesis proposition 4.4.7 (part: l_p, no matrices)
+//! Covers: thesis proposition 4.4.7 (part: l_p here, matrices in `research` without a certificate)
 
 use super::potential::Potential;
 

@@ -5,7 +5,7 @@
 //! they draw may be called private: a run that looks mixed is no evidence of a total-variation distance of 1e-7. They are here to look at
 //! the utility of exact draws where none is certified (spec 04 §A5: Schatten norms).
 //!
-//! Covers: thesis proposition 4.4.7, corollary 4.4.13 (research: regulariser of matrices, no certified chain)
+//! Covers: thesis corollary 4.4.13 (research: regulariser of matrices, no certified chain)
 
 mod hit_and_run;
 mod langevin;

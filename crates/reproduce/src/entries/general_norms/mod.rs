@@ -215,7 +215,7 @@ fn measured(
 }
 
 fn shown(name: &str, size: &str, found: &[(Way, Means)]) -> (Table, Panel) {
-    let mut table = Table::new(name, ["method", size, "excess", "standard error"]);
+    let mut table = Table::new(name.replace(' ', "-"), ["method", size, "excess", "standard error"]);
     let mut panel = Panel::new(name, Axis::log(size), Axis::log("excess of the expected loss"));
     for (way, means) in found {
         for (size, summary) in means {
