@@ -98,7 +98,6 @@ const DOORS: &[(&str, &str)] = &[
     ("NoisyLeader", "experts, a noisy leader"),
     ("BlockExperts", "experts, each loss in one choice"),
     ("FreshSums", "sums that each have rounds of their own"),
-    ("GibbsDraw", "exponential-mechanism in l_1.9"),
 ];
 
 #[test]

@@ -275,7 +275,8 @@ impl GibbsFacts {
                     1.001 * inverse_precision * change + moved
                 };
                 let last = (1..MOST_REFERENCES).fold(1.001 * drift + moved, closer);
-                let apart = near + last.max(near);
+                // `max` would take a distance that is no number for a short one
+                let apart = near + if last.is_nan() { f64::INFINITY } else { last.max(near) };
                 let gap = 0.5 * b * apart * apart + term.mean_gap(radius, apart);
                 (gap.min(2.0 * steepest * apart), near, MOST_REFERENCES)
             }

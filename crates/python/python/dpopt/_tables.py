@@ -267,11 +267,6 @@ def _of_array(values: np.ndarray) -> Any:
     return objects(values)
 
 
-def _coded(places: np.ndarray, levels: list[Any]) -> tuple[np.ndarray, list[Any]]:
-    """Places in a list; that of a missing cell is the one after its end."""
-    return np.where(places < 0, len(levels), places), levels
-
-
 def _of_arrow(values: Any) -> Any:
     # Arrow's messages may quote a cell
     found = attempt(lambda: _of_arrow_type(values))
@@ -289,7 +284,7 @@ def _of_arrow_type(values: Any) -> Any:
     dtype = values.type
     if types.is_dictionary(dtype):
         places = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return _coded(places, objects(values.dictionary))
+        return (places, objects(values.dictionary))
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     if types.is_boolean(dtype):
         return (values.fill_null(False).to_numpy(zero_copy_only=False), missing)
@@ -337,7 +332,7 @@ def cells(values: Any) -> Any:
         if isinstance(dtype, np.dtype):
             return _of_array(values.to_numpy())
         if str(dtype) == "category":
-            return _coded(values.cat.codes.to_numpy().astype(np.int64), objects(values.cat.categories))
+            return (values.cat.codes.to_numpy().astype(np.int64), objects(values.cat.categories))
         if getattr(dtype, "tz", None) is not None and hasattr(values, "dt"):
             return _of_array(values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
         found = _arrow_of(lambda pa: pa.array(values.array)) if hasattr(values.array, "__arrow_array__") else None

@@ -6,11 +6,11 @@ use dpopt_noise::Stream;
 
 /// Cuts by a third of the interval in which the mode of a line is sought.
 const CUTS: u32 = 30;
-/// Doublings of a step until the potential rises.
+/// Doublings of a step until the potential has risen by 1.
 const DOUBLINGS: u32 = 60;
 
 /// `point` after so many rounds for e^(−F), F = scale·value convex, infinite outside of the target's set; `width` is about how far F takes to
-/// rise by 1. `point` must have a finite F; where F has no least value along a line the point stays.
+/// rise by 1. `point` must have a finite F; where F does not rise by 1 on both sides of a line, so that no law is seen on it, the point stays.
 ///
 /// Each slice is drawn by exact rejection, up to the rounding of F. How far the last point is from the target nobody here can say.
 pub fn hit_and_run<P: Potential>(potential: &P, point: &mut [f64], width: f64, rounds: u64, stream: &mut Stream) {
@@ -31,7 +31,7 @@ pub fn hit_and_run<P: Potential>(potential: &P, point: &mut [f64], width: f64, r
     }
 }
 
-/// About where a convex function of the line is least; `None` if it falls without end or is no number at 0.
+/// About where a convex function of the line is least; `None` if it does not rise by 1 on both sides, or is no number at 0.
 fn least(at: &impl Fn(f64) -> f64, width: f64) -> Option<f64> {
     let here = at(0.0);
     if !here.is_finite() {
@@ -41,7 +41,7 @@ fn least(at: &impl Fn(f64) -> f64, width: f64) -> Option<f64> {
         let mut step = width;
         for _ in 0..DOUBLINGS {
             // no number counts as outside
-            if !(at(sign * step) < here) {
+            if !(at(sign * step) < here + 1.0) {
                 return Some(sign * step);
             }
             step *= 2.0;

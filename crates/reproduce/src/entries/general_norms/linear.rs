@@ -1,13 +1,14 @@
 //! Linear losses on the unit ball of l_p: the exponential mechanism at the tuning of its bound, beside answers to one noisy sum and to
 //! one noisy choice (spec 04 A2, T6).
 
+use super::tilted::Tilted;
 use super::{DELTA, EPSILON, RELATION};
 use crate::{Failure, Trial};
 use dpopt::estimate::NoiseLaw;
 use dpopt::noise::Stream;
-use dpopt::optimize::gibbs_parameters::{RiskFacts, Temperature, empirical, norm_radius, shares};
+use dpopt::optimize::gibbs_parameters::Temperature;
 use dpopt::privacy::{Budget, Neighbours};
-use dpopt::sampler::{Chain, Convexity, Domain, NormSquare, Oracle, Potential, best_exponent};
+use dpopt::sampler::{Chain, Convexity, Domain, NormSquare, Oracle, best_exponent};
 use serde::{Deserialize, Serialize};
 
 /// Records; only their number times s counts.
@@ -52,12 +53,9 @@ pub(super) fn norm(v: &[f64], p: f64) -> f64 {
     largest * v.iter().map(|x| (x.abs() / largest).powf(p)).sum::<f64>().powf(1.0 / p)
 }
 
-/// k, μ and the bound on the excess.
+/// k, μ and the bound on the excess in the unit ball.
 pub(super) fn tuning(p: f64, dimension: usize) -> Result<Temperature, Failure> {
-    let budget = Budget::new(EPSILON, DELTA).map_err(Failure::of)?;
-    let radius = norm_radius(p, dimension, 1.0);
-    let facts = RiskFacts { rows: RECORDS, dimension: dimension as f64, radius, difference_lipschitz: 1.0 };
-    Ok(empirical(facts, shares(budget).mu))
+    super::tilted::tuning(p, dimension, dimension, 1.0, RECORDS)
 }
 
 impl Cell {
@@ -72,48 +70,6 @@ impl Cell {
                 (false, _) => 0.0,
             })
             .collect())
-    }
-}
-
-/// k⟨slope, x⟩ + kμ(r(x) less its quadratic part).
-struct Tilted {
-    slope: Vec<f64>,
-    norm: NormSquare,
-    temperature: f64,
-    modulus: f64,
-}
-
-impl Tilted {
-    fn linear(&self, x: &[f64]) -> f64 {
-        self.slope.iter().zip(x).map(|(s, x)| s * x).sum()
-    }
-}
-
-impl Potential for Tilted {
-    fn dimension(&self) -> usize {
-        self.slope.len()
-    }
-
-    fn scale(&self) -> f64 {
-        self.temperature
-    }
-
-    fn terms(&self) -> usize {
-        1
-    }
-
-    fn value(&self, point: &[f64]) -> f64 {
-        self.linear(point) + self.modulus * self.norm.beyond_quadratic(point)
-    }
-
-    fn value_and_subgradient(&self, point: &[f64], subgradient: &mut [f64]) -> f64 {
-        subgradient.copy_from_slice(&self.slope);
-        self.norm.add_slope(point, self.modulus, subgradient);
-        self.value(point)
-    }
-
-    fn term(&self, _index: usize, point: &[f64]) -> f64 {
-        self.value(point)
     }
 }
 
@@ -140,7 +96,7 @@ pub(super) fn draws(cell: &Cell, trial: Trial) -> Result<Drawn, Failure> {
     // rounds in which the slowest direction forgets, at worst
     let slowest = (inverse_step / chain.convexity).ceil();
     let rounds = (12.0 * slowest).max(4000.0) as u64;
-    let potential = Tilted { slope, norm, temperature, modulus };
+    let potential = Tilted { slope, term: norm, temperature, modulus };
     let mut random = trial.stream();
     let (mut x, mut loss, mut virial) = (vec![0.0; d], 0.0, 0.0);
     for round in 0..rounds {

@@ -5,6 +5,7 @@
 mod linear;
 mod noisy;
 mod tables;
+mod tilted;
 mod trace_norm;
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Verdict, cell};
@@ -113,7 +114,7 @@ fn linear_losses(lab: &Lab, compared: &mut Vec<Compared>) -> Result<(Table, Vec<
                     "largest of {} deviations of the virial, in standard errors, p = {p}, d = {dimension}",
                     cells.len()
                 ),
-                0.0..=8.0,
+                0.0..=6.0,
                 worst.virial,
             ));
             found.push(worst);
@@ -175,7 +176,7 @@ fn trace_norm_losses(lab: &Lab, compared: &mut Vec<Compared>) -> Result<(Table, 
         ));
         compared.push(Compared::within(
             format!("largest of {} deviations of the virial, in standard errors, trace norm, m = {side}", cells.len()),
-            0.0..=8.0,
+            0.0..=6.0,
             off,
         ));
         let m = side as f64;

@@ -2,13 +2,14 @@
 
 use super::linear::dual;
 use super::noisy::{MIRROR_ROUNDS, NoisyGradients, frank_wolfe, mirror_descent, shrunk};
+use super::tilted::tuning;
 use super::{DELTA, EPSILON, RELATION};
 use crate::{Failure, Trial};
 use dpopt::Sensitive;
 use dpopt::loss::{Loss, sigmoid, softplus};
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose, Stream};
-use dpopt::optimize::gibbs_parameters::{RiskFacts, empirical, norm_radius, shares};
+use dpopt::optimize::gibbs_parameters::shares;
 use dpopt::optimize::{MethodOptions, Run, named};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Neighbours};
@@ -218,14 +219,6 @@ pub(super) fn measure(cell: &Cell, trial: Trial) -> Result<Left, Failure> {
 
 /// Bound on the excess of the exponential mechanism on the trace-norm ball: of an exact draw, for which no sampler is certified.
 pub(super) fn trace_norm_bound(side: usize, rows: usize) -> Result<f64, Failure> {
-    let budget = Budget::new(EPSILON, DELTA).map_err(Failure::of)?;
     let cell = Cell { shape: Shape::Matrices { side }, way: Way::MatrixFrankWolfe, rows, features: side * side };
-    let facts = RiskFacts {
-        rows: rows as f64,
-        dimension: (side * side) as f64,
-        // the constants of l_1 hold with the smaller side for the dimension
-        radius: norm_radius(1.0, side, cell.radius()),
-        difference_lipschitz: 1.0,
-    };
-    Ok(empirical(facts, shares(budget).mu).risk)
+    Ok(tuning(1.0, side, side * side, cell.radius(), rows as f64)?.risk)
 }

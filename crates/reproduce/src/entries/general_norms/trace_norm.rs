@@ -1,12 +1,12 @@
 //! Linear losses on the matrices of trace norm at most 1: draws by hit-and-run, for which nothing is certified, beside the bound of exact draws.
 
 use super::linear::{Drawn, RECORDS};
+use super::tilted::Tilted;
 use super::{DELTA, EPSILON, RELATION};
 use crate::{Failure, Trial};
 use dpopt::estimate::NoiseLaw;
-use dpopt::optimize::gibbs_parameters::{RiskFacts, Temperature, empirical, norm_radius, shares};
+use dpopt::optimize::gibbs_parameters::Temperature;
 use dpopt::privacy::{Budget, Neighbours};
-use dpopt::sampler::Potential;
 use dpopt::sampler::research::{SchattenSquare, hit_and_run};
 use faer::Mat;
 use serde::Serialize;
@@ -20,13 +20,9 @@ pub(super) struct Cell {
     pub(super) equal: bool,
 }
 
-/// k, μ and the bound on the excess.
+/// k, μ and the bound on the excess in the unit ball.
 pub(super) fn tuning(side: usize) -> Result<Temperature, Failure> {
-    let budget = Budget::new(EPSILON, DELTA).map_err(Failure::of)?;
-    // the constants of l_1 hold with the side for the dimension
-    let radius = norm_radius(1.0, side, 1.0);
-    let facts = RiskFacts { rows: RECORDS, dimension: (side * side) as f64, radius, difference_lipschitz: 1.0 };
-    Ok(empirical(facts, shares(budget).mu))
+    super::tilted::tuning(1.0, side, side * side, 1.0, RECORDS)
 }
 
 impl Cell {
@@ -38,55 +34,13 @@ impl Cell {
     }
 }
 
-/// k⟨slope, X⟩ + kμ·r(X).
-struct Tilted {
-    slope: Vec<f64>,
-    regularizer: SchattenSquare,
-    temperature: f64,
-    modulus: f64,
-}
-
-impl Tilted {
-    fn linear(&self, x: &[f64]) -> f64 {
-        self.slope.iter().zip(x).map(|(s, x)| s * x).sum()
-    }
-}
-
-impl Potential for Tilted {
-    fn dimension(&self) -> usize {
-        self.slope.len()
-    }
-
-    fn scale(&self) -> f64 {
-        self.temperature
-    }
-
-    fn terms(&self) -> usize {
-        1
-    }
-
-    fn value(&self, point: &[f64]) -> f64 {
-        self.linear(point) + self.modulus * self.regularizer.value(point)
-    }
-
-    fn value_and_subgradient(&self, point: &[f64], subgradient: &mut [f64]) -> f64 {
-        subgradient.copy_from_slice(&self.slope);
-        self.regularizer.add_slope(point, self.modulus, subgradient);
-        self.value(point)
-    }
-
-    fn term(&self, _index: usize, point: &[f64]) -> f64 {
-        self.value(point)
-    }
-}
-
 /// Means along one walk, the first fifth left out.
 pub(super) fn draws(cell: &Cell, trial: Trial) -> Result<Drawn, Failure> {
     const POINTS: usize = 500;
     let Temperature { temperature, modulus, .. } = tuning(cell.side)?;
     let regularizer =
         SchattenSquare::new(1.0, cell.side, cell.side).ok_or_else(|| Failure::of("no such norm of matrices"))?;
-    let potential = Tilted { slope: cell.slope()?, regularizer, temperature, modulus };
+    let potential = Tilted { slope: cell.slope()?, term: regularizer, temperature, modulus };
     let stiffness = temperature * modulus;
     let width = (stiffness * regularizer.of_singular_values.coefficient).sqrt().recip();
     let d = cell.side * cell.side;
