@@ -1,6 +1,7 @@
 //! `--workers`: processes that hold the rows of a fit, however many, and whatever happens to them.
 
 use crate::{census, command, files, refuse, succeed};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -123,6 +124,21 @@ fn kill(process: u32) {
     let _ = std::process::Command::new("kill").args(["-KILL", &process.to_string()]).stderr(Stdio::null()).status();
 }
 
+/// The rows of a file again and again, in a packed one that takes minutes to read: no worker gets through it before it is killed.
+#[cfg(target_os = "linux")]
+fn read_for_minutes(directory: &Path, name: &str) {
+    let text = std::fs::read_to_string(directory.join(name)).unwrap();
+    let (header, rows) = text.split_at(text.find('\n').unwrap() + 1);
+    let packed = |text: &str| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    };
+    let mut file = std::fs::File::create(directory.join(format!("{name}.gz"))).unwrap();
+    file.write_all(&packed(header)).unwrap();
+    file.write_all(&packed(rows).repeat(2000)).unwrap();
+}
+
 /// Runs a fit while `meanwhile` gets its process id again and again.
 #[cfg(target_os = "linux")]
 fn while_running(directory: &Path, arguments: &[&str], mut meanwhile: impl FnMut(u32)) -> Output {
@@ -167,10 +183,11 @@ fn a_worker_that_is_killed_is_started_again_and_the_model_is_the_same() {
 #[test]
 fn workers_that_are_killed_again_and_again_end_the_fit_before_it_is_charged() {
     let d = tempfile::tempdir().unwrap();
-    let names = shards(d.path(), 2);
-    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    shards(d.path(), 2);
+    read_for_minutes(d.path(), "part-1.csv");
     let ledger = ["--workers", "2", "--ledger", "l.jsonl", "--total-epsilon", "3", "--total-delta", "1e-5"];
-    let output = while_running(d.path(), &fit(&all, "auto", &ledger), |fit| workers_of(fit).into_iter().for_each(kill));
+    let arguments = fit(&["part-0.csv", "part-1.csv.gz"], "auto", &ledger);
+    let output = while_running(d.path(), &arguments, |fit| workers_of(fit).into_iter().for_each(kill));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("ended 3 times") && stderr.contains("nothing was charged"), "{stderr}");
