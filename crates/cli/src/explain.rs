@@ -269,11 +269,11 @@ fn shown(e: &Explained, read: &str) -> String {
     out
 }
 
-/// Where sparse rows put a problem, if a row has fewer entries than there are features (spec 15 §10).
+/// Where sparse rows put a problem, if a row has fewer entries than there are features, and these are not those of an encoder (spec 15 §10).
 fn regime(e: &Explained) -> Option<String> {
     let p = &e.problem;
     let budget = Budget::new(e.model_epsilon, e.model_delta).ok().filter(|_| p.nonzeros < p.features)?;
-    let borders = Regimes::of(p, budget);
+    let borders = Regimes::of(p, budget)?;
     let (enough, dense) = (number(borders.enough), number(borders.dense));
     Some(match borders.at(p.rows as f64) {
         Regime::TooFew => format!("regime: too few rows; nothing is proved to beat the answer 0 below {enough}"),

@@ -32,8 +32,12 @@ pub struct Regimes {
 const FAILURE: f64 = 0.05;
 
 impl Regimes {
-    /// From public facts.
-    pub fn of(problem: &Problem, budget: Budget) -> Self {
+    /// From public facts. `None` where the encoder says in which directions rows are strong: most of its features are slots of hashes, which
+    /// few rows have or none, and noise in them is in nobody's prediction, though these bounds count it (docs/decisions/0037).
+    pub fn of(problem: &Problem, budget: Budget) -> Option<Self> {
+        if problem.directions.is_some() {
+            return None;
+        }
         let d = problem.weights() as f64;
         let s = (problem.nonzeros.max(1) * problem.loss.outputs()) as f64;
         let moves = problem.relation().sum_sensitivity();
@@ -49,7 +53,7 @@ impl Regimes {
             let sparse = s * (d / FAILURE).ln() * z;
             (sparse.min(d * z), (d * z).powf(1.5) / sparse.sqrt())
         };
-        Self { enough, dense: dense.max(enough) }
+        Some(Self { enough, dense: dense.max(enough) })
     }
 
     /// The regime of n records.
@@ -65,8 +69,9 @@ impl Regimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MethodOptions, candidates, choose};
+    use crate::{MethodOptions, candidates, choose, logarithmic};
     use dpopt_objective::loss::Loss;
+    use dpopt_objective::records::Directions;
     use dpopt_privacy::{Neighbours, Relation};
 
     fn problem(features: usize, nonzeros: usize) -> Problem {
@@ -87,10 +92,10 @@ mod tests {
     #[test]
     fn wide_sparse_tables_have_three_regimes_and_narrow_ones_two() {
         let budget = Budget::new(1.0, 1e-6).unwrap();
-        let wide = Regimes::of(&problem(100_000, 10), budget);
+        let wide = Regimes::of(&problem(100_000, 10), budget).unwrap();
         assert!(wide.enough > 100.0 && wide.dense > 10.0 * wide.enough, "{wide:?}");
         assert_eq!([10.0, 2000.0, 1e6].map(|n| wide.at(n)), [Regime::TooFew, Regime::Sparse, Regime::Dense]);
-        let narrow = Regimes::of(&problem(100, 10), budget);
+        let narrow = Regimes::of(&problem(100, 10), budget).unwrap();
         assert_eq!(narrow.enough, narrow.dense);
         assert_eq!([1.0, 1e6].map(|n| narrow.at(n)), [Regime::TooFew, Regime::Dense]);
     }
@@ -101,7 +106,7 @@ mod tests {
         let chosen = |rows: u64| {
             let p = Problem { rows, ..problem(100_000, 10) };
             let method = choose(&p, budget, &MethodOptions::default()).unwrap().summary().method;
-            (Regimes::of(&p, budget).at(rows as f64), method)
+            (Regimes::of(&p, budget).unwrap().at(rows as f64), method)
         };
         let (regime, method) = chosen(2000);
         assert_eq!(regime, Regime::Sparse);
@@ -115,18 +120,31 @@ mod tests {
     }
 
     #[test]
+    fn features_of_an_encoder_have_no_regime() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let vectors = Problem { rows: 2000, ..problem(100_000, 10) };
+        // ten columns of a hundred thousand slots, where few are known to have anything
+        let mut directions = Directions::default();
+        directions.push(64.0, 1.0 / 64.0, 1.0 / 64.0);
+        let table = Problem { directions: Some(directions.into()), ..vectors.clone() };
+        assert!(Regimes::of(&table, budget).is_none());
+        let chosen = |p: &Problem| choose(p, budget, &MethodOptions::default()).unwrap().summary().method;
+        assert_eq!([&vectors, &table].map(|p| logarithmic(chosen(p))), [true, false]);
+    }
+
+    #[test]
     fn at_the_borders_the_bounds_agree() {
         let (d, s): (f64, f64) = (1e6, 20.0);
         let budget = Budget::new(0.5, 1e-8).unwrap();
-        let r = Regimes::of(&problem(d as usize, s as usize), budget);
+        let r = Regimes::of(&problem(d as usize, s as usize), budget).unwrap();
         let z = 1.0 / special::gaussian_mu(0.5, 1e-8);
         let q = (2.0 * (2.0 * d / FAILURE).ln()).sqrt();
         let sparse = |n: f64| (4.0 * s.sqrt() * z * q / n).sqrt();
         assert!((sparse(r.enough) - 1.0).abs() < 1e-12);
         assert!((sparse(r.dense) / (d.sqrt() * z / r.dense) - 1.0).abs() < 1e-12);
         // more features: a wider sparse regime; pure noise: wider still
-        assert!(Regimes::of(&problem(10_000_000, 20), budget).dense > r.dense);
-        let pure = Regimes::of(&problem(d as usize, s as usize), Budget::new(0.5, 0.0).unwrap());
+        assert!(Regimes::of(&problem(10_000_000, 20), budget).unwrap().dense > r.dense);
+        let pure = Regimes::of(&problem(d as usize, s as usize), Budget::new(0.5, 0.0).unwrap()).unwrap();
         assert!(pure.dense > pure.enough && pure.dense > r.dense);
         assert!(
             ((s * (d / FAILURE).ln() * 2.0 / pure.dense).powf(1.0 / 3.0) / (d * 2.0 / pure.dense) - 1.0).abs() < 1e-12

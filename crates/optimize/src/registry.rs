@@ -329,7 +329,8 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
         *of_octave = of_octave.min(work(candidate));
     }
     let decade = |c: &Candidate| decade(work(c), least.get(&octave(c)).copied().unwrap_or(f64::INFINITY));
-    let sparse = Regimes::of(problem, budget).at(problem.rows as f64) == Regime::Sparse;
+    let regimes = Regimes::of(problem, budget);
+    let sparse = regimes.is_some_and(|all| all.at(problem.rows as f64) == Regime::Sparse);
     let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && logarithmic(c.method));
     // stable: keeps the order of METHODS within a factor of two
     all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c), stands_last(c.method, problem.loss)));

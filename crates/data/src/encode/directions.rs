@@ -30,6 +30,9 @@ const SMOOTHNESS_OF_A_PAIR: f64 = 1.5;
 
 /// Words that a language has for this purpose: by Zipf's law word j has the share 1/(j·H) of a text, H the harmonic number.
 const WORDS: f64 = 30_000.0;
+/// Values that a hashed column is taken to have, by Zipf's law: how many it has is a fact of the records. Chosen on generated tables
+/// (docs/decisions/0037).
+const VALUES: usize = 64;
 /// Share of what texts say that counts tell; and of the rest that the vectors of words tell, did all words have one; those of few words come
 /// from little text, and tell less than the share of words that they have. These were chosen on texts (docs/decisions/0012).
 const COUNTED: f64 = 0.15;
@@ -223,7 +226,7 @@ impl Encoder {
         let alone = |at: usize| match form(at) {
             FeatureForm::Text { .. } => text.clone().unwrap_or_else(|| numbers.clone()),
             FeatureForm::Categorical { levels } => Parts::of_levels(levels.len(), centred),
-            FeatureForm::Hashed { bits } => Parts::of_slots((1usize << bits).min(512)),
+            FeatureForm::Hashed { bits } => Parts::of_slots((1usize << bits).min(VALUES)),
             _ => numbers.clone(),
         };
         let together = |at: usize| match (form(at), &coarse) {

@@ -540,3 +540,16 @@ fn features_of_every_form_have_names_of_their_own_and_directions_hold_the_whole_
     let words = csv("t\n");
     assert!(encoder("[t]\ntext = true\n", &*words, None).directions().is_none());
 }
+
+#[test]
+fn what_is_expected_of_a_hashed_column_does_not_depend_on_its_slots_where_these_are_enough() {
+    let table = csv("city\n");
+    let found = |bits: u32| {
+        let bounds = format!("[dpopt]\nhash_bits = {bits}\n[city]\nhash = true\n");
+        let directions = encoder(&bounds, &*table, None).directions().unwrap();
+        directions.all.iter().map(|d| (d.count, d.moment, d.share)).collect::<Vec<_>>()
+    };
+    let [few, enough, many] = [4, 6, 16].map(found);
+    assert_eq!(enough, many);
+    assert!(few.len() < enough.len());
+}
