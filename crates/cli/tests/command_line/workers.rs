@@ -124,19 +124,20 @@ fn kill(process: u32) {
     let _ = std::process::Command::new("kill").args(["-KILL", &process.to_string()]).stderr(Stdio::null()).status();
 }
 
-/// The rows of a file again and again, in a packed one that takes minutes to read: no worker gets through it before it is killed.
+/// The first row of a file again and again, packed so that a few megabytes take a minute to read: no worker gets through it before it is killed.
 #[cfg(target_os = "linux")]
-fn read_for_minutes(directory: &Path, name: &str) {
+fn read_for_a_minute(directory: &Path, name: &str) {
     let text = std::fs::read_to_string(directory.join(name)).unwrap();
     let (header, rows) = text.split_at(text.find('\n').unwrap() + 1);
+    let row = rows.split_inclusive('\n').next().unwrap();
     let packed = |text: &str| {
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         gzip.write_all(text.as_bytes()).unwrap();
         gzip.finish().unwrap()
     };
     let mut file = std::fs::File::create(directory.join(format!("{name}.gz"))).unwrap();
     file.write_all(&packed(header)).unwrap();
-    file.write_all(&packed(rows).repeat(2000)).unwrap();
+    file.write_all(&packed(&row.repeat(10_000)).repeat(5_000)).unwrap();
 }
 
 /// Runs a fit while `meanwhile` gets its process id again and again.
@@ -184,7 +185,7 @@ fn a_worker_that_is_killed_is_started_again_and_the_model_is_the_same() {
 fn workers_that_are_killed_again_and_again_end_the_fit_before_it_is_charged() {
     let d = tempfile::tempdir().unwrap();
     shards(d.path(), 2);
-    read_for_minutes(d.path(), "part-1.csv");
+    read_for_a_minute(d.path(), "part-1.csv");
     let ledger = ["--workers", "2", "--ledger", "l.jsonl", "--total-epsilon", "3", "--total-delta", "1e-5"];
     let arguments = fit(&["part-0.csv", "part-1.csv.gz"], "auto", &ledger);
     let output = while_running(d.path(), &arguments, |fit| workers_of(fit).into_iter().for_each(kill));
