@@ -6,10 +6,11 @@ use std::path::Path;
 use dpopt_privacy::Shown;
 use toml::{Table, Value};
 
+use super::declared::{Bounds, Kind, Transform};
 use super::encoder_form::{EncoderForm, Pairs, TextForm};
 use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
-use super::schema::{Bounds, Kind, Schema, Transform};
+use super::schema::Schema;
 use super::word_vectors::VectorsFile;
 
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
@@ -123,7 +124,7 @@ impl Schema {
     pub fn to_toml(&self) -> String {
         let mut file = Table::new();
         let mut options = Table::new();
-        let default = super::schema::EncodingOptions::default();
+        let default = super::declared::EncodingOptions::default();
         let mut set = |key: &str, given: u32, default: u32| {
             if given != default {
                 options.insert(key.into(), Value::Integer(i64::from(given)));

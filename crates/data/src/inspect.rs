@@ -3,7 +3,7 @@
 use super::cell::{BadCells, bad_row, field_number, field_text, is_missing_marker, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
-use super::schema::{FeatureKind, Layout, TargetRule};
+use super::layout::{FeatureKind, Layout, TargetRule};
 use super::table::{Field, TableReader};
 use std::collections::{BTreeMap, HashSet};
 

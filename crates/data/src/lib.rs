@@ -7,6 +7,7 @@
 mod bounds_file;
 mod cell;
 mod column_numbers;
+mod declared;
 mod encode;
 mod encoder_form;
 mod error;
@@ -15,6 +16,7 @@ mod hashing;
 mod histograms;
 mod inspect;
 mod labels;
+mod layout;
 mod nearest;
 pub mod output;
 mod owners;
@@ -31,6 +33,7 @@ mod word_vectors;
 pub use cell::BadCells;
 pub use cell::{bad_row, field_number, field_text, is_missing_marker};
 pub use column_numbers::{column_numbers, number_columns};
+pub use declared::{Bounds, EncodingOptions, Kind, Transform};
 pub use encode::{Encoder, Shape};
 pub use encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
 pub use error::DataError;
@@ -39,13 +42,14 @@ pub use groups::{RowGroups, groups_of_units};
 pub use histograms::column_histograms;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
+pub use layout::{FeatureKind, Layout, TargetRule};
 pub use owners::{RowOwners, kept_rows, unit_key, unit_marks, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
     Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, TruthWords, files_of, open,
     open_all, open_bytes, raw_rows, same_table, truth_words,
 };
-pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
+pub use schema::Schema;
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
 pub use target::TargetSpec;
 pub use word_vectors::{VectorsFile, WordVectors};

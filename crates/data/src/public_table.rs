@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::cell::{bad_row, field_number, field_text, is_missing_marker};
+use super::declared::Kind;
 use super::error::DataError;
-use super::schema::{Kind, Schema, TargetRule};
+use super::layout::TargetRule;
+use super::schema::Schema;
 use super::table::{Field, Stored, TableReader};
 
 /// A public sample rarely holds the extremes: each end of its range moves out by this part of it.

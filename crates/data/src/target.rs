@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use super::cell::{BadCells, field_number, field_text, is_missing_marker};
+use super::declared::{Bounds, Kind};
 use super::error::DataError;
 use super::hashing::FnvBuild;
-use super::schema::{Bounds, Kind, TargetRule};
+use super::layout::TargetRule;
 use super::table::Field;
 
 /// The target of an encoder, as it is stored in a model file.

@@ -1,7 +1,7 @@
 //! A number on a public range as a line and hat functions (spec 17 §1.1, docs/decisions/0003).
 
 use super::spread::{Spread, cell};
-use crate::schema::Bounds;
+use crate::declared::Bounds;
 
 /// From a value to [0, 1].
 #[derive(Clone, Debug)]

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use super::{BLOCK_ROWS, Block, Column, Field, Stored, TableReader, Visit, checked_names};
+use crate::declared::Kind;
 use crate::error::DataError;
-use crate::schema::{Kind, Schema};
+use crate::schema::Schema;
 
 /// The words of false and true.
 pub type TruthWords = [&'static str; 2];

@@ -1,0 +1,173 @@
+//! What can be declared of a column, and constants of the encoder.
+
+use super::encoder_form::MOST_TEXT_BITS;
+use super::error::DataError;
+use dpopt_privacy::Shown;
+
+/// How a numeric column is mapped to [0, 1] before the hat functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transform {
+    /// Logarithmic if `lower >= 0` and `upper >= 1000·max(lower, 1)`, else linear.
+    #[default]
+    Auto,
+    /// `(v-lower)/(upper-lower)`.
+    Linear,
+    /// `(ln(1+v)-ln(1+lower))/(ln(1+upper)-ln(1+lower))`; needs `lower >= 0`.
+    Log,
+}
+
+/// A public range: finite, `lower < upper`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    lower: f64,
+    upper: f64,
+}
+
+impl Bounds {
+    /// Checks the range of `column`.
+    pub fn new(column: &str, lower: f64, upper: f64) -> Result<Self, DataError> {
+        let error = |what: String, fix: &str| Err(DataError::declaration(column, what, fix));
+        let (low, high) = (Shown(lower), Shown(upper));
+        if !lower.is_finite() || !upper.is_finite() || !(upper - lower).is_finite() {
+            return error(format!("bounds {low} to {high} are not finite"), "give two finite numbers");
+        }
+        if lower > upper {
+            return error(format!("bounds are upside down: lower = {low}, upper = {high}"), "swap them");
+        }
+        if lower == upper {
+            return error(
+                format!("lower and upper are both {low}, so it can hold one value only"),
+                "widen the range or write `ignore = true`",
+            );
+        }
+        Ok(Self { lower, upper })
+    }
+
+    /// The smallest value; smaller ones are clipped to it.
+    pub fn lower(&self) -> f64 {
+        self.lower
+    }
+
+    /// The largest value; larger ones are clipped to it.
+    pub fn upper(&self) -> f64 {
+        self.upper
+    }
+}
+
+/// What a column is declared to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Numbers; without bounds they must be found privately before anything can be encoded.
+    Numeric {
+        /// Public range.
+        bounds: Option<Bounds>,
+        /// How it is mapped to [0, 1].
+        transform: Transform,
+    },
+    /// One of some public levels.
+    Categorical {
+        /// The levels, distinct; for a target with two, the second is the positive class.
+        levels: Vec<String>,
+    },
+    /// Any value, hashed.
+    Hashed,
+    /// Free text.
+    Text,
+    /// Not used.
+    Ignored,
+}
+
+impl Kind {
+    /// Numbers in `lower..=upper`, transform chosen by the range.
+    pub fn numeric(column: &str, lower: f64, upper: f64) -> Result<Self, DataError> {
+        Ok(Self::Numeric { bounds: Some(Bounds::new(column, lower, upper)?), transform: Transform::Auto })
+    }
+
+    /// Public levels: at least one, distinct.
+    pub fn categorical(column: &str, levels: Vec<String>) -> Result<Self, DataError> {
+        if levels.is_empty() {
+            return Err(DataError::declaration(column, "levels is empty", "list its values, or write `hash = true`"));
+        }
+        // cells are read without white space around them
+        let levels: Vec<String> = levels.iter().map(|l| l.trim().to_string()).collect();
+        let mut sorted: Vec<&String> = levels.iter().collect();
+        sorted.sort();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(DataError::declaration(column, format!("level `{}` is listed twice", pair[0]), "list it once"));
+        }
+        Ok(Self::Categorical { levels })
+    }
+
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Numeric { .. } => "numeric",
+            Self::Categorical { .. } | Self::Hashed => "categorical",
+            Self::Text => "text",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// Public constants of the encoder.
+///
+/// | field | default | range | meaning |
+/// |---|---|---|---|
+/// | `hash_bits` | 12 | 1..=20 | a hashed column has 2^bits slots: two of 100 levels share one with chance 0.7 |
+/// | `text_bits` | the plan, or 16 | 0..=22 | a text column has 2^bits word slots; 0: none |
+/// | `row_norm` | 1 | > 0 | every encoded row has l2 norm at most this, exactly |
+/// | `scale_rows` | false | | LIBSVM: scale each row to the row norm instead of clipping only |
+/// | `max_nonzeros` | none | >= 1 | LIBSVM and lists of indices: entries of a row that are kept, the largest ones |
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EncodingOptions {
+    /// log2 of the slots of a hashed column.
+    pub hash_bits: u32,
+    /// log2 of the word slots of a text column; 0: no words. `None`: the plan chooses, or 16.
+    pub text_bits: Option<u32>,
+    /// l2 norm of a row at most.
+    pub row_norm: f64,
+    /// LIBSVM rows are scaled to the row norm.
+    pub scale_rows: bool,
+    /// Entries of a sparse vector that are kept: the largest in absolute value, of equal ones the first. What makes the number of
+    /// non-zeros of a row a public fact.
+    pub max_nonzeros: Option<u32>,
+}
+
+impl Default for EncodingOptions {
+    fn default() -> Self {
+        Self { hash_bits: 12, text_bits: None, row_norm: 1.0, scale_rows: false, max_nonzeros: None }
+    }
+}
+
+/// Bits of the hash of words where nothing is said and no plan chooses.
+pub(crate) const TEXT_BITS: u32 = 16;
+
+impl EncodingOptions {
+    /// All options within their ranges.
+    pub fn check(&self) -> Result<(), DataError> {
+        let text_bits = self.text_bits.unwrap_or(TEXT_BITS);
+        for (option, given, low, high) in
+            [("hash_bits", self.hash_bits, 1, 20), ("text_bits", text_bits, 0, MOST_TEXT_BITS)]
+        {
+            if given < low || given > high {
+                return Err(DataError::Option {
+                    option,
+                    given: given.to_string(),
+                    allowed: format!("{low} to {high}"),
+                });
+            }
+        }
+        if !(self.row_norm > 0.0 && self.row_norm <= 1e6) {
+            let given = Shown(self.row_norm).to_string();
+            return Err(DataError::Option {
+                option: "row_norm",
+                given,
+                allowed: "a number above 0, at most 1e6".into(),
+            });
+        }
+        if self.max_nonzeros == Some(0) {
+            return Err(DataError::Option { option: "max_nonzeros", given: "0".into(), allowed: "1 or more".into() });
+        }
+        Ok(())
+    }
+}
