@@ -45,6 +45,7 @@ pub const ALL: &[&Entry] = &[
     &adaptive::LOWER_BOUNDS,
     &adaptive::TABLES,
     &adaptive::LANGUAGE_MODEL,
+    &adaptive::LANGUAGE_MODEL_CAUSES,
     &sparse_erm::ENTRY,
     &bias_reduced::STEPS_AND_BIAS,
     &bias_reduced::LEARNING,

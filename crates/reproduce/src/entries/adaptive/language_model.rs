@@ -1,7 +1,10 @@
 //! The LSTM language model: DP-SGD, PASAN and PAGAN at equal tuning (spec 14 §8.2).
 
+mod causes;
 mod moments;
 mod network;
+mod plain;
+mod scales;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -11,15 +14,16 @@ use super::DELTA;
 use crate::{Compared, Failure, Lab, Outcome, Table, Trial, Verdict, cell};
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
-use moments::Moments;
+use moments::Kept;
 use network::Network;
 use serde::Serialize;
 use text::Vocabulary;
-use training::{Corpus, Method, Setting, Trace};
+use training::{Corpus, Course, Method, Setting, Trace};
 
 /// Of the source.
 const WORDS: usize = 8000;
 const WIDTH: usize = 120;
+const PUBLISHED: Network = Network { words: WORDS, width: WIDTH };
 const LENGTH: usize = 35;
 const SEQUENCES: f64 = 59_674.0;
 const BATCH: f64 = 250.0;
@@ -71,16 +75,16 @@ fn spread(points: &[Vec<u32>], count: usize) -> Vec<Vec<u32>> {
     points.iter().step_by(step).cloned().collect()
 }
 
-fn wikitext(lab: &Lab) -> Result<Material, Failure> {
+fn wikitext(lab: &Lab, network: Network) -> Result<Material, Failure> {
     const HINT: &str = "WikiText-2, word level";
     let train = text::separated(&read(lab, "wikitext-2/valid.txt", HINT)?);
     let other = text::separated(&read(lab, "wikitext-2/test.txt", HINT)?);
-    let vocabulary = Vocabulary::of(&train, WORDS);
+    let vocabulary = Vocabulary::of(&train, network.words);
     let (public, test) = other.split_at(other.len() / 2);
     let points = |words: &[String]| vocabulary.points(words, LENGTH);
     let test = points(test);
     Ok(Material {
-        network: Network { words: WORDS, width: WIDTH },
+        network,
         corpus: Corpus { train: points(&train), watched: spread(&test, 300), test: spread(&test, 1500) },
         public: points(public),
     })
@@ -121,10 +125,12 @@ fn of_frequencies(words: usize, corpus: &Corpus) -> f64 {
     (tested.iter().sum::<f64>() / tested.len() as f64).exp()
 }
 
+pub(super) use causes::run as causes;
+
 pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let material = match lab.scale {
         crate::Scale::Short => generated(lab.seed),
-        crate::Scale::Full => wikitext(lab)?,
+        crate::Scale::Full => wikitext(lab, PUBLISHED)?,
     };
     let Material { network, corpus, public } = &material;
     let n = corpus.train.len();
@@ -151,7 +157,8 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let learnt = lab.trials("public moments", &[epoch], 1, |epoch, trial| {
         Ok(training::public_moments(*network, public, epoch.rate, epoch.batch, trial.shared_seed))
     })?;
-    let moments: &Moments = learnt.first().and_then(|l| l.first()).ok_or_else(|| Failure::of("no moments"))?;
+    let learnt = learnt.first().and_then(|l| l.first()).ok_or_else(|| Failure::of("no moments"))?;
+    let moments = &learnt.moments(*network, Kept::Factored);
     let train = |phase: &str, corpus: &Corpus, cells: Vec<Setting>| -> Result<Vec<(Setting, Trace)>, Failure> {
         let run = |s: &Setting, trial: Trial| training::train(*network, corpus, moments, s, DELTA, trial);
         let traces = lab.trials(phase, &cells, 1, run)?;
@@ -160,11 +167,14 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let setting = |method: Method, epsilon: f64, rate: f64, rounds: Rounds, looks: u64| Setting {
         method,
         epsilon,
-        rate,
-        clip_norm: CLIP_NORM,
-        sampling_probability: rounds.probability,
-        rounds: rounds.count,
-        looks,
+        course: Course {
+            diagonal: method == Method::Pagan,
+            rate,
+            clip_norm: CLIP_NORM,
+            sampling_probability: rounds.probability,
+            rounds: rounds.count,
+            looks,
+        },
     };
     let public = rehearsal(public);
     // a smaller text gets a larger budget: with the same nε its mean gradients have about the same noise
@@ -178,7 +188,7 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let rehearsals = train("rehearsal on public text", &public, grid.collect())?;
     let best = |method: Method, regime: &Regime| {
         let of = rehearsals.iter().filter(|(s, _)| s.method == method && s.epsilon == rehearsed_epsilon(regime));
-        of.min_by(|a, b| a.1.test.total_cmp(&b.1.test)).map_or(rates[0], |(s, _)| s.rate)
+        of.min_by(|a, b| a.1.test.total_cmp(&b.1.test)).map_or(rates[0], |(s, _)| s.course.rate)
     };
     let pairs = |regime| {
         Method::ALL.into_iter().flat_map(move |m| reported.iter().map(move |(epsilon, _)| (regime, m, epsilon)))
@@ -210,8 +220,8 @@ fn outcome(
                 text.into(),
                 cell(s.epsilon),
                 s.method.name().into(),
-                s.rate.to_string(),
-                s.rounds.to_string(),
+                s.course.rate.to_string(),
+                s.course.rounds.to_string(),
                 cell(trace.noise_multiplier),
                 cell(trace.test),
             ]);

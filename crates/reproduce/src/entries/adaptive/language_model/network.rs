@@ -3,6 +3,7 @@
 //! Matrices are inputs × outputs, row by row. Sequences go through the recurrence a few at a time; the output layer, most of
 //! the work, is done sequence by sequence, where it fits in the cache.
 
+use super::scales::Scales;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use pulp::{Arch, Simd};
@@ -42,9 +43,6 @@ fn layer_blocks(layer: usize) -> [usize; 4] {
 const OUTPUT: usize = 1 + 4 * LAYERS;
 const OUTPUT_BIAS: usize = OUTPUT + 1;
 
-/// One positive factor per weight: for each block those of its rows and those of its columns.
-pub(super) struct Scales(pub(super) Vec<[Vec<f32>; 2]>);
-
 impl Network {
     /// Embedding; per layer input weights, hidden weights, two biases; output weights, output bias.
     pub(super) fn blocks(self) -> Vec<Block> {
@@ -69,7 +67,7 @@ impl Network {
 
     /// All factors 1.
     pub(super) fn ones(self) -> Scales {
-        Scales(self.blocks().iter().map(|b| [vec![1.0; b.rows], vec![1.0; b.columns]]).collect())
+        Scales::by_row_and_column(self.blocks().iter().map(|b| [vec![1.0; b.rows], vec![1.0; b.columns]]).collect())
     }
 
     /// N(0, 1) for the embedding, U(−1, 1)/√width for all else; `normal` and `uniform` draw.
@@ -80,12 +78,14 @@ impl Network {
         (0..self.parameters()).map(draw).map(|x| x as f32).collect()
     }
 
-    /// Σ of −ln p over the words after the first of each sequence; all sequences have one length.
-    pub(super) fn loss(self, weights: &[f32], sequences: &[&[u32]]) -> f64 {
+    /// `each` gets every word after the first of each sequence, and its −ln p; all sequences have one length.
+    pub(super) fn losses(self, weights: &[f32], sequences: &[&[u32]], mut each: impl FnMut(u32, f64)) {
         let pass = self.forward(weights, sequences);
         let mut slopes = vec![0.0; pass.steps * self.words];
-        let hidden = |b| pass.of_sequence(&pass.layers[LAYERS - 1].hidden, self.width, b, None);
-        (0..sequences.len()).map(|b| self.slopes(weights, &hidden(b), &sequences[b][1..], &mut slopes)).sum()
+        for (b, sequence) in sequences.iter().enumerate() {
+            let hidden = pass.of_sequence(&pass.layers[LAYERS - 1].hidden, self.width, b, None);
+            self.slopes(weights, &hidden, &sequence[1..], &mut slopes, &mut each);
+        }
     }
 
     /// For each sequence the gradient of its mean loss per word, times `scales`, in pieces as
@@ -107,7 +107,7 @@ impl Network {
         let mut back = vec![0.0; steps * count * w];
         let mut one = vec![0.0; steps * w];
         for (b, slopes) in slopes.chunks_exact_mut(steps * v).enumerate() {
-            self.slopes(weights, &pass.of_sequence(outer, w, b, None), &sequences[b][1..], slopes);
+            self.slopes(weights, &pass.of_sequence(outer, w, b, None), &sequences[b][1..], slopes, |_, _| ());
             let mean = 1.0 / steps as f32;
             slopes.iter_mut().for_each(|d| *d *= mean);
             product(
@@ -134,7 +134,7 @@ impl Network {
                 let before = if layer == 0 { &pass.inputs } else { &pass.layers[layer - 1].hidden };
                 let [input, hidden, bias, second] = layer_blocks(layer);
                 for (which, earlier) in [(input, false), (hidden, true)] {
-                    let [rows, columns] = &scales.0[which];
+                    let [rows, columns] = scales.of(which);
                     let source = if earlier { &pass.layers[layer].hidden } else { before };
                     // the first step has no hidden units before it
                     let from = pass.of_sequence(source, w, b, Some(rows));
@@ -152,16 +152,16 @@ impl Network {
                 }
                 let summed = column_sums(&pass.of_sequence(&gates[layer], GATES * w, b, None), GATES * w);
                 for which in [bias, second] {
-                    times(&mut gradient[shifted(blocks[which].range(), dense)], &summed, &scales.0[which]);
+                    times(&mut gradient[shifted(blocks[which].range(), dense)], &summed, scales.of(which));
                 }
             }
             let slopes = &mut slopes[b * steps * v..(b + 1) * steps * v];
             times(
                 &mut gradient[shifted(blocks[OUTPUT_BIAS].range(), dense)],
                 &column_sums(slopes, v),
-                &scales.0[OUTPUT_BIAS],
+                scales.of(OUTPUT_BIAS),
             );
-            let [rows, columns] = &scales.0[OUTPUT];
+            let [rows, columns] = scales.of(OUTPUT);
             slopes.chunks_exact_mut(v).for_each(|row| row.iter_mut().zip(columns).for_each(|(d, s)| *d *= s));
             let from = pass.of_sequence(outer, w, b, Some(rows));
             product(
@@ -171,7 +171,7 @@ impl Network {
                 false,
             );
 
-            let [rows, columns] = &scales.0[0];
+            let [rows, columns] = scales.of(0);
             let embedded = pass.of_sequence(&back, w, b, Some(columns));
             let mut places: Vec<(u32, usize)> = sequence[..steps].iter().copied().zip(0..).collect();
             places.sort_unstable();
@@ -184,6 +184,10 @@ impl Network {
                 }
                 let row = &mut entries[(words.len() - 1) * w..];
                 row.iter_mut().zip(&embedded[t * w..]).for_each(|(e, g)| *e += rows[word as usize] * g);
+            }
+            scales.finish(dense, &mut gradient);
+            for (&word, row) in words.iter().zip(entries.chunks_exact_mut(w)) {
+                scales.finish(word as usize * w, row);
             }
             let mut pieces: Vec<(usize, &[f32])> =
                 words.iter().zip(entries.chunks_exact(w)).map(|(&j, row)| (j as usize * w, row)).collect();
@@ -269,19 +273,24 @@ impl Network {
         (into_gates, into_inputs)
     }
 
-    /// Loss of one sequence; `slopes` becomes its derivative by the scores, steps × words.
-    fn slopes(self, weights: &[f32], hidden: &[f32], targets: &[u32], slopes: &mut [f32]) -> f64 {
+    /// `each` gets the words of one sequence and their losses; `slopes` becomes the derivative by the scores, steps × words.
+    fn slopes(
+        self,
+        weights: &[f32],
+        hidden: &[f32],
+        targets: &[u32],
+        slopes: &mut [f32],
+        mut each: impl FnMut(u32, f64),
+    ) {
         let (v, w) = (self.words, self.width);
         let blocks = self.blocks();
         slopes.chunks_exact_mut(v).for_each(|row| row.copy_from_slice(&weights[blocks[OUTPUT_BIAS].range()]));
         product(slopes, plain(hidden, targets.len(), w), plain(&weights[blocks[OUTPUT].range()], w, v), true);
-        let mut loss = 0.0;
         for (row, &target) in slopes.chunks_exact_mut(v).zip(targets) {
             let score = row[target as usize];
-            loss += softmax(row) - f64::from(score);
+            each(target, softmax(row) - f64::from(score));
             row[target as usize] -= 1.0;
         }
-        loss
     }
 }
 

@@ -1,9 +1,13 @@
 //! The network against its definition in f64, written a second time without matrices, and the training loop.
 
-use super::network::{Network, Scales};
+use super::network::Network;
+use super::scales::Scales;
 use super::training::{self, Method, Setting};
 use super::*;
 use crate::Trial;
+
+pub(super) const COURSE: Course =
+    Course { diagonal: true, rate: 0.1, clip_norm: 1.0, sampling_probability: 0.1, rounds: 60, looks: 2 };
 
 const SMALL: Network = Network { words: 7, width: 3 };
 
@@ -62,7 +66,13 @@ fn losses_and_gradients_of_each_sequence_are_those_of_the_definition() {
     let weights = weights(SMALL);
     let exact: Vec<f64> = weights.iter().map(|w| f64::from(*w)).collect();
     let total: f64 = SEQUENCES.iter().map(|s| 5.0 * loss(SMALL, &exact, s)).sum();
-    assert!((SMALL.loss(&weights, &SEQUENCES) / total - 1.0).abs() < 1e-5);
+    let (mut sum, mut words) = (0.0, Vec::new());
+    SMALL.losses(&weights, &SEQUENCES, |word, loss| {
+        sum += loss;
+        words.push(word);
+    });
+    assert!((sum / total - 1.0).abs() < 1e-5);
+    assert_eq!(words, SEQUENCES.map(|s| &s[1..]).concat());
     let mut which = 0;
     SMALL.gradients(&weights, &SEQUENCES, &SMALL.ones(), |pieces| {
         for (at, g) in whole(SMALL, pieces).into_iter().enumerate() {
@@ -87,7 +97,7 @@ fn scaled_gradients_are_gradients_times_scales() {
     SMALL.gradients(&weights, &SEQUENCES, &SMALL.ones(), |pieces| plain.push(whole(SMALL, pieces)));
     let factor = |i: usize| 0.5 + (i % 5) as f32;
     let list = |count: usize, from: usize| (0..count).map(|i| factor(i + from)).collect();
-    let scales = Scales(
+    let scales = Scales::by_row_and_column(
         SMALL.blocks().iter().enumerate().map(|(b, block)| [list(block.rows, b), list(block.columns, 2 * b)]).collect(),
     );
     let mut which = 0;
@@ -121,7 +131,8 @@ fn sequences_do_not_depend_on_the_company_they_keep() {
 fn moments_are_those_of_the_gradients_and_scales_make_their_mean_squared_norm_one() {
     let material = generated(1);
     // no step: the gradients are those at the start, and no word is rare
-    let moments = training::public_moments(material.network, &material.public, 0.0, 50, 7);
+    let moments = training::public_moments(material.network, &material.public, 0.0, 50, 7)
+        .moments(material.network, Kept::Factored);
     let weights = training::start(material.network, 7);
     for exponent in [0.0, 0.5, 2.0 / 3.0] {
         let scales = moments.scales(exponent);
@@ -142,17 +153,10 @@ fn moments_are_those_of_the_gradients_and_scales_make_their_mean_squared_norm_on
 #[test]
 fn all_methods_learn_when_there_is_hardly_any_noise() {
     let material = generated(1);
-    let moments = training::public_moments(material.network, &material.public, 0.1, 20, 7);
+    let moments = training::public_moments(material.network, &material.public, 0.1, 20, 7)
+        .moments(material.network, Kept::Factored);
     for method in Method::ALL {
-        let setting = Setting {
-            method,
-            epsilon: 1e4,
-            rate: 0.1,
-            clip_norm: 1.0,
-            sampling_probability: 0.1,
-            rounds: 60,
-            looks: 2,
-        };
+        let setting = Setting { method, epsilon: 1e4, course: Course { diagonal: method == Method::Pagan, ..COURSE } };
         let trial = Trial { repeat: 0, seed: 1, shared_seed: 2 };
         let trace =
             training::train(material.network, &material.corpus, &moments, &setting, DELTA, trial).expect("a run");

@@ -1,7 +1,8 @@
 //! DP-SGD, PASAN and PAGAN on per-sequence gradients, through the curator (spec 14 §2–4).
 
-use super::moments::{Moments, Squares};
-use super::network::{Network, Scales};
+use super::moments::{Learnt, Moments, Squares};
+use super::network::Network;
+use super::scales::Scales;
 use crate::{Failure, Trial};
 use dpopt::estimate::BatchSums;
 use dpopt::mechanism::{ClippedVectors, Curator, Gaussian};
@@ -11,7 +12,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Sequences that go through the recurrence together.
-const TOGETHER: usize = 8;
+pub(super) const TOGETHER: usize = 8;
 
 /// What is compared: the shape of clip and noise, and whether each weight has its own step length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -35,7 +36,7 @@ impl Method {
         }
     }
 
-    fn exponent(self) -> f64 {
+    pub(super) fn exponent(self) -> f64 {
         match self {
             Method::DpSgd => 0.0,
             Method::Pasan => 0.5,
@@ -44,12 +45,21 @@ impl Method {
     }
 }
 
-/// Everything a run depends on besides the texts.
+/// A run of [`Method`] on moments that are given.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Setting {
     pub(super) method: Method,
     pub(super) epsilon: f64,
-    /// Root mean square over the weights of the first step; α of PAGAN, α/√d of the others.
+    #[serde(flatten)]
+    pub(super) course: Course,
+}
+
+/// Steps, and what they are taken on.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Course {
+    /// AdaGrad's step for each weight, or one for all.
+    pub(super) diagonal: bool,
+    /// Root mean square over the weights of the first step; α of AdaGrad, α/√d with one length.
     pub(super) rate: f64,
     /// B, where public gradients have root mean square norm 1.
     pub(super) clip_norm: f64,
@@ -62,11 +72,18 @@ pub(super) struct Setting {
 /// What a run gives.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Trace {
+    /// 0 without noise.
     pub(super) noise_multiplier: f64,
     /// Round, perplexity on the watched points.
     pub(super) curve: Vec<(u64, f64)>,
+    /// Perplexity on the test points.
     pub(super) test: f64,
+    /// The same over the [`FREQUENT`] first words of the vocabulary, and over all others.
+    pub(super) parts: [f64; 2],
 }
+
+/// Words are numbered by how often they occur.
+pub(super) const FREQUENT: u32 = 1000;
 
 /// Points of words; each begins with the end of a line.
 pub(super) struct Corpus {
@@ -79,13 +96,25 @@ pub(super) struct Corpus {
 /// A run that diverged shows this: JSON has no infinity.
 const DIVERGED: f64 = 1e30;
 
-fn perplexity(network: Network, weights: &[f32], points: &[Vec<u32>]) -> f64 {
-    let words: usize = points.iter().map(|p| p.len() - 1).sum();
-    let loss: Vec<f64> = points.par_chunks(TOGETHER).map(|part| network.loss(weights, &views(part.iter()))).collect();
-    (loss.iter().sum::<f64>() / words as f64).exp().min(DIVERGED)
+/// Over all words, the frequent ones, and the others.
+pub(super) fn perplexities(network: Network, weights: &[f32], points: &[Vec<u32>]) -> [f64; 3] {
+    let part = |part: &[Vec<u32>]| {
+        let mut sums = [(0.0, 0u64); 2];
+        network.losses(weights, &views(part.iter()), |word, loss| {
+            let (total, count) = &mut sums[usize::from(word >= FREQUENT)];
+            *total += loss;
+            *count += 1;
+        });
+        sums
+    };
+    let of: Vec<[(f64, u64); 2]> = points.par_chunks(TOGETHER).map(part).collect();
+    let sum = |which: usize| of.iter().fold((0.0, 0), |(total, count), s| (total + s[which].0, count + s[which].1));
+    let (frequent, others) = (sum(0), sum(1));
+    [(frequent.0 + others.0, frequent.1 + others.1), frequent, others]
+        .map(|(total, count)| (total / count.max(1) as f64).exp().min(DIVERGED))
 }
 
-fn views<'a>(points: impl Iterator<Item = &'a Vec<u32>>) -> Vec<&'a [u32]> {
+pub(super) fn views<'a>(points: impl Iterator<Item = &'a Vec<u32>>) -> Vec<&'a [u32]> {
     points.map(Vec::as_slice).collect()
 }
 
@@ -99,19 +128,19 @@ pub(super) fn start(network: Network, seed: u64) -> Vec<f32> {
 }
 
 /// Steps α/√Σĝ² for each weight, or α/√Σ‖ĝ‖² for all.
-struct Steps {
+pub(super) struct Steps {
     diagonal: bool,
     rate: f64,
     squares: Vec<f64>,
 }
 
 impl Steps {
-    fn new(diagonal: bool, rate: f64, weights: usize) -> Self {
+    pub(super) fn new(diagonal: bool, rate: f64, weights: usize) -> Self {
         let (rate, count) = if diagonal { (rate, weights) } else { (rate * (weights as f64).sqrt(), 1) };
         Self { diagonal, rate, squares: vec![0.0; count] }
     }
 
-    fn apply(&mut self, weights: &mut [f32], gradient: &[f64]) {
+    pub(super) fn apply(&mut self, weights: &mut [f32], gradient: &[f64]) {
         if self.diagonal {
             for ((w, g), s) in weights.iter_mut().zip(gradient).zip(&mut self.squares) {
                 *s += g * g;
@@ -127,42 +156,185 @@ impl Steps {
     }
 }
 
-/// One epoch of AdaGrad without privacy over a *public* text; what stays of it are the moments of the gradients.
-pub(super) fn public_moments(network: Network, points: &[Vec<u32>], rate: f64, batch: usize, seed: u64) -> Moments {
+/// Over all `points`: what `each` adds up of their scaled gradients.
+pub(super) fn over_gradients<S: Send>(
+    network: Network,
+    weights: &[f32],
+    points: &[&[u32]],
+    scales: &Scales,
+    empty: impl Fn() -> S + Sync,
+    each: impl Fn(&mut S, &[(usize, &[f32])]) + Sync,
+    join: impl Fn(S, S) -> S + Sync + Send,
+) -> S {
+    let part = points.len().div_ceil(rayon::current_num_threads()).next_multiple_of(TOGETHER).max(TOGETHER);
+    let sum = |points: &[&[u32]]| {
+        let mut sum = empty();
+        for few in points.chunks(TOGETHER) {
+            network.gradients(weights, few, scales, |pieces| each(&mut sum, pieces));
+        }
+        sum
+    };
+    points.par_chunks(part).map(sum).reduce_with(join).unwrap_or_else(&empty)
+}
+
+/// The squares of all gradients at `weights`.
+pub(super) fn squares(network: Network, weights: &[f32], points: &[&[u32]]) -> Squares {
+    let ones = network.ones();
+    over_gradients(network, weights, points, &ones, || Squares::new(network), Squares::add, Squares::merged)
+}
+
+/// How often each word occurs as one to be told.
+pub(super) fn counts(network: Network, points: &[Vec<u32>]) -> Vec<u64> {
+    let mut counts = vec![0; network.words];
+    points.iter().flat_map(|p| &p[1..]).for_each(|&word| counts[word as usize] += 1);
+    counts
+}
+
+/// One epoch of AdaGrad without privacy over a *public* text; what stays of it are the squares of the gradients.
+pub(super) fn public_moments(network: Network, points: &[Vec<u32>], rate: f64, batch: usize, seed: u64) -> Learnt {
     let mut weights = start(network, seed);
     let mut steps = Steps::new(true, rate, weights.len());
     let ones = network.ones();
-    let mut squares = Squares::new(network);
+    let mut all = Squares::new(network);
     for part in points.chunks(batch) {
-        let (sum, seen) = part
-            .par_chunks(part.len().div_ceil(rayon::current_num_threads()).next_multiple_of(TOGETHER))
-            .map(|part| {
-                let (mut sum, mut seen) = (vec![0.0f64; weights.len()], Squares::new(network));
-                for few in part.chunks(TOGETHER) {
-                    network.gradients(&weights, &views(few.iter()), &ones, |pieces| {
-                        seen.add(pieces);
-                        for (at, piece) in pieces {
-                            sum[*at..].iter_mut().zip(*piece).for_each(|(s, g)| *s += f64::from(*g));
-                        }
-                    });
-                }
-                (sum, seen)
-            })
-            .reduce_with(|(mut a, seen), (b, also)| {
+        let (sum, seen) = over_gradients(
+            network,
+            &weights,
+            &views(part.iter()),
+            &ones,
+            || (vec![0.0f64; weights.len()], Squares::new(network)),
+            |(sum, seen), pieces| {
+                seen.add(pieces);
+                add(sum, pieces, 1.0);
+            },
+            |(mut a, seen), (b, also)| {
                 a.iter_mut().zip(b).for_each(|(x, y)| *x += y);
                 (a, seen.merged(also))
-            })
-            .unwrap_or_else(|| (Vec::new(), Squares::new(network)));
-        squares = squares.merged(seen);
+            },
+        );
+        all = all.merged(seen);
         steps.apply(&mut weights, &sum);
     }
-    let mut counts = vec![0; network.words];
-    points.iter().flat_map(|p| &p[1..]).for_each(|&word| counts[word as usize] += 1);
-    squares.moments(&counts)
+    all.learnt(counts(network, points))
 }
 
-/// Poisson batches; each sequence's gradient clipped to the ellipsoid by the library; noise of its shape; steps on what was
-/// released. (ε, `delta`) for adding or removing one sequence.
+/// `sum` and a gradient in pieces, times `factor`.
+pub(super) fn add(sum: &mut [f64], pieces: &[(usize, &[f32])], factor: f64) {
+    for (at, piece) in pieces {
+        sum[*at..].iter_mut().zip(*piece).for_each(|(s, g)| *s += factor * f64::from(*g));
+    }
+}
+
+/// Where the mean gradients of the rounds come from.
+pub(super) trait Means {
+    /// At `weights`, of the next batch.
+    fn mean(&mut self, weights: &[f32]) -> Result<Vec<f64>, Failure>;
+}
+
+/// Poisson batches; each sequence's gradient clipped to the ellipsoid by the library; noise of its shape.
+/// (ε, δ) for adding or removing one sequence.
+pub(super) struct PrivateMeans<'a> {
+    network: Network,
+    train: &'a [Vec<u32>],
+    scales: Scales,
+    unscale: Vec<f32>,
+    sampling_probability: f64,
+    clipped: ClippedVectors,
+    mechanism: Gaussian,
+    pub(super) noise_multiplier: f64,
+    curator: Curator,
+}
+
+impl<'a> PrivateMeans<'a> {
+    /// For the rounds of a course.
+    pub(super) fn new(
+        network: Network,
+        train: &'a [Vec<u32>],
+        scales: Scales,
+        course: &Course,
+        (epsilon, delta): (f64, f64),
+        trial: Trial,
+    ) -> Result<Self, Failure> {
+        let (n, d) = (train.len(), network.parameters());
+        let sums = BatchSums {
+            records: n as u64,
+            sampling_probability: course.sampling_probability,
+            steps: course.rounds,
+            dimension: d as u64,
+        };
+        let budget = Budget::new(epsilon, delta).map_err(Failure::of)?;
+        let (z, certificate) =
+            sums.least(Neighbours::of_records(Relation::AddOrRemove).within(budget)).map_err(Failure::of)?;
+        let curator = Curator::new(&certificate, trial.source());
+        let b = course.clip_norm;
+        let expected = course.sampling_probability * n as f64;
+        let grid = Grid::for_sum(b, z * b, (2.0 * expected).ceil() as u64, d);
+        let clipped = ClippedVectors::new(b, grid).map_err(Failure::of)?;
+        let mechanism = Gaussian::new(z, b, grid, d, "gradients of sequences");
+        Ok(Self {
+            network,
+            train,
+            unscale: scales.inverse(1.0 / expected),
+            scales,
+            sampling_probability: course.sampling_probability,
+            clipped,
+            mechanism,
+            noise_multiplier: z,
+            curator,
+        })
+    }
+
+    /// Another ellipsoid from the next round on: it must not depend on the records but through what was released.
+    pub(super) fn rescale(&mut self, scales: Scales) {
+        self.unscale = scales.inverse(1.0 / (self.sampling_probability * self.train.len() as f64));
+        self.scales = scales;
+    }
+}
+
+impl Means for PrivateMeans<'_> {
+    fn mean(&mut self, weights: &[f32]) -> Result<Vec<f64>, Failure> {
+        let (network, train, scales) = (self.network, self.train, &self.scales);
+        let (batch, records) =
+            self.curator.sample_for_loader(train.len(), self.sampling_probability).map_err(Failure::of)?;
+        let sum = self.clipped.sum_batch_in_chunks(batch, records.len(), weights.len(), TOGETHER, |range, sum| {
+            let points = views(records[range].iter().map(|&i| &train[i as usize]));
+            network.gradients(weights, &points, scales, |pieces| sum.add(pieces));
+        });
+        let noisy = self.curator.release(&self.mechanism, &sum.map_err(Failure::of)?).map_err(Failure::of)?;
+        let mut gradient = noisy.into_inner();
+        gradient.iter_mut().zip(&self.unscale).for_each(|(g, u)| *g *= f64::from(*u));
+        Ok(gradient)
+    }
+}
+
+/// The course from the start that all runs of a repeat share.
+pub(super) fn descend(
+    network: Network,
+    corpus: &Corpus,
+    course: &Course,
+    means: &mut dyn Means,
+    seed: u64,
+) -> Result<Trace, Failure> {
+    let mut weights = start(network, seed);
+    let mut steps = Steps::new(course.diagonal, course.rate, weights.len());
+    let every = course.rounds.div_ceil(course.looks);
+    let mut curve = Vec::new();
+    let mut look = |round: u64, weights: &[f32]| {
+        if !corpus.watched.is_empty() && (round.is_multiple_of(every) || round == course.rounds) {
+            curve.push((round, perplexities(network, weights, &corpus.watched)[0]));
+        }
+    };
+    look(0, &weights);
+    for round in 1..=course.rounds {
+        let gradient = means.mean(&weights)?;
+        steps.apply(&mut weights, &gradient);
+        look(round, &weights);
+    }
+    let [test, frequent, others] = perplexities(network, &weights, &corpus.test);
+    Ok(Trace { noise_multiplier: 0.0, curve, test, parts: [frequent, others] })
+}
+
+/// One of the source's methods: (ε, `delta`) for adding or removing one sequence.
 pub(super) fn train(
     network: Network,
     corpus: &Corpus,
@@ -171,56 +343,8 @@ pub(super) fn train(
     delta: f64,
     trial: Trial,
 ) -> Result<Trace, Failure> {
-    let (n, d) = (corpus.train.len(), network.parameters());
-    let sums = BatchSums {
-        records: n as u64,
-        sampling_probability: s.sampling_probability,
-        steps: s.rounds,
-        dimension: d as u64,
-    };
-    let budget = Budget::new(s.epsilon, delta).map_err(Failure::of)?;
-    let (z, certificate) =
-        sums.least(Neighbours::of_records(Relation::AddOrRemove).within(budget)).map_err(Failure::of)?;
-    let mut curator = Curator::new(&certificate, trial.source());
-    let expected = s.sampling_probability * n as f64;
-    let grid = Grid::for_sum(s.clip_norm, z * s.clip_norm, (2.0 * expected).ceil() as u64, d);
-    let clipped = ClippedVectors::new(s.clip_norm, grid).map_err(Failure::of)?;
-    let mechanism = Gaussian::new(z, s.clip_norm, grid, d, "gradients of sequences");
-
     let scales = moments.scales(s.method.exponent());
-    let unscale = inverse(network, &scales, expected);
-    let mut weights = start(network, trial.shared_seed);
-    let mut steps = Steps::new(s.method == Method::Pagan, s.rate, d);
-    let every = s.rounds.div_ceil(s.looks);
-    let mut curve = Vec::new();
-    let mut look = |round: u64, weights: &[f32]| {
-        if !corpus.watched.is_empty() && (round.is_multiple_of(every) || round == s.rounds) {
-            curve.push((round, perplexity(network, weights, &corpus.watched)));
-        }
-    };
-    look(0, &weights);
-    for round in 1..=s.rounds {
-        let (batch, records) = curator.sample_for_loader(n, s.sampling_probability).map_err(Failure::of)?;
-        let sum = clipped.sum_batch_in_chunks(batch, records.len(), d, TOGETHER, |range, sum| {
-            let points = views(records[range].iter().map(|&i| &corpus.train[i as usize]));
-            network.gradients(&weights, &points, &scales, |pieces| sum.add(pieces));
-        });
-        let noisy = curator.release(&mechanism, &sum.map_err(Failure::of)?).map_err(Failure::of)?;
-        let mut gradient = noisy.into_inner();
-        gradient.iter_mut().zip(&unscale).for_each(|(g, u)| *g *= f64::from(*u));
-        steps.apply(&mut weights, &gradient);
-        look(round, &weights);
-    }
-    Ok(Trace { noise_multiplier: z, curve, test: perplexity(network, &weights, &corpus.test) })
-}
-
-/// 1/(√C_j·b) for every weight.
-fn inverse(network: Network, scales: &Scales, batch: f64) -> Vec<f32> {
-    let mut all = Vec::with_capacity(network.parameters());
-    for [rows, columns] in &scales.0 {
-        for r in rows {
-            all.extend(columns.iter().map(|c| (1.0 / (f64::from(r * c) * batch)) as f32));
-        }
-    }
-    all
+    let mut means = PrivateMeans::new(network, &corpus.train, scales, &s.course, (s.epsilon, delta), trial)?;
+    let trace = descend(network, corpus, &s.course, &mut means, trial.shared_seed)?;
+    Ok(Trace { noise_multiplier: means.noise_multiplier, ..trace })
 }
