@@ -648,6 +648,31 @@ def forward_passes(relation, record):
     return observed(run)
 
 
+def gradients_of_records(relation, record):
+    """A PyTorch network whose gradients `minimize` takes record by record."""
+    import torch
+    from dpopt.torch import RecordGradients
+
+    X, y = table(record, "regression")
+    with np.errstate(all="ignore"):
+        data = [torch.tensor(a.astype(np.float32)) for a in (X, y)]
+
+    def run():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        each = RecordGradients(model, lambda out, t: (out[:, 0] - t).square())
+        with np.errstate(all="ignore"):
+            found = dpopt.minimize(
+                each, tuple(data), each.start(), epsilon=5.0, delta=1e-5, neighbors=relation, steps=4, insecure_seed=3,
+                n_records=ROWS if relation == "add-or-remove" else None,
+            )  # fmt: skip
+        each.load(found.x)
+        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        return finite, [p.grad is None for p in model.parameters()], repr(found.plan_), str(found.privacy_)
+
+    return observed(run)
+
+
 def client(record, loss, q, by_unit=False):
     """A Flower client's rounds."""
     from dpopt.flower import PrivateClient
@@ -865,6 +890,10 @@ def cases():
     for relation in RELATIONS if importlib.util.find_spec("torch") else ():
         yield f"make_private {relation} by unit", lambda record, relation=relation: network_by_unit(relation, record)
         yield f"ZerothOrder {relation}", lambda record, relation=relation: forward_passes(relation, record)
+        yield (
+            f"RecordGradients {relation}",
+            lambda record, relation=relation: gradients_of_records(relation, record),
+        )
     for name in ("PublicScaler", "PublicOneHot", "HashingEncoder"):
         yield name, lambda record, name=name: encoder(name, record)
 

@@ -516,7 +516,7 @@ def test_sums_clipped_elsewhere_and_losses_keep_a_record_to_themselves():
     if not importlib.util.find_spec("torch"):
         return
     import torch
-    from dpopt.torch import ClippedSumOptimizer, ZerothOrder
+    from dpopt.torch import ClippedSumOptimizer, RecordGradients, ZerothOrder
 
     for number in (NUMBER, -NUMBER, NUMBER * 1e20, float("nan")):
         model = torch.nn.Linear(2, 1)
@@ -527,6 +527,10 @@ def test_sums_clipped_elsewhere_and_losses_keep_a_record_to_themselves():
         for wrong in (lambda x: x[:, 0], lambda x: x, lambda x: x.sum(), lambda x: [NUMBER], lambda x: TEXT):
             along.sample()
             assert not leaks(lambda: along.step(wrong, torch.full((1, 2), number)))
+        rows = torch.full((1, 2), number)
+        for wrong in (lambda out: out, lambda out: out.sum(), lambda out: [NUMBER], lambda out: TEXT):
+            each = RecordGradients(model, wrong)
+            assert not leaks(lambda: dpopt.minimize(each, (rows.repeat(9, 1),), each.start(), epsilon=1.0, delta=1e-5))
 
 
 @pytest.mark.parametrize("poison", ["rows with text", "objects", "table", "numbers", "polars", "arrow"])

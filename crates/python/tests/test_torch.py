@@ -166,3 +166,69 @@ def test_histories_of_opacus_accountants_go_in_and_out():
     assert 0.7 * theirs.get_epsilon(1e-6) < ours < theirs.get_epsilon(1e-6)
     with pytest.raises(ValueError, match="Poisson-sampled"):
         dpopt.accounting.LaplaceDpEvent(1.0).to_opacus_history()
+
+
+def of_each_record(seed=0):
+    """A network with a bias that stays, its data, and the loss of each record."""
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(
+        torch.nn.Conv1d(1, 4, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 3)
+    )
+    model[0].bias.requires_grad_(False)
+    X, y = torch.randn(40, 1, 6), torch.randint(0, 3, (40,))
+    return model, X, y, lambda out, y: torch.nn.functional.cross_entropy(out, y, reduction="none")
+
+
+def test_gradients_of_records_are_those_of_vmap():
+    model, X, y, loss = of_each_record()
+    each = dpopt.torch.RecordGradients(model, loss)
+    start = each.start()
+    assert "0.bias" not in start and len(start) == 5
+    fixed = {name: p.detach() for name, p in model.named_parameters() if name not in start}
+
+    def alone(parameters, x, t):
+        return loss(torch.func.functional_call(model, parameters | fixed, (x[None],)), t[None])[0]
+
+    expected = torch.func.vmap(torch.func.grad(alone), in_dims=(None, 0, 0))
+    first = each(start, X, y)
+    moved = {name: p + 0.1 for name, p in start.items()}
+    second = each(moved, X[:7], y[:7])
+    # a later call changes nothing of what an earlier one gave
+    for given, at, rows in ((first, start, 40), (second, moved, 7)):
+        wanted = expected(at, X[:rows], y[:rows])
+        assert set(given) == set(wanted) == set(start)
+        for name, g in given.items():
+            assert g.shape == wanted[name].shape
+            torch.testing.assert_close(g, wanted[name], rtol=1e-4, atol=1e-6)
+    assert all(p.grad is None for p in model.parameters())
+    assert {g.shape[0] for g in each(start, X[:0], y[:0]).values()} == {0}
+
+
+def test_minimize_takes_gradients_of_records():
+    model, X, y, loss = of_each_record()
+    y = (X[:, 0, 0] > 0).long()
+    each = dpopt.torch.RecordGradients(model, loss)
+    dpopt.check_per_record(each, (X, y), each.start())
+    asked = {"n_records": 4000, "neighbors": "add-or-remove", "delta": 1e-6, "method": "dp-adam", "insecure_seed": 3}
+    many = (X.repeat(100, 1, 1), y.repeat(100))
+    found = dpopt.minimize(each, many, each.start(), epsilon=8.0, **asked)
+    each.load(found.x)
+    with torch.no_grad():
+        right = (model(X).argmax(1) == y).float().mean()
+    # guessing has the larger class
+    assert right > 0.85 > float(y.float().mean()), right
+
+
+def test_what_gives_no_gradients_of_records_is_refused():
+    model, X, y, loss = of_each_record()
+    with pytest.raises(ValueError, match="mixes the records"):
+        dpopt.torch.RecordGradients(torch.nn.BatchNorm1d(3), loss)
+    with pytest.raises(ValueError, match="torch.nn.Module"):
+        dpopt.torch.RecordGradients(lambda x: x, loss)
+    with pytest.raises(ValueError, match="nothing would be trained"):
+        dpopt.torch.RecordGradients(torch.nn.Tanh(), loss)
+    mean = dpopt.torch.RecordGradients(model, torch.nn.functional.cross_entropy)
+    with pytest.raises(ValueError, match='reduction="none"'):
+        mean(mean.start(), X, y)
+    with pytest.raises(ValueError, match="names"):
+        mean.load({"weight": 0.0})

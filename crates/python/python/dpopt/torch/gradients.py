@@ -179,6 +179,12 @@ class PerRecord:
         """Records × shape, for each parameter; None where a backward pass came by none."""
         return [self._found.get(id(p)) for p in parameters]
 
+    def take(self, parameters: list[Any]) -> list[Any]:
+        """The same; their room is the caller's from then on."""
+        taken = self.gradients(parameters)
+        self._room, self._found = {}, {}
+        return taken
+
     def _forward(self, label: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         if self._awaited is None or self._recomputing or not torch.is_grad_enabled():
             return
