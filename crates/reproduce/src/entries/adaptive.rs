@@ -68,7 +68,7 @@ pub const LANGUAGE_MODEL_CAUSES: Entry = Entry {
     source: "paper on private adaptive gradient methods, Figure 2 and Table 1: what stands in their way",
     shows: "the language model with clip, moments and steps changed one at a time: which of them costs PAGAN its gain",
     fidelity: Fidelity::StandIn(
-        "268,352 weights (16 numbers where the source has 120) on the texts of adaptive-language-model; three trainings with the source's 2,160,320",
+        "268,352 weights (16 numbers where the source has 120) on the texts of adaptive-language-model; four trainings with the source's 2,160,320",
     ),
     revision: 1,
     run: language_model::causes,
