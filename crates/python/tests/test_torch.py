@@ -209,7 +209,14 @@ def test_minimize_takes_gradients_of_records():
     y = (X[:, 0, 0] > 0).long()
     each = dpopt.torch.RecordGradients(model, loss)
     dpopt.check_per_record(each, (X, y), each.start())
-    asked = {"n_records": 4000, "neighbors": "add-or-remove", "delta": 1e-6, "method": "dp-adam", "insecure_seed": 3}
+    asked = {
+        "n_records": 4000,
+        "neighbors": "add-or-remove",
+        "delta": 1e-6,
+        "method": "dp-adam",
+        "steps": 200,
+        "insecure_seed": 3,
+    }
     many = (X.repeat(100, 1, 1), y.repeat(100))
     found = dpopt.minimize(each, many, each.start(), epsilon=8.0, **asked)
     each.load(found.x)
