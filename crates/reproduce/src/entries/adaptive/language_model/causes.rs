@@ -258,10 +258,12 @@ pub(in crate::entries::adaptive) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     groups.extend(budgets[1..].iter().map(|&epsilon| (base, CROSS.to_vec(), Some(epsilon))));
     groups.push((base, NOISELESS.to_vec(), None));
     groups.extend(sizes[1..sizes.len().min(3)].iter().map(|&network| (network, CROSS.to_vec(), Some(budgets[0]))));
-    let rates = &rates;
+    // with fewer words the best steps are smaller
+    let smaller: Vec<f64> = [0.01].into_iter().chain(rates.iter().copied()).collect();
     let search: Vec<Cell> = groups
         .iter()
         .flat_map(|(network, ways, epsilon)| {
+            let rates = if network.words < base.words { &smaller } else { &rates };
             ways.iter().flat_map(move |&way| rates.iter().map(move |&rate| cell(*network, way, *epsilon, rate)))
         })
         .collect();

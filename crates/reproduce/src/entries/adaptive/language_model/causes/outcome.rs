@@ -306,7 +306,7 @@ fn notes() -> Vec<String> {
         "Texts, rounds, batches, clip norm and unit of adaptive-language-model. The size that matters is the vocabulary, so that is kept and the numbers per word are 16 for 120: a \
          training takes half a minute and there can be three of each. Perplexities without noise show what the smaller model can."
             .into(),
-        "Every way has the same steps and is shown at the one with the least test perplexity of the first run: tuning that no budget pays for, and the same for all. The other two \
+        "Every way has the same steps (with fewer words also 0.01) and is shown at the one with the least test perplexity of the first run: tuning that no budget pays for, and the same for all. The other two \
          runs at that step have their own noise and their own starts. Perplexities above 1,500 are not drawn."
             .into(),
         "\"Fresh moments\" are taken from the private text at the weights of the time, once an epoch, without noise: nobody may do that, it only tells what fresh moments \
