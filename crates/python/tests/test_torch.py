@@ -239,3 +239,18 @@ def test_what_gives_no_gradients_of_records_is_refused():
         mean(mean.start(), X, y)
     with pytest.raises(ValueError, match="names"):
         mean.load({"weight": 0.0})
+    before = mean.start()
+    with pytest.raises(ValueError, match="4.bias has another shape"):
+        mean.load({name: p + 1 for name, p in before.items()} | {"4.bias": torch.zeros(1)})
+    assert all(torch.equal(p, before[name]) for name, p in mean.start().items())
+
+
+def test_why_a_model_fails_on_records_is_not_shown():
+    model, X, y, loss = of_each_record()
+    each = dpopt.torch.RecordGradients(model, loss)
+    y[3] = 77
+    with pytest.raises(ValueError, match="made-up") as found:
+        dpopt.minimize(each, (X, y), each.start(), epsilon=1.0, delta=1e-5)
+    assert found.value.__context__ is None and "77" not in str(found.value)
+    # and the next call is as if nothing had been
+    assert len(each(each.start(), X[:3], y[:3])["4.bias"]) == 3

@@ -29,7 +29,8 @@ class RecordGradients:
         loss: from the model's outputs and what follows the first array of records; one number for each record (``reduction="none"``).
 
     Raises:
-        ValueError: a module mixes records or is not known, nothing is trained, or (in a call) there is not one loss for each record.
+        ValueError: a module mixes records or is not known, nothing is trained, or (in a call) there is not one loss for each record, or PyTorch
+            fails: why is not shown, since it may hold values of records.
     """
 
     def __init__(self, model: nn.Module, loss: Callable[..., torch.Tensor]) -> None:
@@ -53,9 +54,13 @@ class RecordGradients:
             raise ValueError(
                 "the names are not those of the model's trained parameters; take what start() and minimize give"
             )
+        given = {name: torch.as_tensor(parameters[name]) for name in self._parameters}
+        for name, p in self._parameters.items():
+            if given[name].shape != p.shape:
+                raise ValueError(f"{name} has another shape than the model's {tuple(p.shape)}")
         with torch.no_grad():
             for name, p in self._parameters.items():
-                p.copy_(torch.as_tensor(parameters[name]))
+                p.copy_(given[name])
 
     def __call__(self, parameters: Mapping[str, Any], x: Any, *targets: Any) -> dict[str, torch.Tensor]:
         """Records × shape for each parameter, at the weights that are given."""
@@ -65,6 +70,7 @@ class RecordGradients:
         if not len(x):
             return {name: p.new_zeros((0, *p.shape)) for name, p in self._parameters.items()}
         self._recorder.awaited = len(x)
+        failed = None
         try:
             with torch.enable_grad():
                 losses = self._loss(self._model(x), *more)
@@ -72,7 +78,15 @@ class RecordGradients:
                     raise ValueError('the loss gave no array with one number for each record; give it reduction="none"')
                 losses.sum().backward()
             found = self._recorder.take(own)
+        except (RuntimeError, IndexError) as why:
+            # its message may hold values of records
+            failed = type(why).__name__
         finally:
             self._recorder.awaited = None
+        if failed is not None:
+            raise ValueError(
+                f"the model or its loss failed ({failed}), and why is not shown, since it may hold values of records; run loss(model(x), …) on made-up "
+                "records of the same types and shapes: types, or labels that the model has no place for, are the usual reasons"
+            )
         rows = zip(self._parameters.items(), found)
         return {name: p.new_zeros((len(x), *p.shape)) if g is None else g for (name, p), g in rows}
