@@ -21,7 +21,7 @@ use super::moments::{Kept, Learnt};
 use super::network::Network;
 use super::plain::PlainMeans;
 use super::scales::Scales;
-use super::training::{self, Corpus, Course, Means, PrivateMeans, Trace, views};
+use super::training::{self, Course, Means, PrivateMeans, Trace, views};
 use super::{BATCH, CLIP_NORM, EPOCHS, Material, PUBLISHED, PublicEpoch, WORDS, generated, wikitext};
 use crate::entries::adaptive::DELTA;
 use crate::{Failure, Lab, Outcome, Scale, Trial};
@@ -32,7 +32,7 @@ use serde::Serialize;
 const WIDTH: usize = 16;
 /// Vocabularies; the first is the source's.
 const VOCABULARIES: [usize; 3] = [WORDS, 4000, 500];
-/// Every so many rounds, an epoch, the moments of [`Clip::Fresh`] are taken anew, from so many sequences.
+/// Every so many rounds, an epoch, the moments of [`Clip::Fresh`] and [`Clip::Renewed`] are taken anew, from so many sequences.
 const FRESH: (u64, usize) = (25, 1500);
 
 /// The shape of clip and noise.
@@ -48,6 +48,8 @@ enum Clip {
     },
     /// PAGAN's, with the moments that the gradients on the *private* text have at the time: nothing that may be run.
     Fresh,
+    /// The same with the moments that gradients on the *public* text have at the released weights: this may be run.
+    Renewed,
 }
 
 const ELLIPSOID: Clip = Clip::Ellipsoid { kept: Kept::Factored, exponent: 2.0 / 3.0 };
@@ -78,6 +80,7 @@ impl Way {
             (PER_WEIGHT, _) => "moments per weight",
             (WORDS_ALIKE, _) => "all words alike",
             (Clip::Fresh, _) => "fresh moments",
+            (Clip::Renewed, _) => "fresh moments of public text",
             (OTHER_WAY, _) => "wide where gradients are large",
             (Clip::Ellipsoid { .. }, _) => "another ellipsoid",
         }
@@ -90,8 +93,13 @@ const PAGAN: Way = Way::of(ELLIPSOID, true);
 /// Shape of clip and noise × steps.
 const CROSS: [Way; 4] = [DP_SGD, ADAGRAD, Way::of(ELLIPSOID, false), PAGAN];
 /// PAGAN with something changed.
-const VARIANTS: [Way; 4] =
-    [Way::of(PER_WEIGHT, true), Way::of(WORDS_ALIKE, true), Way::of(Clip::Fresh, true), Way::of(OTHER_WAY, true)];
+const VARIANTS: [Way; 5] = [
+    Way::of(PER_WEIGHT, true),
+    Way::of(WORDS_ALIKE, true),
+    Way::of(Clip::Fresh, true),
+    Way::of(OTHER_WAY, true),
+    Way::of(Clip::Renewed, true),
+];
 /// Without noise.
 const NOISELESS: [Way; 3] = [Way::of(Clip::Unclipped, true), ADAGRAD, PAGAN];
 
@@ -138,7 +146,7 @@ impl Workshop {
     }
 
     fn train(&self, cell: &Cell, trial: Trial) -> Result<Trace, Failure> {
-        let (Material { network, corpus, .. }, learnt) = self.find(cell.words, cell.width)?;
+        let (Material { network, corpus, public }, learnt) = self.find(cell.words, cell.width)?;
         let course = self.course(cell.way, cell.rate);
         let scales = scales(*network, learnt, cell.way.clip);
         let Some(epsilon) = cell.epsilon else {
@@ -148,7 +156,12 @@ impl Workshop {
         };
         let private = PrivateMeans::new(*network, &corpus.train, scales, &course, (epsilon, DELTA), trial)?;
         let noise_multiplier = private.noise_multiplier;
-        let mut means = Fresh { private, network: *network, corpus, round: 0, on: cell.way.clip == Clip::Fresh };
+        let text = match cell.way.clip {
+            Clip::Fresh => Some(&corpus.train[..]),
+            Clip::Renewed => Some(&public[..]),
+            _ => None,
+        };
+        let mut means = Fresh { private, network: *network, text, round: 0 };
         let trace = training::descend(*network, corpus, &course, &mut means, trial.shared_seed)?;
         Ok(Trace { noise_multiplier, ..trace })
     }
@@ -159,30 +172,29 @@ fn scales(network: Network, learnt: &Learnt, clip: Clip) -> Scales {
         Clip::Unclipped => network.ones(),
         Clip::Ball => learnt.moments(network, Kept::Factored).scales(0.0),
         Clip::Ellipsoid { kept, exponent } => learnt.moments(network, kept).scales(exponent),
-        Clip::Fresh => learnt.moments(network, Kept::Factored).scales(2.0 / 3.0),
+        Clip::Fresh | Clip::Renewed => scales(network, learnt, ELLIPSOID),
     }
 }
 
-/// PAGAN's scales for the moments that gradients on the private text have at `weights`.
-fn fresh(network: Network, corpus: &Corpus, weights: &[f32]) -> Scales {
-    let some = super::spread(&corpus.train, FRESH.1);
+/// PAGAN's scales for the moments that gradients on a text have at `weights`.
+fn fresh(network: Network, text: &[Vec<u32>], weights: &[f32]) -> Scales {
+    let some = super::spread(text, FRESH.1);
     let squares = training::squares(network, weights, &views(some.iter()));
-    scales(network, &squares.learnt(training::counts(network, &corpus.train)), ELLIPSOID)
+    scales(network, &squares.learnt(training::counts(network, text)), ELLIPSOID)
 }
 
-/// Private means whose ellipsoid, if it is `on`, gets the moments of the private text once an epoch.
+/// Private means whose ellipsoid gets the moments of a text, if there is one, once an epoch.
 struct Fresh<'a> {
     private: PrivateMeans<'a>,
     network: Network,
-    corpus: &'a Corpus,
+    text: Option<&'a [Vec<u32>]>,
     round: u64,
-    on: bool,
 }
 
 impl Means for Fresh<'_> {
     fn mean(&mut self, weights: &[f32]) -> Result<Vec<f64>, Failure> {
-        if self.on && self.round.is_multiple_of(FRESH.0) {
-            self.private.rescale(fresh(self.network, self.corpus, weights));
+        if let Some(text) = self.text.filter(|_| self.round.is_multiple_of(FRESH.0)) {
+            self.private.rescale(fresh(self.network, text, weights));
         }
         self.round += 1;
         self.private.mean(weights)
@@ -246,7 +258,7 @@ pub(in crate::entries::adaptive) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         Ok(cells.into_iter().zip(traces).map(|(cell, traces)| Cells { cell, traces }).collect())
     };
 
-    // the source's size: what was done at a tenth of the step, and what was not done
+    // the source's size, where adaptive-language-model has DP-SGD and PAGAN at step 0.1
     let published = if full {
         let ways = [(PAGAN, 0.3), (Way::of(PER_WEIGHT, true), 0.1), (ADAGRAD, 0.3), (ADAGRAD, 0.1)];
         train(ways.map(|(way, rate)| cell(PUBLISHED, way, Some(budgets[0]), rate)).to_vec(), 1)?
@@ -257,7 +269,8 @@ pub(in crate::entries::adaptive) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     groups.push((base, CROSS.into_iter().chain(VARIANTS).collect(), Some(budgets[0])));
     groups.extend(budgets[1..].iter().map(|&epsilon| (base, CROSS.to_vec(), Some(epsilon))));
     groups.push((base, NOISELESS.to_vec(), None));
-    groups.extend(sizes[1..sizes.len().min(3)].iter().map(|&network| (network, CROSS.to_vec(), Some(budgets[0]))));
+    let others = sizes.iter().skip(1).filter(|s| s.width == base.width);
+    groups.extend(others.map(|&network| (network, CROSS.to_vec(), Some(budgets[0]))));
     // with fewer words the best steps are smaller
     let smaller: Vec<f64> = [0.01].into_iter().chain(rates.iter().copied()).collect();
     let search: Vec<Cell> = groups

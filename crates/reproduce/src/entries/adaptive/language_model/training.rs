@@ -164,7 +164,7 @@ pub(super) fn over_gradients<S: Send>(
     scales: &Scales,
     empty: impl Fn() -> S + Sync,
     each: impl Fn(&mut S, &[(usize, &[f32])]) + Sync,
-    join: impl Fn(S, S) -> S + Sync + Send,
+    join: impl Fn(S, S) -> S,
 ) -> S {
     let part = points.len().div_ceil(rayon::current_num_threads()).next_multiple_of(TOGETHER).max(TOGETHER);
     let sum = |points: &[&[u32]]| {
@@ -174,7 +174,9 @@ pub(super) fn over_gradients<S: Send>(
         }
         sum
     };
-    points.par_chunks(part).map(sum).reduce_with(join).unwrap_or_else(&empty)
+    // added up in their order: the same sum each time
+    let parts: Vec<S> = points.par_chunks(part).map(sum).collect();
+    parts.into_iter().reduce(join).unwrap_or_else(&empty)
 }
 
 /// The squares of all gradients at `weights`.

@@ -82,7 +82,7 @@ pub(super) fn places(
             let mut place = Place { round, slopes: Vec::new(), damage: Vec::new() };
             for shape in SHAPES {
                 let scales = match shape {
-                    Clip::Fresh => fresh(network, corpus, &weights),
+                    Clip::Fresh => fresh(network, &corpus.train, &weights),
                     _ => scales(network, learnt, shape),
                 };
                 let deviations: Vec<f64> = scales.inverse(noise).into_iter().map(f64::from).collect();
