@@ -31,6 +31,9 @@ pub struct Guarantee {
     pub certified_epsilon: f64,
     /// How far the claim can be trusted: the weakest of its parts.
     pub grade: Grade,
+    /// What a grade below certified rests on, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
     /// A fixed seed makes noise predictable: no guarantee against who knows it.
     pub insecure_seed: bool,
     /// The parts, in order. Later stages were planned after earlier ones' outputs.
@@ -109,6 +112,7 @@ impl Guarantee {
             delta: budget.delta(),
             certified_epsilon: 0.0,
             grade: Grade::Certified,
+            evidence: Vec::new(),
             insecure_seed,
             stages: Vec::new(),
         }
@@ -133,6 +137,25 @@ impl Guarantee {
     /// Notes that what it promises rests on this too.
     pub(crate) fn rest_on(&mut self, warrant: Warrant) {
         self.grade = self.grade.max(Grade::resting_on(warrant));
+    }
+
+    /// Notes that it rests on this too, and says why.
+    pub(crate) fn rest_on_evidence(&mut self, warrant: Warrant, why: &str) {
+        self.rest_on(warrant);
+        let known = self.evidence.iter().any(|known| known == why);
+        if Grade::resting_on(warrant) > Grade::Certified && !known {
+            self.evidence.push(why.into());
+        }
+    }
+
+    /// What stands before a promise of a lower grade, and why; nothing of a certified one.
+    pub fn reservation(&self) -> Option<String> {
+        let grade = match self.grade {
+            Grade::Certified => return None,
+            Grade::Checked => "checked, not proved",
+            Grade::Research => "research grade: not proved, or resting on a word that nobody checked",
+        };
+        Some(std::iter::once(grade).chain(self.evidence.iter().map(String::as_str)).collect::<Vec<_>>().join("; "))
     }
 
     /// The same, every stage accounted by one accountant.
@@ -241,7 +264,7 @@ impl Guarantee {
 }
 
 /// `epsilon 1 (certified 0.998712), delta 1e-6, per row, zero-out`: what is certified is rounded up. What is not protected where a row may have several
-/// owners is said with it.
+/// owners is said with it, and so is what a grade below certified rests on.
 impl Display for Guarantee {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (allowed, certified) = (Shown(self.epsilon), six_digits_up(self.certified_epsilon));
@@ -250,7 +273,10 @@ impl Display for Guarantee {
         if self.public_ownership {
             write!(f, "; {}", Self::OWNERSHIP)?;
         }
-        Ok(())
+        match self.reservation() {
+            Some(reservation) => write!(f, "; {reservation}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -282,6 +308,14 @@ mod tests {
         for warrant in [Warrant::Enforced, Warrant::Proved, Warrant::Public] {
             assert_eq!(one.with("model", warrant, &certified(records)).unwrap().grade, Grade::Certified);
         }
+        let mut tried = one.clone();
+        for _ in 0..2 {
+            tried.rest_on_evidence(Warrant::Checked, "tried on 14 made-up records");
+        }
+        assert_eq!((tried.grade, tried.evidence.len()), (Grade::Checked, 1));
+        assert!(tried.to_string().ends_with("zero-out; checked, not proved; tried on 14 made-up records"), "{tried}");
+        tried.rest_on_evidence(Warrant::Public, "the number of records is declared");
+        assert_eq!((tried.grade, tried.evidence.len()), (Grade::Checked, 1));
         let two = one.with("model", Warrant::Vouched, &certified(records)).unwrap();
         let three = two.with("model", Warrant::Proved, &certified(records)).unwrap();
         assert_eq!((two.grade, three.grade), (Grade::Research, Grade::Research));

@@ -42,6 +42,7 @@ fn sample(hostile: &str) -> Report {
             delta: 1e-5,
             certified_epsilon: 0.99999,
             grade: Grade::Research,
+            evidence: vec![format!("the clip is the caller's word{hostile}")],
             insecure_seed: true,
             stages: vec![stage("labels", 0.05, selection.clone(), 0.05), stage("model", 0.95, model_event, 0.9499)],
         },

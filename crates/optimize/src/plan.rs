@@ -222,6 +222,11 @@ impl Assumption {
         Self { text: text.into(), warrant: Warrant::Public }
     }
 
+    /// It was tried on made-up records and not refuted, which is a test and no proof: what rests on it is of grade checked.
+    pub fn checked(text: impl Into<String>) -> Self {
+        Self { text: text.into(), warrant: Warrant::Checked }
+    }
+
     /// Nothing but the caller's word says so, for every record that any neighbour could hold: what rests on it is research
     /// grade.
     pub fn vouched(text: impl Into<String>) -> Self {
@@ -251,12 +256,30 @@ impl Display for Assumption {
     }
 }
 
+/// That what code outside of this library says of a record is that record's `own`, and why it may be believed.
+pub(crate) fn own_evidence(evidence: Warrant, own: &str) -> Assumption {
+    match evidence {
+        Warrant::Enforced | Warrant::Proved | Warrant::Public => {
+            Assumption::proved(format!("{own}: every step of it treats records one by one"))
+        }
+        Warrant::Checked => Assumption::checked(format!(
+            "{own}: tried on made-up records before the first release, which is a test and no proof; that it returns for every record is told"
+        )),
+        Warrant::Vouched => {
+            Assumption::vouched(format!("told and not checked: {own}, and it returns for every record"))
+        }
+    }
+}
+
 /// How far a claim can be trusted, the surest first. It follows from what the claim rests on ([`Grade::resting_on`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
     /// Proved, enforced and tested; what is only told is public.
     Certified,
+    /// Proved and enforced but for one thing: what code that is not ours does with a record was tried on made-up records before the first release, and not
+    /// refuted.
+    Checked,
     /// Not proved or not enforceable: no privacy claim but the caller's own. Off by default.
     Research,
 }
@@ -268,11 +291,13 @@ impl Grade {
     /// use dpopt_objective::objective::Warrant;
     /// use dpopt_optimize::plan::Grade;
     /// assert_eq!(Grade::resting_on(Warrant::Public), Grade::Certified);
+    /// assert_eq!(Grade::resting_on(Warrant::Checked), Grade::Checked);
     /// assert_eq!(Grade::resting_on(Warrant::Vouched), Grade::Research);
     /// ```
     pub fn resting_on(warrant: Warrant) -> Self {
         match warrant {
             Warrant::Enforced | Warrant::Proved | Warrant::Public => Self::Certified,
+            Warrant::Checked => Self::Checked,
             Warrant::Vouched => Self::Research,
         }
     }
@@ -336,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_research_grade_exactly_if_one_of_its_assumptions_is_vouched() {
+    fn a_plan_is_of_the_grade_of_its_least_sure_assumption() {
         let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6).unwrap());
         let certificate = dpopt_privacy::certify(&Event::gaussian(20.0), terms).unwrap();
         let resting_on = |assumptions: Vec<Assumption>| Summary {
@@ -355,14 +380,19 @@ mod tests {
             Assumption::enforced("clipped"),
             Assumption::proved("near its law"),
             Assumption::public("declared"),
+            Assumption::checked("by itself"),
             Assumption::vouched("convex"),
         ];
         for subset in 0..1 << all.len() {
             let chosen: Vec<Assumption> =
                 (0..all.len()).filter(|i| subset >> i & 1 == 1).map(|i| all[i].clone()).collect();
-            let vouched = chosen.iter().any(|a| a.warrant() == Warrant::Vouched);
-            let grade = resting_on(chosen).grade();
-            assert_eq!(grade, if vouched { Grade::Research } else { Grade::Certified }, "{subset:b}");
+            let has = |warrant| chosen.iter().any(|a| a.warrant() == warrant);
+            let expected = match (has(Warrant::Vouched), has(Warrant::Checked)) {
+                (true, _) => Grade::Research,
+                (false, true) => Grade::Checked,
+                (false, false) => Grade::Certified,
+            };
+            assert_eq!(resting_on(chosen.clone()).grade(), expected, "{subset:b}");
         }
         assert_eq!(resting_on(all[..3].to_vec()).rests_on(), Warrant::Public);
     }

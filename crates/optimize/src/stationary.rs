@@ -6,14 +6,14 @@
 //! Covers: thesis algorithm 18 (part: one score of proved sensitivity, both of its parts always computed; the curvature along public directions)
 
 use crate::RunError;
-use crate::plan::{Assumption, Grade, NotApplicable};
+use crate::plan::{Assumption, Grade, NotApplicable, own_evidence};
 use crate::planning::{in_range, positive};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{
     AboveThreshold, Choice, ChoiceLaw, Clipped, Curator, CuratorError, CurvatureSum, GridSum, MOST_SUMMED, Released,
     Sensitive, Stationarity, Wanted,
 };
-use dpopt_objective::objective::Objective;
+use dpopt_objective::objective::{Objective, Warrant};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, calibrate};
 
@@ -57,6 +57,8 @@ pub struct StationaryProblem {
     pub candidates: u64,
     /// Between which data sets.
     pub neighbours: Neighbours,
+    /// Why it may be believed that what is said of a record is that record's own.
+    pub own_evidence: Warrant,
 }
 
 #[derive(Clone, Debug)]
@@ -157,8 +159,9 @@ pub fn plan(
         Assumption::enforced(
             "each record's gradient has l2 norm at most the clip norm: enforced in exact integers, whose norm is an exact root",
         ),
-        Assumption::public(
-            "told and not checked: what is said of a record depends on that record and on the candidate only, not on others or on earlier calls, and it returns for every record",
+        own_evidence(
+            problem.own_evidence,
+            "what is said of a record depends on that record and on the candidate only, not on others or on earlier calls",
         ),
         Assumption::proved(
             "the choice, or the noise of each comparison, is drawn by its exact law to within 2^-170 a draw",
@@ -250,7 +253,12 @@ mod tests {
     use dpopt_privacy::Relation;
 
     fn problem(records: u64, candidates: u64, relation: Relation) -> StationaryProblem {
-        StationaryProblem { records, candidates, neighbours: Neighbours::of_records(relation) }
+        StationaryProblem {
+            records,
+            candidates,
+            neighbours: Neighbours::of_records(relation),
+            own_evidence: Warrant::Proved,
+        }
     }
 
     fn pure(epsilon: f64) -> Budget {

@@ -5,7 +5,7 @@ use crate::errors::{invalid, refused};
 use crate::fit::fit_error;
 use crate::objectives::{Kind, NativeObjective, entries, examples};
 use crate::owners::UnitRows;
-use crate::session::Session;
+use crate::session::{Session, warrant};
 use crate::training::{Block, add_rows, add_weighted};
 use crate::words::{in_python, report_in_python};
 use dpopt::Sensitive;
@@ -38,6 +38,8 @@ struct Request {
     strong_convexity: f64,
     /// Whether Python evaluates it.
     elsewhere: bool,
+    /// Why what it says of a record is believed to be that record's own: `proved`, `checked` or `vouched`.
+    own_evidence: String,
     /// Whether a record is all that a unit has.
     of_units: bool,
     relation: String,
@@ -103,6 +105,7 @@ impl Minimizing {
             strong_convexity: r.strong_convexity,
             answers,
             elsewhere: r.elsewhere,
+            own_evidence: warrant(&r.own_evidence)?,
             ..usual
         };
         let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;

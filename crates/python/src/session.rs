@@ -30,6 +30,16 @@ impl Price {
     }
 }
 
+/// Why Python believes something of code that is not this library's.
+pub(crate) fn warrant(evidence: &str) -> PyResult<Warrant> {
+    match evidence {
+        "proved" => Ok(Warrant::Proved),
+        "checked" => Ok(Warrant::Checked),
+        "vouched" => Ok(Warrant::Vouched),
+        other => Err(invalid(format!("no such evidence: {other}"))),
+    }
+}
+
 /// A ledger of Python: a callable that charges (run, event as JSON, ε, δ, relation, unit) or raises; what it returns is the proof of
 /// the charge as JSON, if there is one.
 pub(crate) struct Charging(pub Py<PyAny>);
@@ -167,6 +177,13 @@ impl Session {
             let unit = unit.map(|name| name.trim().to_string());
             Ok(Self { inner: Mutex::new(session), stage, price, unit, certificate })
         })
+    }
+
+    /// Notes what the guarantee rests on too, and why: `"checked"` on made-up records and not refuted, or `"vouched"` by a word that nobody checked.
+    fn rest_on_evidence(&self, evidence: &str, why: &str) -> PyResult<()> {
+        let warrant = warrant(evidence)?;
+        self.locked().rest_on_evidence(warrant, why);
+        Ok(())
     }
 
     /// What was promised so far, as JSON.

@@ -5,6 +5,7 @@ use crate::errors::{invalid, refused};
 use crate::session::Session;
 use crate::training::{Block, add_rows};
 use dpopt::mechanism::{ClippedVectors, Curator};
+use dpopt::objective::Warrant;
 use dpopt::optimize::RunError;
 use dpopt::optimize::stationary::{
     CurvatureOptions, StationaryOptions, StationaryPlan, StationaryProblem, Sums, plan, run,
@@ -109,7 +110,12 @@ impl Stationary {
         let r: Request = serde_json::from_str(request).map_err(invalid)?;
         let unit = if r.of_units { Unit::User } else { Unit::Record };
         let neighbours = Neighbours { unit, relation: relation(&r.relation)? };
-        let problem = StationaryProblem { records: r.records, candidates: r.candidates, neighbours };
+        let problem = StationaryProblem {
+            records: r.records,
+            candidates: r.candidates,
+            neighbours,
+            own_evidence: Warrant::Checked,
+        };
         let options = StationaryOptions {
             clip_norm: r.clip_norm,
             target: r.alpha,

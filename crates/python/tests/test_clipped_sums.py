@@ -164,6 +164,6 @@ def test_ghost_clipping_of_opacus_moves_weights_as_a_clip_here_does():
     room = 2 * 6 * rate * 0.5 * 0.3 / n * np.sqrt(2 * steps)
     assert float((a - b).abs().max()) < room < 0.03 * float((a - start).abs().max())
     assert theirs.privacy_.event == ours.privacy_.event
-    assert theirs.privacy_.grade == "research" and ours.privacy_.grade == "certified"
+    assert (theirs.privacy_.grade, ours.privacy_.grade) == ("research", "research")
     with pytest.raises(ValueError, match="p.grad"):
         theirs.step([1.0])

@@ -126,6 +126,8 @@ def trained(data=None, passes=2, **options):
     model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
     given = {"delta": 1e-4, "epsilon": 4.0, "epochs": passes, "batch_size": 20, "max_grad_norm": 1.0, **options}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    if given.get("loss_reduction", "mean") == "mean":
+        given.setdefault("loss", F.cross_entropy)
     model, optimizer, loader = make_private(model, optimizer, table() if data is None else data, **given)
     for _ in range(passes):
         for x, y in loader:

@@ -8,7 +8,7 @@ use dpopt_mechanism::{
     past_the_curator,
 };
 use dpopt_noise::NoiseSource;
-use dpopt_objective::objective::Closures;
+use dpopt_objective::objective::{Closures, Warrant};
 use dpopt_optimize::MethodOptions;
 use dpopt_optimize::minimize::{InMemory, MinimizePlan, MinimizeProblem, NetSchedule, Rule, choose, run};
 use dpopt_optimize::stationary::{self, StationaryOptions, StationaryPlan, StationaryProblem, gradient_sum};
@@ -130,7 +130,8 @@ impl Stream {
         all: &[Says],
     ) -> Result<Self, String> {
         let neighbours = Neighbours::of_records(Relation::ZeroOut);
-        let problem = StationaryProblem { records: all.len() as u64, candidates, neighbours };
+        let problem =
+            StationaryProblem { records: all.len() as u64, candidates, neighbours, own_evidence: Warrant::Proved };
         let budget = Budget::new(epsilon, 0.0).map_err(|e| e.to_string())?;
         let plan = stationary::plan(&problem, budget, options).map_err(|e| e.to_string())?;
         let world = |with: bool| {

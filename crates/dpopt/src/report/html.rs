@@ -54,6 +54,15 @@ fn notices(m: &mut Markup, report: &Report) {
              guarantee were given.",
         );
     }
+    if report.guarantee.grade == Grade::Checked {
+        m.element(
+            "p class=\"notice\"",
+            "Checked, not proved: code that is not part of this library was tried on made-up records before the first release. A test found nothing; that is no proof.",
+        );
+    }
+    if !report.guarantee.evidence.is_empty() {
+        m.list(&sentences(&report.guarantee.evidence));
+    }
     if report.guarantee.insecure_seed {
         m.element(
             "p class=\"notice\"",
@@ -373,10 +382,10 @@ fn plan(m: &mut Markup, report: &Report) {
 fn candidate_cells(candidate: &CandidateRow) -> Vec<String> {
     match &candidate.outcome {
         Outcome::Planned(p) => vec![
-            if p.grade == Grade::Research {
-                format!("{} (research)", candidate.method)
-            } else {
-                candidate.method.clone()
+            match p.grade {
+                Grade::Certified => candidate.method.clone(),
+                Grade::Checked => format!("{} (checked)", candidate.method),
+                Grade::Research => format!("{} (research)", candidate.method),
             },
             number(p.noise_multiplier),
             count(p.steps),

@@ -129,7 +129,7 @@ impl Report {
 /// What put `chosen` before all others that apply: each reason is given only if it holds over every one of them.
 fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
     let planned = |c: &CandidateRow| match &c.outcome {
-        Outcome::Planned(row) if row.grade == Grade::Certified => Some((row.predicted_excess_risk, row.gradients)),
+        Outcome::Planned(row) if row.grade < Grade::Research => Some((row.predicted_excess_risk, row.gradients)),
         _ => None,
     };
     let applicable: Vec<(&CandidateRow, (f64, f64))> =

@@ -233,6 +233,11 @@ impl Session {
         self.guarantee.rest_on(warrant);
     }
 
+    /// The same, and the guarantee says why.
+    pub fn rest_on_evidence(&mut self, warrant: Warrant, why: &str) {
+        self.guarantee.rest_on_evidence(warrant, why);
+    }
+
     /// What each stage released so far, in order.
     pub fn releases(&self) -> &[Vec<ReleaseRecord>] {
         &self.releases

@@ -12,6 +12,8 @@ pub enum Warrant {
     Proved,
     /// Told, and the same on neighbouring data: number of records, declared ranges.
     Public,
+    /// Tried on made-up records before any real one was read, and not refuted: a test and no proof.
+    Checked,
     /// By the caller, for every record that any neighbour could hold. Nothing checks it.
     Vouched,
 }
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_follows_is_as_sure_as_the_least_sure() {
-        let order = [Warrant::Enforced, Warrant::Proved, Warrant::Public, Warrant::Vouched];
+        let order = [Warrant::Enforced, Warrant::Proved, Warrant::Public, Warrant::Checked, Warrant::Vouched];
         for (i, &a) in order.iter().enumerate() {
             for (j, &b) in order.iter().enumerate() {
                 assert_eq!(a.and(b), order[i.max(j)]);

@@ -60,7 +60,7 @@ impl Planner<'_> {
             ));
         }
         if self.problem.elsewhere {
-            all.push(told_of_records());
+            all.push(told_of_records(self.problem));
         }
         all
     }

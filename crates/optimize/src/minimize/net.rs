@@ -129,7 +129,7 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
         )),
     ];
     if problem.elsewhere {
-        assumptions.push(super::plan::told_of_records());
+        assumptions.push(super::plan::told_of_records(problem));
     }
     let mut warnings = Vec::new();
     if predicted_excess >= 2.0 * most_counted {

@@ -226,7 +226,7 @@ impl<'a> Common<'a> {
         } = certified;
         let (problem, f) = (self.problem, &self.facts);
         if problem.elsewhere {
-            assumptions.push(told_of_records());
+            assumptions.push(told_of_records(problem));
         }
         if self.asked.domain != Domain::Unconstrained {
             warnings.push(

@@ -13,7 +13,7 @@ use super::schedule::{
 use super::spider_schedule::SpiderAsked;
 use crate::choices::Domain;
 use crate::clip_bias::{balanced_clip, clip_bias};
-use crate::plan::{Assumption, Grade, NotApplicable};
+use crate::plan::{Assumption, Grade, NotApplicable, own_evidence};
 use crate::planning::{SamplerError, asked_moment, in_range, positive, require_delta};
 use dpopt_mechanism::{Batching, Correlation, StreamShape};
 use dpopt_noise::Grid;
@@ -182,11 +182,11 @@ pub(super) fn plan(
     Ok(best)
 }
 
-/// What whoever evaluates an objective elsewhere promises.
-pub(super) fn told_of_records() -> Assumption {
-    Assumption::public(
-        "told and not checked: what the objective says of a record depends on that record and on x only, not on other records of a batch or on earlier \
-         calls, and it returns for every record",
+/// That what an objective evaluated outside of this library says of a record is that record's own, and why it may be believed.
+pub(super) fn told_of_records(problem: &MinimizeProblem) -> Assumption {
+    own_evidence(
+        problem.own_evidence,
+        "what the objective says of a record depends on that record and on x only, not on other records of a batch or on earlier calls",
     )
 }
 

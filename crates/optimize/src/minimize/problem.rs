@@ -2,7 +2,7 @@
 
 use crate::plan::NotApplicable;
 use crate::planning::positive;
-use dpopt_objective::objective::Objective;
+use dpopt_objective::objective::{Objective, Warrant};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Neighbours, Relation, Unit};
 use serde::Serialize;
@@ -42,6 +42,8 @@ pub struct MinimizeProblem {
     pub answers: Answers,
     /// Whether what it says of a record is evaluated outside of this library, many records at a time: that it depends on that record only is told, not seen.
     pub elsewhere: bool,
+    /// Why that may be believed, where it is: a plan is of no better grade.
+    pub own_evidence: Warrant,
     /// Between which data sets.
     #[serde(flatten)]
     pub neighbours: Neighbours,
@@ -64,6 +66,7 @@ impl MinimizeProblem {
             usual_clip_norm: 1.0,
             answers: Answers::Gradients,
             elsewhere: false,
+            own_evidence: Warrant::Vouched,
             neighbours,
         }
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from . import _core, accounting
 from ._batches import Batches, stated
 from ._plan import Privacy
 from ._reading import positive, whole
-from ._trees import Leaves
+from ._self_check import Evidence, examine_sums, of_example
+from ._trees import Leaves, Records
 from .ledger import Ledger
 
 
@@ -48,6 +50,9 @@ class ClippedSums:
         relation: ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
         budget: a :class:`dpopt.Ledger`, charged here (needs `epsilon`).
         insecure_seed: reproducible noise and batches for tests.
+        sums, example: ``sums(*batch)`` gives Σ clip(gradient) of a batch: what :meth:`step_on` calls. It is tried on `example`, a tuple of arrays of records that are not
+            sensitive, before anything is charged: with and without a record, with one zeroed and one very large. What is found is refused; the grade stays ``"research"``, since no trial shows
+            that *every* record moves a sum by at most `clip_norm`.
 
     Attributes:
         noise_multiplier: what is added, over `clip_norm` (which has room for the rounding to the library's grid).
@@ -68,9 +73,13 @@ class ClippedSums:
         relation: str = "zero-out",
         budget: Ledger | None = None,
         insecure_seed: int | None = None,
+        sums: Callable[..., Any] | None = None,
+        example: Any = None,
     ) -> None:
         self._like = Leaves(like, "like")
         self.clip_norm = positive(clip_norm, "clip_norm")
+        self._made_by = sums
+        evidence = self._tried(sums, example)
         self.sampling_probability = stated(
             dataset_size, sampling_probability, steps, epsilon, noise_multiplier, delta, budget, insecure_seed
         )
@@ -87,9 +96,31 @@ class ClippedSums:
         self.noise_multiplier, self._session = batches.charged(
             "ClippedSums", epsilon=epsilon, noise_multiplier=noise_multiplier, delta=delta, relation=relation, budget=budget, seed=seed
         )  # fmt: skip
+        evidence.note(self._session)
         self._sums = _core.ClippedElsewhere(
             self.dataset_size, self.sampling_probability, self._like.size, self.clip_norm, self.noise_multiplier, self._session
         )  # fmt: skip
+
+    def _tried(self, sums: Any, example: Any) -> Evidence:
+        """Why a sum is believed to be moved by one record by at most the clip norm."""
+        word = "that one record moves a sum by at most clip_norm is your word"
+        if sums is None:
+            if example is not None:
+                raise ValueError("example is what sums= is tried on; give both, or leave it out")
+            return Evidence("research", word)
+        if not callable(sums) or example is None:
+            raise ValueError(
+                "sums must be a function of a batch, and example records that are not sensitive, on which it is tried"
+            )
+        pool = of_example(Records(example).parts)
+        tried = examine_sums("sums", lambda at: self._like.same(sums(*pool.at(at))), pool, self.clip_norm)
+        return Evidence("research", f"{word}; {tried}")
+
+    def step_on(self, *batch: Any) -> Any:
+        """The noisy mean over a batch (or, with nothing, over an empty one): `sums` is called with it."""
+        if self._made_by is None:
+            raise ValueError("give sums= and example= when this is made, or step with a sum")
+        return self.step(self._made_by(*batch) if batch and len(batch[0]) else None)
 
     @property
     def privacy_(self) -> Privacy:

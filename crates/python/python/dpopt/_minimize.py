@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from . import _core, accounting
 from ._by_unit import Units, ids_alone, settled, unused
 from ._plan import Plan, Privacy
 from ._reading import kind, number, positive, shown, whole
+from ._self_check import SIZES, SORTS, CannotBeTried, Evidence, Pool, examine, first_that_runs, made_up, of_example
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 from .objectives import Objective
@@ -57,6 +59,7 @@ def _planned(
     elsewhere: bool = True,
     of_units: bool = False,
     usual_clip_norm: float | None = None,
+    own_evidence: str = "checked",
 ) -> tuple[Any, Plan]:
     _known(gives)
     known = {
@@ -73,7 +76,7 @@ def _planned(
         raise TypeError(f"method is {kind(method)}; give the name of a method")
     options = {name: _public(value, name) for name, value in said.items() if value is not None}
     request = {
-        "records": records, "dimension": dimension, "elsewhere": elsewhere, "of_units": of_units, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
+        "records": records, "dimension": dimension, "elsewhere": elsewhere, "own_evidence": own_evidence, "of_units": of_units, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
         "distance": known["distance"], "smoothness": known["smoothness"], "usual_clip_norm": usual_clip_norm,
         "strong_convexity": curvature, "options": {**options, "method": method},
     }  # fmt: skip
@@ -162,6 +165,8 @@ def minimize(
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
     batch_records: int | None = None,
+    example: Any = None,
+    show_errors: bool = False,
     **options: Any,
 ) -> Minimum:
     """Finds parameters at which the mean loss of the records is small, privately, whatever the loss is.
@@ -176,10 +181,11 @@ def minimize(
     >>> bool(np.abs(found.x - [1.0, -2.0]).max() < 0.2)
     True
 
-    Each gradient is clipped and the sum gets noise in the compiled library, so that the guarantee holds for any loss, convex or not. It rests on one thing that
-    nobody can check: **row i of what is returned depends on record i and on the parameters only** (no batch normalisation, no state from call to call), and
-    something is returned for every record. :func:`check_per_record` looks for the common mistakes on records that are not sensitive. How many records a call
-    gets is secret; what your code prints about them is not protected.
+    Each gradient is clipped and the sum gets noise in the compiled library, so that the guarantee holds for any loss, convex or not. It rests on one thing:
+    **row i of what is returned depends on record i and on the parameters only** (no batch normalisation, no state from call to call), and
+    something is returned for every record. Before anything is charged the function is tried on made-up records (as by :func:`check_per_record`); what is found is refused, and
+    what passes is of grade ``"checked"``: a test is no proof. A library objective is ``"certified"``, and so is a :class:`dpopt.torch.RecordGradients` whose every step treats records
+    one by one. Under add-or-remove the function gets one record at a time. How many records a call gets is secret; what your code prints about them is not protected.
 
     Args:
         objective: ``objective(x, *rows)``. By `gives` it returns for m records: ``"gradients"``: arrays of the shapes of `start` with m in front;
@@ -203,10 +209,13 @@ def minimize(
             records, clipped as one. A series with a name, or ``{"person": ids}``, says what a unit is called.
         n_units: public number of units, or a public guess of it, needed under add-or-remove; otherwise they are counted.
         max_rows_per_unit: public bound on the records of a unit, needed with `units`: of one with more, so many are chosen by secret coins, once for the run.
-        budget: a :class:`dpopt.Ledger`, charged before a record is read. If `objective` raises, its exception comes out as it is and the charge **stays**, since what
-            was released until then was paid for with it, and so was the fact that it raised: try the function on made-up records first.
+        budget: a :class:`dpopt.Ledger`, charged before a record is read. If `objective` raises, the charge **stays**, since what
+            was released until then was paid for with it, and so was the fact that it raised.
         insecure_seed: reproducible noise for tests: no privacy.
-        batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
+        batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers, under add-or-remove one.
+        example: records that are not sensitive, in the form of `data`, on which the objective is tried; by default records are made up from the types and shapes of `data`:
+            numbers from a normal distribution (or between 0 and 1), whole numbers 0 and 1.
+        show_errors: shows what `objective` says where it raises on the records. It may hold their values, so that only its type is told otherwise.
         options: of the method: ``clip_norm`` (1, of networks that tell classes 2; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
             ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
@@ -254,34 +263,41 @@ def minimize(
         count, present = whose.count, len(whose.rows)
     if budget is not None and insecure_seed is not None:
         raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
+    if native is None and relation == "add-or-remove" and batch_records not in (None, 1):
+        raise ValueError(ONE_AT_A_TIME)
     said = {
         "method": method, "distance": distance, "smoothness": smoothness, "strong_convexity": strong_convexity, **options,
     }  # fmt: skip
-    planned, plan = _planned(
-        count,
-        parameters.size,
-        gives,
-        epsilon,
-        delta,
-        relation,
-        said,
-        elsewhere=native is None,
-        of_units=whose is not None,
-        usual_clip_norm=None if native is None or whose is not None else native._native.usual_clip_norm(),
-    )
-    if batch_records is None:
+
+    def plan_with(own_evidence: str) -> tuple[Any, Plan]:
+        return _planned(
+            count, parameters.size, gives, epsilon, delta, relation, dict(said), elsewhere=native is None, of_units=whose is not None,
+            usual_clip_norm=None if native is None or whose is not None else native._native.usual_clip_norm(), own_evidence=own_evidence,
+        )  # fmt: skip
+
+    planned, plan = plan_with("checked" if native is None else "proved")
+    charge = None if budget is None else budget._charge_for(names)
+    evidence = None if native is not None else _tried(objective, records, parameters, gives, example)
+    if evidence is not None and evidence.kind != "checked":
+        planned, plan = plan_with(evidence.kind)
+    if relation == "add-or-remove":
+        batch_records = 1
+    elif batch_records is None:
         width = parameters.size if gives == "gradients" else plan.schedule.get("directions", 1)
         batch_records = max(1, ENTRIES // max(width, 1))
     elif whole(batch_records, "batch_records") < 1:
         raise ValueError("batch_records must be at least 1")
     price = (planned.event(), plan.epsilon, plan.delta, relation)
-    charge = None if budget is None else budget._charge_for(names)
     session = _core.Session("minimize", "minimize", price, charge, seed, None, None if whose is None else whose.name)
     if native is not None:
         rows = None if whose is None else whose.rows
         found = planned.run_native(session, parameters.vector(), native._native, records, rows)
     else:
-        called = _called(objective, records, parameters, gives)  # type: ignore[arg-type]
+        assert evidence is not None
+        evidence.note(session)
+        # what the library's own say holds no values
+        shown = show_errors or hasattr(objective, "_self_check")
+        called = _called(objective if shown else _quiet(objective), records.at, parameters, gives)  # type: ignore[arg-type]
         if whose is not None:
             assert whose.most is not None
             called = _by_unit(called, whose, parameters.size, gives)
@@ -334,20 +350,87 @@ def _by_unit(called: Callable[..., Any], whose: Units, dimension: int, gives: Gi
     return of_units
 
 
-def _called(objective: Callable[..., Any], records: Records, parameters: Leaves, gives: str) -> Callable[..., Any]:
+def _quiet(objective: Callable[..., Any]) -> Callable[..., Any]:
+    """The objective; what it says where it raises may hold values of records, and is not shown."""
+
+    def quiet(*given: Any) -> Any:
+        try:
+            return objective(*given)
+        except Exception as why:
+            failed = type(why).__name__
+        raise RuntimeError(
+            f"the objective raised {failed} on the records, and what it says is not shown, since it may hold their values; it was tried on made-up records before, so "
+            "that the reason lies in what these hold: give example= such records, or show_errors=True where nobody else will read it"
+        )
+
+    return quiet
+
+
+ONE_AT_A_TIME = (
+    "under add-or-remove the objective gets one record at a time, since products of matrices round a record's row by how many others there are; leave "
+    'batch_records out, or use neighbors="zero-out"'
+)
+
+
+def _tried(
+    objective: Any,
+    records: Records,
+    parameters: Leaves,
+    gives: str,
+    example: Any,
+    directions: np.ndarray | None = None,
+    subject: str = "the objective",
+) -> Evidence:
+    """What may be said of an objective, tried on made-up records before anything is charged."""
+    if example is None:
+        pools: list[Callable[[], Pool]] = [lambda sort=sort: made_up(records.parts, sort) for sort in SORTS]  # type: ignore[misc]
+    else:
+        pools = [lambda: of_example(Records(example).parts)]
+    itself = getattr(objective, "_self_check", None)
+    if itself is not None:
+        return itself(pools)
+    coins = np.random.default_rng(0)
+    x = parameters.vector() + 0.1 * coins.standard_normal(parameters.size)
+    along = coins.standard_normal((3, parameters.size)) if directions is None else directions
+    more = (along,) if gives == "derivatives" else ()
+
+    def said(pool: Pool, positions: Sequence[int]) -> np.ndarray:
+        called = _called(objective, lambda at: pool.at(at.tolist()), parameters, gives)
+        given = called(x.copy(), np.array(positions, dtype=np.uint64), *more)
+        return np.column_stack(given) if isinstance(given, list) else given.reshape(len(given), -1)
+
+    pool, _ = first_that_runs(pools, lambda pool: (said(pool, [0]), said(pool, pool.batch(SIZES[0]))))
+
+    def rows(positions: list[int]) -> np.ndarray:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                return said(pool, positions)
+            except Exception as why:
+                if {pool.zeroed, pool.extreme} & set(positions):
+                    raise CannotBeTried(str(why)) from None
+                raise
+
+    tried = examine(subject, rows, pool)
+    return Evidence("checked", f"that what {subject} says of a record depends on that record alone was {tried}")
+
+
+def _called(
+    objective: Callable[..., Any], at: Callable[[np.ndarray], Sequence[Any]], parameters: Leaves, gives: str
+) -> Callable[..., Any]:
     """The objective as the compiled library calls it: with a vector and positions."""
 
     def gradients(x: np.ndarray, positions: np.ndarray) -> list[np.ndarray]:
-        return parameters.rows(objective(parameters.tree(x), *records.at(positions)))
+        return parameters.rows(objective(parameters.tree(x), *at(positions)))
 
     def values(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        given = to_numpy(objective(parameters.tree(x), *records.at(positions)))
+        given = to_numpy(objective(parameters.tree(x), *at(positions)))
         if given.ndim != 1:
             raise ValueError("the objective gave no array with one loss for each record")
         return given.astype(np.float64)
 
     def derivatives(x: np.ndarray, positions: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        given = to_numpy(objective(parameters.tree(x), directions, *records.at(positions)))
+        given = to_numpy(objective(parameters.tree(x), directions, *at(positions)))
         if given.ndim != 2:
             raise ValueError("the objective gave no array of records × directions")
         return given.astype(np.float64)
@@ -356,56 +439,38 @@ def _called(objective: Callable[..., Any], records: Records, parameters: Leaves,
     return calls[gives]
 
 
-def check_per_record(objective: Callable[..., Any], data: Any, start: Any, *, gives: Gives = "gradients") -> None:
-    """Looks whether what an objective says of a record depends on that record only: on records that are **not sensitive**, such as made-up ones.
+def check_per_record(objective: Callable[..., Any], data: Any, start: Any, *, gives: Gives = "gradients") -> Evidence:
+    """Tries whether what an objective says of a record depends on that record only: on records that are **not sensitive**, such as made-up ones.
 
-    Each record is given by itself, with all others, in another order, and a second time; what is said of it must be the same up to rounding. It finds batch
-    normalisation, means over the batch, rows out of order and state from call to call. What it does not find is not proved to be absent.
+    :func:`minimize` does the same before it charges anything. Records are given one at a time and in batches of two sizes, in another order, twice, and with one replaced, one of zeros and
+    one with very large numbers: what is said of a record must stay what it is, that of others to the last bit. It finds batch normalisation, means over the batch, rows out of order and
+    state from call to call. What it does not find is not proved to be absent.
+
+    Args:
+        objective: what :func:`minimize` takes.
+        data: at least two records that are not sensitive.
+        start: parameters.
+        gives: what the objective says of a record.
+
+    Returns:
+        What was tried: ``grade`` and ``why``.
 
     Raises:
         ValueError: which of them it looks like.
 
     >>> import numpy as np, dpopt
-    >>> dpopt.check_per_record(lambda x, a: x - a, np.eye(3), np.zeros(3))
+    >>> dpopt.check_per_record(lambda x, a: x - a, np.eye(3), np.zeros(3)).grade
+    'checked'
     >>> dpopt.check_per_record(lambda x, a: x - a + a.mean(axis=0), np.eye(3), np.zeros(3))
     Traceback (most recent call last):
       ...
-    ValueError: what the objective says of a record depends on the other records of the batch, so that nothing would be protected; let row i depend on record i only
+    dpopt._self_check.NotOfOneRecord: the objective: other numbers of a record by itself than of the same record in a batch of 7, so that it depends on the other records or on how many there are, and nothing would be protected; let row i depend on record i only
     """
     _known(gives)
     records, parameters = Records(data), Leaves(start, "start")
     if len(records) < 2:
         raise ValueError("give at least two records, that are not sensitive")
-    called = _called(objective, records, parameters, gives)
-    rng = np.random.default_rng(0)
-    x = parameters.vector() + 0.1 * rng.standard_normal(parameters.size)
-    more = (rng.standard_normal((3, parameters.size)),) if gives == "derivatives" else ()
-
-    def said(positions: list[int]) -> np.ndarray:
-        given = called(x, np.array(positions, dtype=np.uint64), *more)
-        rows = np.column_stack(given) if isinstance(given, list) else given.reshape(len(given), -1)
-        if len(rows) != len(positions):
-            raise ValueError("the objective did not give one row for each record")
-        return rows
-
-    everyone = list(range(len(records)))
-    together = said(everyone)
-    size = max(float(np.abs(together[np.isfinite(together)]).max(initial=0.0)), 1e-30)
-    same = np.finfo(np.float32).eps ** 0.75 * size
-
-    def differ(a: np.ndarray, b: np.ndarray) -> bool:
-        return not np.allclose(a, b, rtol=1e-4, atol=same, equal_nan=True)
-
-    if differ(said(everyone), together):
-        raise ValueError(
-            "the objective does not say the same twice: state, or random numbers of its own, would go from record to record; let it depend on its "
-            "arguments only"
-        )
-    if differ(said(everyone[::-1])[::-1], together) or any(differ(said([i]), together[[i]]) for i in everyone[:64]):
-        raise ValueError(
-            "what the objective says of a record depends on the other records of the batch, so that nothing would be protected; let row i depend on "
-            "record i only"
-        )
+    return _tried(objective, records, parameters, gives, data)
 
 
 __all__ = ["check_per_record", "minimize", "plan_minimize"]

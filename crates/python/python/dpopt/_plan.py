@@ -165,7 +165,9 @@ class Privacy:
         unit: who is protected: a ``"record"``, or a ``"user"`` with all rows.
         unit_column: the column whose values are the units, where rows of one value are one.
         public_ownership: who owns which rows, and so who shares rows with whom, is not protected: a row may have several owners.
-        grade: ``"certified"``, or ``"research"`` where a part is not proved or rests on what you vouch for.
+        grade: ``"certified"``; ``"checked"`` where what your code does with a record was tried on made-up records before the first release, which is no proof; or
+            ``"research"`` where a part is not proved or rests on a word that nobody checked.
+        evidence: what a grade below certified rests on, in words.
     """
 
     epsilon: float
@@ -180,6 +182,7 @@ class Privacy:
     grade: str = "certified"
     unit_column: str | None = None
     public_ownership: bool = False
+    evidence: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, guarantee: str, releases: str) -> Privacy:
@@ -190,7 +193,7 @@ class Privacy:
             promised["certified_epsilon"], promised["delta"], promised["relation"], promised["epsilon"],
             events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"], json.loads(releases),
             promised["insecure_seed"], promised["unit"], promised["grade"], promised.get("unit_column"),
-            promised.get("public_ownership", False),
+            promised.get("public_ownership", False), tuple(promised.get("evidence", ())),
         )  # fmt: skip
 
     @classmethod
@@ -206,6 +209,8 @@ class Privacy:
         column: dict[str, Any] = {} if self.unit_column is None else {"unit_column": self.unit_column}
         if self.public_ownership:
             column["public_ownership"] = True
+        if self.evidence:
+            column["evidence"] = list(self.evidence)
         return {
             "unit": self.unit, **column, "relation": self.relation, "epsilon": self.allowed_epsilon, "delta": self.delta,
             "certified_epsilon": self.epsilon, "grade": self.grade, "insecure_seed": self.insecure_seed,
@@ -221,6 +226,12 @@ class Privacy:
         text = f"({epsilon}, {delta})-differential privacy per {self.unit_column or self.unit}, {self.relation}"
         if self.public_ownership:
             text += "; who owns which rows, and so who shares rows with whom, is not protected"
+        if self.grade != "certified":
+            words = {
+                "checked": "checked, not proved",
+                "research": "research grade: not proved, or resting on a word that nobody checked",
+            }
+            text += "; " + "; ".join([words[self.grade], *self.evidence])
         return text + (VOID if self.insecure_seed else "")
 
     def _repr_html_(self) -> str:

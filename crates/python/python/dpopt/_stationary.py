@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._by_unit import ids_alone, settled, unused
-from ._minimize import ENTRIES, _by_unit, _called, _counted
+from ._minimize import ENTRIES, ONE_AT_A_TIME, _by_unit, _called, _counted, _quiet, _tried
 from ._plan import Privacy
 from ._reading import attempt, kind, number, positive, whole
 from ._trees import Leaves, Records, to_numpy
@@ -59,6 +59,8 @@ def stationary(
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
     batch_records: int | None = None,
+    example: Any = None,
+    show_errors: bool = False,
 ) -> Selected:
     """Takes the candidate at which the mean gradient of the records is smallest, privately (δ = 0).
 
@@ -88,9 +90,9 @@ def stationary(
         directions: K public directions, as an array K × parameters (all numbers of a candidate side by side); made unit vectors here.
         curvature_bound: M: a record's curvature along a direction is cut to ±M.
         hessian_lipschitz: ρ: curvatures of the mean of at least −√(ρα) are allowed.
-        budget: a :class:`dpopt.Ledger`, charged before a record is read. If a function raises, its exception comes out as it is and the charge **stays**: that it raised
-            is a fact about the records. Try the functions on made-up records first.
-        neighbors, n_records, units, n_units, max_rows_per_unit, insecure_seed, batch_records: as in :func:`dpopt.minimize`.
+        budget: a :class:`dpopt.Ledger`, charged before a record is read and after the functions were tried on made-up records. If one raises on the records, the charge
+            **stays**: that it raised is a fact about them.
+        neighbors, n_records, units, n_units, max_rows_per_unit, insecure_seed, batch_records, example, show_errors: as in :func:`dpopt.minimize`.
     """
     relation = accounting._relation(neighbors)
     if not callable(gradients):
@@ -127,15 +129,26 @@ def stationary(
     }  # fmt: skip
     planned = _core.Stationary(json.dumps(request))
     told = json.loads(planned.told())
-    if batch_records is None:
+    if relation == "add-or-remove":
+        if batch_records not in (None, 1):
+            raise ValueError(ONE_AT_A_TIME)
+        batch_records = 1
+    elif batch_records is None:
         batch_records = max(1, ENTRIES // max(forms[0].size, len(ways)))
     elif whole(batch_records, "batch_records") < 1:
         raise ValueError("batch_records must be at least 1")
-    slopes = _called(gradients, records, forms[0], "gradients")
+    evidence = [_tried(gradients, records, forms[0], "gradients", example, subject="the function of gradients")]
+    if curvatures is not None:
+        evidence.append(
+            _tried(curvatures, records, forms[0], "derivatives", example, ways, "the function of curvatures")
+        )
+    quiet = (lambda f: f) if show_errors else _quiet
+    slopes = _called(quiet(gradients), records.at, forms[0], "gradients")
+    bent = quiet(curvatures) if curvatures is not None else None
 
     def bends(x: np.ndarray, positions: np.ndarray, along: np.ndarray) -> np.ndarray:
-        assert curvatures is not None
-        given = to_numpy(curvatures(forms[0].tree(x), along, *records.at(positions)))
+        assert bent is not None
+        given = to_numpy(bent(forms[0].tree(x), along, *records.at(positions)))
         if given.ndim != 2:
             raise ValueError("curvatures gave no array of records × directions")
         return given.astype(np.float64)
@@ -150,6 +163,8 @@ def stationary(
     session = _core.Session(
         "stationary", "stationary", price, charge, seed, None, None if whose is None else whose.name
     )
+    for why in evidence:
+        why.note(session)
     index = planned.run(
         session,
         lambda candidate, positions: slopes(points[candidate], positions),

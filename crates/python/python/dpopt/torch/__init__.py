@@ -11,6 +11,7 @@ from .clipped_sums import ClippedSumOptimizer
 from .optimizer import PrivateOptimizer, ellipsoid
 from .private import BatchOptimizer, make_private
 from .records import RecordGradients
+from .self_check import check
 from .zeroth import ZerothOrder
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "RecordGradients",
     "ZerothOrder",
     "add_low_rank",
+    "check",
     "ellipsoid",
     "make_private",
     "train_only",

@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .slopes import RecordLoss
+
 #: Why modules can't be trained here: what a record gives would depend on the other records, or cannot be told apart.
 _MIXING: list[tuple[tuple[type, ...], Callable[[Any], bool], str]] = [
     (
@@ -41,10 +43,14 @@ _MIXING: list[tuple[tuple[type, ...], Callable[[Any], bool], str]] = [
 ]
 
 
+class Refused(ValueError):
+    """What this library says of a model or a loss: no value of a record is in it."""
+
+
 def refuse_mixing(model: nn.Module, gradients: bool = True) -> None:
     """Refuses modules whose outputs for a record depend on other records, or (if `gradients` are asked for) whose per-record gradients are not known.
 
-    What a module of your own computes cannot be seen: that it treats each record by itself is your word.
+    What a module of your own computes cannot be seen here: it is tried on made-up records (:mod:`dpopt.torch.self_check`).
     """
     for name, module in model.named_modules():
         for kinds, wrong, why in _MIXING if gradients else _MIXING[:-1]:
@@ -131,6 +137,10 @@ def _rule(module: nn.Module, x: Any) -> Rule | None:
     return None
 
 
+#: Keys of the forward hooks that are this module's.
+HOOKS: set[int] = set()
+
+
 class PerRecord:
     """Records the per-record gradients of `parameters` in backward passes over the batch that is :attr:`awaited`.
 
@@ -138,27 +148,83 @@ class PerRecord:
         model: what is trained.
         parameters: those of its parameters that the optimizer moves.
         mean: the loss is a mean over the records of the batch that is handed in, not their sum.
+        loss: of each record by itself: slopes at the model's output are then its own, whatever loss the backward pass begins with.
     """
 
-    def __init__(self, model: nn.Module, parameters: list[Any], mean: bool) -> None:
-        self._mean = mean
+    def __init__(self, model: nn.Module, parameters: list[Any], mean: bool, loss: RecordLoss | None = None) -> None:
+        self._mean = mean and loss is None
+        self._loss = loss
+        #: the batch whose gradients are recorded: what the model takes, the targets, and how often each was written to; None: not known
+        self._handed: tuple[Any, tuple[Any, ...], list[int]] | None = None
+        #: whether the model was given something else than that
+        self.strayed = False
+        self._handles: list[Any] = []
         self._trained = {id(p) for p in parameters}
         self._awaited: int | None = None
         self._turn = 0
         self._recomputing = False
         self._found: dict[int, torch.Tensor] = {}
         self._room: dict[int, torch.Tensor] = {}
+        if loss is not None:
+            # first, so that a model that is one module of torch sees them too
+            self._hook(model, self._output)
         for name, module in model.named_modules():
             if any(id(p) in self._trained for p in module.parameters(recurse=False)):
                 label = f"{type(module).__name__} ({name or 'the model'})"
-                module.register_forward_hook(partial(self._forward, label), with_kwargs=True)
+                self._hook(module, partial(self._forward, label))
         for name, p in model.named_parameters():
             if id(p) in self._trained:
-                p.register_post_accumulate_grad_hook(partial(self._drop, name))
+                self._handles.append(p.register_post_accumulate_grad_hook(partial(self._drop, name)))
+
+    def _hook(self, module: nn.Module, hook: Callable[..., Any]) -> None:
+        handle = module.register_forward_hook(hook, with_kwargs=True)
+        HOOKS.add(handle.id)
+        self._handles.append(handle)
+
+    def remove(self) -> None:
+        """Takes all hooks away again."""
+        for handle in self._handles:
+            handle.remove()
+            HOOKS.discard(handle.id)
+        self._handles = []
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of the model, in a file or in memory, records nothing and holds no gradients."""
-        return {"_mean": self._mean, "_trained": set(), "_recomputing": False} | _nothing()
+        return {"_mean": self._mean, "_loss": None, "_trained": set(), "_recomputing": False} | _nothing()
+
+    def _output(self, model: Any, args: Any, kwargs: Any, output: Any) -> Any:
+        """The slopes at the model's output are those of each record's own loss."""
+        if self._awaited is None or self._recomputing or not torch.is_grad_enabled() or self._loss is None:
+            return None
+        if not isinstance(output, torch.Tensor):
+            raise Refused("the model gives more than one tensor; loss= is for models with one")
+        if self._handed is None or not output.requires_grad:
+            return None
+        given, targets, versions = self._handed
+        if not args or not _same(args[0], given) or versions != _versions(given, targets):
+            self.strayed = True
+        # a tensor of its own: hooks of the last module inside are on the output already, and would see the slopes of the loop's loss
+        given_out = output.view_as(output)
+        given_out.register_hook(partial(self._own_slopes, self._turn, self._loss, output.detach(), targets))
+        return given_out
+
+    def hand_out(self, inputs: Any, targets: tuple[Any, ...]) -> None:
+        """Notes the batch that a loop is given."""
+        self._handed = (inputs, targets, _versions(inputs, targets))
+
+    def _own_slopes(self, turn: int, loss: RecordLoss, output: torch.Tensor, targets: Any, slopes: torch.Tensor) -> Any:
+        if turn != self._turn or len(output) != self._awaited:
+            return None
+        try:
+            own = loss.slopes(output, targets)
+        except Exception as why:
+            # its message may hold values of records
+            failed = type(why).__name__
+        else:
+            return own.to(slopes.dtype)
+        raise Refused(
+            f"loss= failed on the batch ({failed}), and why is not shown, since it may hold values of records"
+        )
 
     @property
     def awaited(self) -> int | None:
@@ -170,6 +236,7 @@ class PerRecord:
         self._awaited = records
         self._turn += 1
         self._found = {}
+        self._handed = None
 
     def forget(self) -> None:
         """Forgets the gradients of the current batch."""
@@ -189,7 +256,7 @@ class PerRecord:
         if self._awaited is None or self._recomputing or not torch.is_grad_enabled():
             return
         if not isinstance(output, torch.Tensor):
-            raise ValueError(f"{label} gives more than one tensor; per-record gradients are known of modules with one")
+            raise Refused(f"{label} gives more than one tensor; per-record gradients are known of modules with one")
         if output.requires_grad:
             kept = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
             named = {k: a.detach() if isinstance(a, torch.Tensor) else a for k, a in kwargs.items()}
@@ -200,7 +267,7 @@ class PerRecord:
             return
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if not tensors or any(t.dim() == 0 or len(t) != self._awaited for t in (slopes, *tensors)):
-            raise ValueError(f"{label}: the first axis of what goes in and out must be the records of the batch")
+            raise Refused(f"{label}: the first axis of what goes in and out must be the records of the batch")
         g = slopes.detach()
         if self._mean:
             # the loss of each record, not its share of a mean
@@ -233,7 +300,7 @@ class PerRecord:
         try:
             with torch.enable_grad():
                 found = torch.func.vmap(torch.func.grad(one), in_dims=(None, 0, 0))(own, given, g)
-        except RuntimeError:
+        except Exception:
             # its message may hold values of records
             failed = True
         else:
@@ -241,7 +308,7 @@ class PerRecord:
         finally:
             self._recomputing = False
         if failed:
-            raise ValueError(
+            raise Refused(
                 f"{label} cannot be run for one record at a time (random numbers in it, perhaps); make it of modules of torch.nn"
             )
         for name, p in module.named_parameters(recurse=False):
@@ -273,11 +340,29 @@ class PerRecord:
             return
         parameter.grad = None
         if id(parameter) not in self._found:
-            raise ValueError(
+            raise Refused(
                 f"the weights {name} are used by no module that holds them, so their per-record gradients are not known; give gradients "
                 "of your own (torch.func.vmap) to dpopt.torch.PrivateOptimizer"
             )
 
 
+def _same(x: Any, given: Any) -> bool:
+    """Whether the model was given the records as they were handed out, on whatever device."""
+    if x is given:
+        return True
+    if (
+        not (isinstance(x, torch.Tensor) and isinstance(given, torch.Tensor))
+        or x.shape != given.shape
+        or x.dtype != given.dtype
+    ):
+        return False
+    x, given = x.detach().to(given.device), given.detach()
+    return bool(((x == given) | ((x != x) & (given != given))).all())
+
+
+def _versions(inputs: Any, targets: tuple[Any, ...]) -> list[int]:
+    return [t._version for t in (inputs, *targets) if isinstance(t, torch.Tensor)]
+
+
 def _nothing() -> dict[str, Any]:
-    return {"_awaited": None, "_turn": 0, "_found": {}, "_room": {}}
+    return {"_awaited": None, "_turn": 0, "_found": {}, "_room": {}, "_handed": None, "strayed": False, "_handles": []}

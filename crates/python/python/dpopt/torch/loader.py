@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 #: Entries of per-record gradients that are held at a time, if nothing else was asked for: 256 MiB of float32.
 ENTRIES = 1 << 26
@@ -62,6 +62,20 @@ class Source:
             return tuple(t[index.to(t.device)] for t in self._tensors)
         return self._collate([self._data[i] for i in positions.tolist()])
 
+    @property
+    def collate(self) -> Callable[[list[Any]], Any] | None:
+        """Somebody's function that puts records together; None where it is the usual one."""
+        return None if self._collate is default_collate else self._collate
+
+    def form(self) -> Any:
+        """An empty batch of the types and shapes of the records; None where they cannot be known without reading one."""
+        data = self._data
+        while type(data) is Subset:
+            data = data.dataset
+        if type(data) is TensorDataset and self._collate is default_collate:
+            return tuple(t[:0] for t in data.tensors)
+        return None
+
     def made_up(self) -> Any:
         """A batch of one record of zeros."""
         return _made_up(self.at(np.zeros(1, dtype=np.int64)))
@@ -96,7 +110,9 @@ class PoissonLoader:
         last = min(optimizer.steps_taken + self._batches, optimizer.planned_steps)
         while optimizer.steps_taken < last:
             part = optimizer._next_part(self.physical_batch_size)
-            yield self._source.at(part) if len(part) else self._source.made_up()
+            batch = self._source.at(part) if len(part) else self._source.made_up()
+            optimizer._handed(batch)
+            yield batch
             if optimizer._awaits():
                 raise RuntimeError(
                     "the optimizer has not stepped on the last part; leaving a part out would let its records decide about each other"

@@ -13,7 +13,7 @@ are *not* covered. Buffers that depend on the records (batch norm statistics) ar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,17 @@ from .._batches import Batches, stated
 from .._by_unit import UnitMeans, Units, ids_alone, settled, unused
 from .._plan import Privacy
 from .._reading import positive, whole
+from .._self_check import Evidence
 from ..ledger import Ledger
 
 try:
     import torch as _torch
 except ImportError as error:  # pragma: no cover - depends on the environment
     raise ImportError("dpopt.torch needs PyTorch; pip install torch") from error
+
+
+#: What the guarantee rests on where gradients come from nobody knows where.
+OWN_WORD = "that each gradient is that of its own record and of no other is your word (make_private, or gradients= and example=, have it tried)"
 
 
 class PrivateOptimizer:
@@ -52,6 +57,10 @@ class PrivateOptimizer:
             unit's gradients is clipped as one vector, however many rows it has. A row without an id is nobody's and in no batch.
         max_rows_per_unit: with `units`, the most rows of a unit in a batch: of one with more, a uniform choice by secret coins, made anew
             for each batch. Must be given.
+        gradients: ``gradients(*batch)`` gives one tensor (batch × parameter shape) per trained parameter, in the optimizer's order: what :meth:`step_on` calls. It is tried
+            on `example` before anything is charged, and what is found is refused; the grade is then ``"checked"`` as long as nothing but :meth:`step_on` steps.
+            Without it nobody has seen where gradients come from: that each is its own record's is your word, and the grade ``"research"``.
+        example: with `gradients`, a batch of at least two records that are not sensitive, in the form that :meth:`step_on` is given.
 
     Attributes:
         noise_multiplier: what is added, over `clip_norm`.
@@ -77,7 +86,11 @@ class PrivateOptimizer:
         scales: Sequence[Any] | None = None,
         units: Any = None,
         max_rows_per_unit: int | None = None,
+        gradients: Callable[..., Any] | None = None,
+        example: Any = None,
     ) -> None:
+        #: where per-sample gradients come from, if it is known
+        self._gradients = gradients
         if units is None:
             unused(max_rows_per_unit=max_rows_per_unit)
         self.sampling_probability = stated(
@@ -98,12 +111,15 @@ class PrivateOptimizer:
                 'a unit\'s mean; use relation="zero-out" or "replace-one"'
             )
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        self._seed = seed
+        self._one_at_a_time = relation == "add-or-remove"
         #: who is protected, where it is not each record by itself
         self._units: Units | None = units if isinstance(units, Units) or units is None else self._read_units(
             units, max_rows_per_unit, relation, seed
         )  # fmt: skip
         #: of the batch that was drawn: what becomes of its rows
         self._means: UnitMeans | None = None
+        evidence = self._evidence_of(gradients, example, relation)
         batches = Batches(
             self.dataset_size, self.sampling_probability, self.planned_steps, numbers, self._drawn_from(relation)
         )
@@ -111,9 +127,47 @@ class PrivateOptimizer:
             self._name, epsilon=epsilon, noise_multiplier=noise_multiplier, delta=delta,
             relation=relation, budget=budget, seed=seed, unit=None if self._units is None else self._units.name,
         )  # fmt: skip
+        if evidence is not None:
+            evidence.note(self._session)
         self._training = _core.Training(
             self.dataset_size, self.sampling_probability, numbers, sensitivity, self.noise_multiplier, self._session,
         )  # fmt: skip
+
+    def _evidence_of(self, gradients: Any, example: Any, relation: str) -> Evidence | None:
+        """Why a record's gradient is believed to be its own."""
+        if gradients is None:
+            if example is not None:
+                raise ValueError("example is what gradients= is tried on; give both, or leave it out")
+            return Evidence("research", OWN_WORD)
+        if not callable(gradients) or example is None:
+            raise ValueError(
+                "gradients must be a function of a batch, and example a batch of at least two records that are not sensitive, on which it is tried"
+            )
+        from .self_check import pools_of, try_gradients
+
+        return try_gradients(gradients, self._parameters(), pools_of(None, example))
+
+    def step_on(self, *batch: Any) -> bool:
+        """One private step on a batch (or, with nothing, on an empty one): `gradients` is called with it. Always True: the weights moved."""
+        if self._gradients is None:
+            raise ValueError("give gradients= and example= when the optimizer is made, or step with gradients")
+        self._add_on(batch)
+        self._release()
+        return True
+
+    def _add_on(self, batch: tuple[Any, ...]) -> None:
+        self._refuse_beyond_plan()
+        if not batch or not len(batch[0]):
+            return
+        assert self._gradients is not None
+        # products of matrices round a record's row by how many others there are, which add-or-remove protects
+        size = 1 if self._one_at_a_time else len(batch[0])
+        from .self_check import secret_coins
+
+        for start in range(0, len(batch[0]), size):
+            with secret_coins():
+                found = self._gradients(*[part[start : start + size] for part in batch])
+            self._add(self._blocks(found))
 
     def _given_by_a_record(self) -> tuple[int, float]:
         """How many numbers a record gives to a sum, and the l2 norm that they are clipped to."""
@@ -240,6 +294,8 @@ class PrivateOptimizer:
             per_sample_gradients: as in :meth:`step`; ``p.grad_sample`` is forgotten.
         """
         self._refuse_beyond_plan()
+        if self._gradients is not None:
+            Evidence("research", OWN_WORD).note(self._session)
         self._add(self._blocks(per_sample_gradients))
         if per_sample_gradients is None:
             self._forget_samples()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,21 @@ import torch
 from .. import accounting
 from .._by_unit import Units, ids_alone, settled, unused
 from .._reading import whole
+from .._self_check import Evidence
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
 from .loader import ENTRIES, PoissonLoader, Source
 from .optimizer import PrivateOptimizer
+from .self_check import (
+    first_is_input,
+    pool_of_records,
+    pools_of,
+    rest_are_targets,
+    secret_seed,
+    seed_generators,
+    try_model,
+)
+from .slopes import RecordLoss
 
 
 class BatchOptimizer(PrivateOptimizer):
@@ -27,14 +38,26 @@ class BatchOptimizer(PrivateOptimizer):
         optimizer: the optimizer inside; schedulers of learning rates take this one.
     """
 
-    def __init__(self, optimizer: Any, model: Any, records: int, mean: bool, **options: Any) -> None:
+    def __init__(
+        self, optimizer: Any, model: Any, records: int, mean: bool, loss: Any, evidence: Evidence, **options: Any
+    ) -> None:
+        self._evidence = evidence
         super().__init__(optimizer, **options)
-        self._recorder = PerRecord(model, self._parameters(), mean)
+        self._recorder = PerRecord(model, self._parameters(), mean, None if loss is None else RecordLoss(loss))
+        self._shown = loss is not None
+        self._coins: Any = None
         self._records = records
         #: positions of the batch's records that have not been handed out and stepped on; None: no batch is open
         self._rest: np.ndarray | None = None
         self._part = 0
         self._handed_out = False
+
+    def _evidence_of(self, gradients: Any, example: Any, relation: str) -> Evidence | None:
+        return self._evidence
+
+    def step_on(self, *batch: Any) -> bool:
+        """Refused: the loader gives the batches."""
+        raise RuntimeError("the loader of make_private gives the batches, and step() follows the backward pass")
 
     def _drawn_from(self, relation: str) -> int:
         # how many records there are is protected: the plan must not fail by it
@@ -67,7 +90,29 @@ class BatchOptimizer(PrivateOptimizer):
         self._part = len(part)
         self._handed_out = True
         self._recorder.awaited = max(len(part), 1)
+        self._draw_secretly()
         return part
+
+    def _handed(self, batch: Any) -> None:
+        """Notes what the loop is given."""
+        if self._shown and not isinstance(batch, (tuple, list)):
+            raise ValueError(
+                "loss= is for batches (x, *targets), and the loader gives others; leave it out, or give a collate_fn"
+            )
+        inputs, _ = first_is_input(batch)
+        self._recorder.hand_out(inputs[0] if inputs else None, rest_are_targets(batch))
+
+    def _draw_secretly(self) -> None:
+        """Until :meth:`step`, PyTorch draws (masks of dropout) from coins that nobody knows, whatever its generator was seeded with."""
+        if self._coins is None:
+            self._coins = torch.get_rng_state()
+        taken = self.steps_taken * 1_000_003 + self._part
+        seed_generators(secret_seed(None if self._seed is None else (self._seed + taken) % 2**64))
+
+    def _draw_as_before(self) -> None:
+        if self._coins is not None:
+            torch.set_rng_state(self._coins)
+            self._coins = None
 
     def _awaits(self) -> bool:
         return self._handed_out
@@ -89,6 +134,12 @@ class BatchOptimizer(PrivateOptimizer):
             self._add(self._blocks(gradients))
         self._handed_out = False
         self._recorder.awaited = None
+        self._draw_as_before()
+        if self._recorder.strayed:
+            self._session.rest_on_evidence(
+                "vouched",
+                "the loop gave the model something else than the records that the loader gave: that it did not mix them is your word",
+            )
         self._rest = self._rest[self._part :]
         if len(self._rest):
             return False
@@ -129,13 +180,16 @@ def make_private(
     units: Any = None,
     max_rows_per_unit: int | None = None,
     n_units: int | None = None,
+    loss: Callable[..., Any] | None = None,
+    example: Any = None,
 ) -> tuple[Any, BatchOptimizer, PoissonLoader]:
     """Model, optimizer and loader for private training; the loop stays as it is.
 
     ::
 
+        loss = torch.nn.functional.cross_entropy
         model, optimizer, loader = make_private(
-            model, optimizer, (X, y), epsilon=3.0, delta=1e-6, epochs=10, batch_size=500, max_grad_norm=1.0
+            model, optimizer, (X, y), epsilon=3.0, delta=1e-6, epochs=10, batch_size=500, max_grad_norm=1.0, loss=loss
         )
         for _ in range(10):
             for x, y in loader:
@@ -148,8 +202,10 @@ def make_private(
     the sum is exact, and one noisy sum leaves per batch. Batches come in parts of at most `physical_batch_size` records, each with a
     forward pass, a backward pass and a ``step()`` of its own.
 
-    That a record's gradient depends on that record only is your word: modules known to mix records (batch norm) are refused, what your
-    own ``forward`` does cannot be seen. Do not publish losses: they are computed on the records.
+    The guarantee needs that a record's gradient depends on that record only. Before anything is charged, model and loss are tried on made-up records
+    (:func:`check`), and what is found is refused. ``optimizer.privacy_.grade`` is then ``"certified"`` where every step of the forward pass and the loss is on a
+    closed list of steps that treat records one by one (dense, convolutional and frozen models are, as people write them), ``"checked"`` where the trial
+    found nothing, and ``"research"`` without `loss`, which nobody has seen then. Do not publish losses: they are computed on the records.
 
     Args:
         model: a module whose inputs and outputs have the records on their first axis; it is returned as it is, with hooks.
@@ -175,6 +231,11 @@ def make_private(
             for each batch. Must be given.
         n_units: public number of units, of whom some may have no row; counted unless the relation protects it, then a guess. It takes the
             place of `dataset_size`.
+        loss: ``loss(output, *targets)`` of batches ``(x, *targets)``: what the loop calls ``backward`` of. Each record's slope at the model's output is then
+            made by this loss from that record alone, and the loop's own loss only begins the backward pass.
+        example: a batch of at least two records that are not sensitive, in the form that the loader gives them (with a ``collate_fn``: a list of records that it
+            takes): what model and loss are tried on. By
+            default records are made up from the types and shapes of the data: numbers from a normal distribution, whole numbers 0 and 1.
     """
     if loss_reduction not in ("mean", "sum"):
         raise ValueError(f'loss_reduction is {loss_reduction!r}; give "mean" or "sum"')
@@ -191,8 +252,16 @@ def make_private(
         raise ValueError("the optimizer must train parameters of the model, and of nothing else")
     if len({id(p) for p in trained}) != len(trained):
         raise ValueError("the optimizer has a parameter twice")
+    if loss is not None and not callable(loss):
+        raise ValueError("loss must be a function of the model's output and the targets")
     source = Source(data)
     relation = accounting._relation(relation)
+    one_at_a_time = relation == "add-or-remove"
+    if one_at_a_time and physical_batch_size not in (None, 1):
+        raise ValueError(
+            "under add-or-remove records go through the model one at a time, since products of matrices round a record's row by how many others there are; leave "
+            'physical_batch_size out, or use relation="zero-out"'
+        )
     if units is not None and relation == "add-or-remove":
         raise ValueError(
             "units= is not for add-or-remove here: gradients come in parts, where parts end depends on who else is in a batch, and so does the rounding of "
@@ -219,7 +288,9 @@ def make_private(
         raise ValueError(f"batch_size must be at least 1 and at most the number of {what}")
     if whole(epochs, "epochs") < 1:
         raise ValueError("epochs must be at least 1")
-    if physical_batch_size is None:
+    if one_at_a_time:
+        physical_batch_size = 1
+    elif physical_batch_size is None:
         physical_batch_size = max(1, ENTRIES // sum(p.numel() for p in trained))
     if whole(physical_batch_size, "physical_batch_size") < 1:
         raise ValueError("physical_batch_size must be at least 1")
@@ -229,5 +300,27 @@ def make_private(
         "clip_norm": max_grad_norm, "delta": delta, "epsilon": epsilon, "noise_multiplier": noise_multiplier,
         "relation": relation, "budget": budget, "insecure_seed": insecure_seed, "units": whose,
     }  # fmt: skip
-    private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", **options)
+    evidence = _tried(model, trained, source, loss, loss_reduction == "mean", example)
+    private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", loss, evidence, **options)
     return model, private, PoissonLoader(source, private, batches, physical_batch_size)
+
+
+def _tried(model: Any, trained: list[Any], source: Source, loss: Any, mean: bool, example: Any) -> Evidence:
+    """What may be said of a model and its loss, before anything is charged."""
+    form = source.form()
+    if form is None and example is None:
+        return Evidence(
+            "research",
+            "model and loss were not tried, since nothing is known of the records before one is read: give example=, a batch of records that are not sensitive",
+        )
+    if source.collate is not None and isinstance(example, list):
+        pools = [lambda: pool_of_records(example, source.collate)]
+    else:
+        pools = pools_of(form, example)
+    found = try_model(model, trained, pools, loss=loss, mean=mean)
+    if source.collate is None or isinstance(example, list):
+        return found
+    return Evidence(
+        "research",
+        f"collate_fn puts records together, and was not tried (give example= as a list of records that it takes, none of them sensitive); {found.why}",
+    )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from .gradients import PerRecord, refuse_mixing
+from .._self_check import CannotBeTried, Evidence, Pool
+from .gradients import PerRecord, Refused, refuse_mixing
+from .self_check import Form, pools_of, secret_coins, try_model
+from .slopes import RecordLoss, is_listed
 
 
 class RecordGradients:
@@ -21,8 +25,8 @@ class RecordGradients:
         each.load(found.x)
 
     The same gradients as ``vmap(grad(loss))``, without running the model for one record at a time (:mod:`dpopt.torch.gradients`). Privacy rests on
-    the clip of :func:`dpopt.minimize`, provided that a record's gradient depends on that record and the weights alone: modules that mix records are refused;
-    of modules of your own, and of the loss, it is your word.
+    the clip of :func:`dpopt.minimize`, provided that a record's gradient depends on that record and the weights alone: modules that mix records are refused,
+    and model and loss are tried on made-up records before anything is charged (:func:`dpopt.torch.check`). Dropout draws its masks from coins that nobody knows.
 
     Args:
         model: what is trained; parameters with ``requires_grad=False`` stay as they are. Its weights are those of the last call.
@@ -43,6 +47,20 @@ class RecordGradients:
         if not self._parameters:
             raise ValueError("no parameter of the model has requires_grad: nothing would be trained")
         self._recorder = PerRecord(model, list(self._parameters.values()), mean=False)
+        self._tried = False
+        # a loss of torch's functions alone is taken for one record at a time, so that it cannot mix them
+        self._by_record = RecordLoss(loss) if is_listed(loss) else None
+
+    def _self_check(self, pools: Sequence[Callable[[], Pool]]) -> Evidence:
+        """What may be said of model and loss, tried on made-up records: what :func:`dpopt.minimize` asks for."""
+
+        def tensors(batch: Any) -> list[Any]:
+            return [torch.as_tensor(part) for part in batch]
+
+        form = Form(lambda batch: ((tensors(batch)[0],), {}), lambda batch: tuple(tensors(batch)[1:]))
+        own = list(self._parameters.values())
+        self._tried = True
+        return try_model(self._model, own, pools, loss=self._loss, mean=False, each=True, forms=(form,))
 
     def start(self) -> dict[str, torch.Tensor]:
         """A copy of the weights: where :func:`dpopt.minimize` starts."""
@@ -63,22 +81,32 @@ class RecordGradients:
                 p.copy_(given[name])
 
     def __call__(self, parameters: Mapping[str, Any], x: Any, *targets: Any) -> dict[str, torch.Tensor]:
-        """Records × shape for each parameter, at the weights that are given."""
+        """Records × shape for each parameter, at the weights that are given. The first call tries model and loss on made-up records of these types and shapes."""
         self.load(parameters)
         x, *more = (torch.as_tensor(part) for part in (x, *targets))
+        if not self._tried:
+            with contextlib.suppress(CannotBeTried):
+                self._self_check(pools_of([x, *more]))
+            self._tried = True
         own = list(self._parameters.values())
         if not len(x):
             return {name: p.new_zeros((0, *p.shape)) for name, p in self._parameters.items()}
         self._recorder.awaited = len(x)
         failed = None
         try:
-            with torch.enable_grad():
-                losses = self._loss(self._model(x), *more)
+            with torch.enable_grad(), secret_coins():
+                output = self._model(x)
+                losses = self._loss(output, *more)
                 if not isinstance(losses, torch.Tensor) or losses.shape != (len(x),):
-                    raise ValueError('the loss gave no array with one number for each record; give it reduction="none"')
-                losses.sum().backward()
+                    raise Refused('the loss gave no array with one number for each record; give it reduction="none"')
+                if self._by_record is None:
+                    losses.sum().backward()
+                else:
+                    output.backward(self._by_record.slopes(output, more))
             found = self._recorder.take(own)
-        except (RuntimeError, IndexError) as why:
+        except Refused:
+            raise
+        except Exception as why:
             # its message may hold values of records
             failed = type(why).__name__
         finally:

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import _core
+from .. import _core, accounting
 from .._reading import positive, whole
+from .._self_check import SORTS, Evidence, made_up
 from .gradients import refuse_mixing
 from .optimizer import PrivateOptimizer
+from .self_check import pools_of, secret_coins, secret_seed, try_losses
 
 
 class Direction:
@@ -62,8 +64,8 @@ class ZerothOrder(PrivateOptimizer):
     differences over 2h are one vector, clipped to `clip_norm`·√K as one; their noisy sum leaves, and (1/K)Σ s_k·u_k is the gradient for the optimizer inside.
     Directions depend on no record. Noise is on K numbers, whatever the size of the model.
 
-    The guarantee holds for any loss, if a record's loss depends on that record and the weights only. That is your word: modules known to mix records are
-    refused, what your own ``forward`` does cannot be seen.
+    The guarantee holds for any loss, if a record's loss depends on that record and the weights only. Modules known to mix records are refused, and the losses are tried on made-up
+    records: before anything is charged, if `losses` and `example` are given here, otherwise before the first step. What is found is refused; what passes is of grade ``"checked"``.
 
     Moving the weights there and back rounds them, by the weights and directions alone and equally often for every batch, so nothing of the records is in it.
     Their memory is the model's, and one gradient for the optimizer inside. Steps are many and small: learning rates some d/K times below those of gradients.
@@ -74,7 +76,8 @@ class ZerothOrder(PrivateOptimizer):
         directions: K.
         difference: h, half the distance of the two points. Losses must differ there by more than their floats' rounding.
         clip_norm: bound on a derivative; with K of them, their vector is clipped to `clip_norm`·√K.
-        physical_batch_size: the most records that the losses are asked for at a time; all by default.
+        physical_batch_size: the most records that the losses are asked for at a time; all by default, under add-or-remove one.
+        losses, example: what :meth:`step` will be given, and a batch of at least two records that are not sensitive, on which they are tried before anything is charged.
         terms: `dataset_size`, `sampling_probability`, `steps`, `epsilon` or `noise_multiplier`, `delta`, `relation`, `budget`, `insecure_seed`, `units` and
             `max_rows_per_unit` of :class:`PrivateOptimizer`.
     """
@@ -90,9 +93,17 @@ class ZerothOrder(PrivateOptimizer):
         directions: int = 1,
         difference: float = 1e-3,
         physical_batch_size: int | None = None,
+        losses: Callable[..., Any] | None = None,
+        example: Any = None,
         **terms: Any,
     ) -> None:
         refuse_mixing(model, gradients=False)
+        if (losses is None) != (example is None):
+            raise ValueError(
+                "losses and example belong together: what is tried, and a batch of records that are not sensitive to try it on"
+            )
+        self._model = model
+        self._losses_tried: Callable[..., Any] | None = losses
         self.directions = whole(directions, "directions")
         if self.directions < 1:
             raise ValueError("directions must be at least 1")
@@ -100,15 +111,47 @@ class ZerothOrder(PrivateOptimizer):
         if physical_batch_size is not None and whole(physical_batch_size, "physical_batch_size") < 1:
             raise ValueError("physical_batch_size must be at least 1")
         self.physical_batch_size = physical_batch_size
-        if terms.get("scales") is not None:
-            raise ValueError("scales are for gradients; leave them out")
         seed = terms.get("insecure_seed")
         self._seed = None if seed is None else whole(seed, "insecure_seed") % 2**64
-        super().__init__(optimizer, clip_norm=clip_norm, **terms)
+        for name in ("gradients", "scales"):
+            if terms.get(name) is not None:
+                raise ValueError(f"{name} are not for losses; leave them out")
+        if accounting._relation(terms.get("relation", "zero-out")) == "add-or-remove":
+            if physical_batch_size not in (None, 1):
+                raise ValueError(
+                    "under add-or-remove losses are asked for one record at a time, since products of matrices round a record's row by how many others there are; "
+                    'leave physical_batch_size out, or use relation="zero-out"'
+                )
+            self.physical_batch_size = 1
+        super().__init__(optimizer, clip_norm=clip_norm, example=example, **terms)
         known = {id(p) for p in model.parameters()}
         if not self._parameters() or any(id(p) not in known for p in self._parameters()):
             raise ValueError("the optimizer must train parameters of the model, and of nothing else")
         self._along: list[Direction] = []
+        self._masks = 0
+
+    def _evidence_of(self, gradients: Any, example: Any, relation: str) -> Evidence | None:
+        if self._losses_tried is None:
+            # on records of the types and shapes of the first batch
+            return Evidence("checked", "the losses are tried on made-up records before the first step")
+        return try_losses(self._model, self._losses_tried, pools_of(None, example))
+
+    def step_on(self, *batch: Any) -> bool:
+        """One private step on a batch, by the `losses` that were given when the optimizer was made."""
+        if self._losses_tried is None:
+            raise ValueError("give losses= and example= when the optimizer is made, or step with losses")
+        return self.step(self._losses_tried, *batch)
+
+    def _tried(self, losses: Callable[..., Any], batch: tuple[Any, ...]) -> None:
+        """Before the first release, and again where other code is given: the losses are tried on records of the types and shapes of the batch."""
+        before = self._losses_tried
+        if before is losses or (
+            before is not None and getattr(before, "__code__", before) is getattr(losses, "__code__", losses)
+        ):
+            return
+        pools = [lambda sort=sort: made_up(batch, sort) for sort in SORTS]  # type: ignore[misc]
+        try_losses(self._model, losses, pools).note(self._session)
+        self._losses_tried = losses
 
     def _given_by_a_record(self) -> tuple[int, float]:
         return self.directions, self.clip_norm * math.sqrt(self.directions)
@@ -131,6 +174,7 @@ class ZerothOrder(PrivateOptimizer):
         if not callable(losses) or len(sizes) != 1:
             raise ValueError("give a function of the records' losses, and the records: arrays of equal length")
         (count,) = sizes
+        self._tried(losses, batch)
         seeds = _core.random_below(
             2**62, self.directions, None if self._seed is None else (self._seed + self.steps_taken) % 2**64
         )
@@ -146,6 +190,8 @@ class ZerothOrder(PrivateOptimizer):
     def _derivatives(self, direction: Direction, losses: Callable[..., Any], batch: Any, count: int) -> np.ndarray:
         """(φ(w + h·u) − φ(w − h·u))/2h of each record; the weights come back whatever happens."""
         h = self.difference
+        # both losses of a difference have the same masks of dropout, which nobody knows
+        self._masks = secret_seed(None if self._seed is None else (self._seed + 7919 * self.steps_taken) % 2**64)
         with _moved(direction, h):
             ahead = self._losses(losses, batch, count)
             with _moved(direction, -2 * h):
@@ -157,7 +203,7 @@ class ZerothOrder(PrivateOptimizer):
     def _losses(self, losses: Callable[..., Any], batch: Any, count: int) -> np.ndarray:
         size = self.physical_batch_size or max(count, 1)
         found = np.zeros(count)
-        with torch.no_grad():
+        with torch.no_grad(), secret_coins(self._masks):
             for start in range(0, count, size):
                 part = [a[start : start + size] for a in batch]
                 given = losses(*part)

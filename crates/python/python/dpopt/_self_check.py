@@ -1,0 +1,384 @@
+"""Does what code that is not ours says of a record depend on that record alone? It is tried on made-up records, before a real one is read.
+
+A check is a test and no proof: what passes is of grade *checked*. What it finds is refused, with the way out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._trees import library
+
+#: Records of a batch: two sizes, since an axis of a model may happen to be as long as one of them.
+SIZES = (7, 12)
+#: What a record's numbers are multiplied by, to see whether they move others.
+EXTREME = 1e4
+#: Places of a batch whose record is exchanged: both ends, and one between them.
+PLACES = (0, 4, -1)
+
+
+class NotOfOneRecord(ValueError):
+    """What is said of a record depends on more than that record."""
+
+
+class CannotBeTried(ValueError):
+    """The code fails on made-up records, so that nothing can be said of it."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why it may be believed that what is said of a record is that record's own.
+
+    Attributes:
+        grade: ``"certified"`` (by construction), ``"checked"`` (tried, and not refuted) or ``"research"`` (nobody looked).
+        why: in words, for the guarantee.
+    """
+
+    grade: str
+    why: str
+
+    @property
+    def kind(self) -> str:
+        """As the compiled library knows it."""
+        return {"certified": "proved", "checked": "checked", "research": "vouched"}[self.grade]
+
+    def note(self, session: Any) -> None:
+        """Writes it into the guarantee of a session."""
+        if self.grade != "certified":
+            session.rest_on_evidence(self.kind, self.why)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Made-up records by position.
+
+    Attributes:
+        at: the records at these positions, as the code takes them.
+        usual: how many of them are of the usual kind; they come first.
+        zeroed: the place of a record of zeros.
+        extreme: the place of one with very large numbers.
+        origin: where they come from, in words.
+    """
+
+    at: Callable[[Sequence[int]], Any]
+    usual: int
+    zeroed: int
+    extreme: int
+    origin: str = "made-up records"
+
+    def batch(self, size: int) -> list[int]:
+        """The first `size` records; where there are fewer, they come again."""
+        return [i % self.usual for i in range(size)]
+
+
+def _rows(draw: Callable[[tuple[int, ...]], np.ndarray], shape: tuple[int, ...], usual: int) -> np.ndarray:
+    """Usual records, one of zeros and an extreme one."""
+    some = draw((usual, *shape))
+    large = some[:1] * EXTREME if some.dtype.kind == "f" else some[:1]
+    return np.concatenate([some, np.zeros_like(some[:1]), large])
+
+
+def _numbers(dtype: np.dtype, shape: tuple[int, ...], sort: str, usual: int, rng: np.random.Generator) -> np.ndarray:
+    if dtype.kind == "f":
+        draw = rng.standard_normal if sort == "normal" else rng.random
+        return _rows(lambda s: draw(s).astype(dtype), shape, usual)
+    if dtype.kind == "b":
+        return _rows(lambda s: rng.random(s) < 0.5, shape, usual)
+    if dtype.kind in "iu":
+        # classes, counts and places of small tables: 0 and 1 are most often among them
+        return _rows(lambda s: rng.integers(0, 2, s).astype(dtype), shape, usual)
+    raise CannotBeTried(
+        f"records of type {dtype} cannot be made up; give example=, a few records of the same form that are not sensitive"
+    )
+
+
+#: Kinds of made-up numbers, in the order in which they are tried: a loss may ask for positive ones.
+SORTS = ("normal", "between 0 and 1")
+
+
+def made_up(parts: Sequence[Any], sort: str = "normal", usual: int = SIZES[-1] + 1) -> Pool:
+    """Records of the types and shapes of `parts`, whose values are not read."""
+    rng = np.random.default_rng(20)
+    arrays = [_like(part, sort, usual, rng) for part in parts]
+
+    def at(positions: Sequence[int]) -> list[Any]:
+        return [_taken(a, positions) for a in arrays]
+
+    return Pool(at, usual, usual, usual + 1, f"{usual + 2} made-up records")
+
+
+def of_example(parts: Sequence[Any]) -> Pool:
+    """Records that somebody gave as not sensitive."""
+    from ._trees import Records
+
+    records = Records(list(parts))
+    count = len(records)
+    if count < 2:
+        raise ValueError("example has fewer than two records; give at least two, that are not sensitive")
+    arrays = []
+    for part in parts:
+        first = _taken(part, [0])
+        nothing, large = _scaled(first, 0.0), _scaled(first, EXTREME)
+        arrays.append((part, nothing, large))
+
+    def at(positions: Sequence[int]) -> list[Any]:
+        return [_joined(part, nothing, large, positions, count) for part, nothing, large in arrays]
+
+    return Pool(
+        at, count, count, count + 1, f"{count} records of the example, one of zeros and one with very large numbers"
+    )
+
+
+def _scaled(rows: Any, factor: float) -> Any:
+    """Rows times `factor`, where they are numbers; whole numbers only become 0."""
+    where = library(rows)
+    if where == "torch":
+        return rows * factor if rows.is_floating_point() else rows.clone().zero_() if factor == 0.0 else rows
+    sort = getattr(getattr(rows, "dtype", None), "kind", "O")
+    if sort == "f":
+        return (rows * factor).astype(rows.dtype)
+    return (rows * 0).astype(rows.dtype) if factor == 0.0 and sort in "iub" else rows
+
+
+def _joined(part: Any, nothing: Any, large: Any, positions: Sequence[int], count: int) -> Any:
+    pieces = [nothing if p == count else large if p > count else _taken(part, [p]) for p in positions]
+    where = library(part)
+    if where == "torch":
+        import torch
+
+        return torch.cat(pieces)
+    if where == "jax":
+        import jax.numpy as jnp
+
+        return jnp.concatenate(pieces)
+    if hasattr(part, "iloc"):
+        import pandas
+
+        return pandas.concat(pieces, ignore_index=True)
+    if hasattr(part, "tocsr"):
+        from scipy import sparse
+
+        return sparse.vstack(pieces, format="csr")
+    return np.concatenate([np.asarray(piece, dtype=part.dtype) for piece in pieces])
+
+
+def _like(part: Any, sort: str, usual: int, rng: np.random.Generator) -> Any:
+    where = library(part)
+    if where == "torch":
+        import torch
+
+        if part.dtype in (torch.float16, torch.bfloat16):
+            wide = _numbers(np.dtype(np.float32), tuple(part.shape[1:]), sort, usual, rng)
+        else:
+            wide = _numbers(np.dtype(str(part.dtype).removeprefix("torch.")), tuple(part.shape[1:]), sort, usual, rng)
+        return torch.from_numpy(wide).to(part.device, part.dtype)
+    if where == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray(_numbers(np.dtype(part.dtype), tuple(part.shape[1:]), sort, usual, rng))
+    if hasattr(part, "iloc"):
+        import pandas
+
+        if hasattr(part, "columns"):
+            columns = [_numbers(_dtype(kind), (), sort, usual, rng) for kind in part.dtypes]
+            frame = pandas.DataFrame(dict(enumerate(columns)))
+            frame.columns = part.columns
+            return frame
+        return pandas.Series(_numbers(_dtype(part.dtype), (), sort, usual, rng), name=part.name)
+    if hasattr(part, "tocsr"):
+        from scipy import sparse
+
+        dense = _numbers(np.dtype(part.dtype), tuple(part.shape[1:]), sort, usual, rng)
+        return sparse.csr_matrix(dense * (rng.random(dense.shape) < 0.3))
+    return _numbers(_dtype(part.dtype), tuple(part.shape[1:]), sort, usual, rng)
+
+
+def _dtype(kind: Any) -> np.dtype:
+    if not isinstance(kind, np.dtype):
+        raise CannotBeTried(
+            f"records of type {kind} cannot be made up; give example=, a few records of the same form that are not sensitive"
+        )
+    return kind
+
+
+def _taken(part: Any, positions: Sequence[int]) -> Any:
+    at = np.asarray(positions, dtype=np.int64)
+    if library(part) == "torch":
+        import torch
+
+        return part[torch.from_numpy(at).to(part.device)]
+    return part.iloc[at] if hasattr(part, "iloc") else part[at]
+
+
+def examine(
+    subject: str,
+    said: Callable[[list[int]], np.ndarray],
+    pool: Pool,
+    *,
+    alone: Callable[[int], np.ndarray] | None = None,
+    sizes: Sequence[int] = SIZES,
+    random: bool = False,
+) -> str:
+    """Tries whether row i of what is said of a batch is record i's own; what was tried, in words.
+
+    Args:
+        subject: what is tried, in words: the subject of a sentence.
+        said: rows of numbers, one for each of the records at these positions of the pool.
+        pool: the records.
+        alone: the row of one record by itself, made in another way if there is one.
+        sizes: of batches.
+        random: what is said has random numbers of its own, so that only changes within a batch of one size can be seen.
+
+    Raises:
+        NotOfOneRecord: it is not.
+    """
+    by_itself = alone or (lambda i: said([i])[0])
+
+    def rows(positions: list[int]) -> np.ndarray:
+        found = said(positions)
+        if len(found) != len(positions):
+            raise NotOfOneRecord(f"{subject} did not give one row for each record")
+        return found
+
+    large = max(sizes)
+    batch = pool.batch(large)
+    together = rows(batch)
+    again = rows(batch)
+    exact = _same_bits(together, again)
+    if not exact and not _near(together, again):
+        raise NotOfOneRecord(
+            f"{subject}: not the same twice, so that state or random numbers would go from record to record; let it depend on its arguments only"
+        )
+    tried = []
+    if not random:
+        reference = {i: by_itself(i) for i in sorted(set(batch))}
+        for size in sizes:
+            some = rows(pool.batch(size))
+            expected = np.stack([reference[i] for i in pool.batch(size)])
+            if not _near(some, expected):
+                raise NotOfOneRecord(
+                    f"{subject}: other numbers of a record by itself than of the same record in a batch of {size}, so that it depends on the other records "
+                    "or on how many there are, and nothing would be protected; let row i depend on record i only"
+                )
+        order = list(np.random.default_rng(21).permutation(large))
+        for moved in (order, list(range(large))[::-1]):
+            if not _near(rows([batch[i] for i in moved]), together[moved]):
+                raise NotOfOneRecord(
+                    f"{subject}: other numbers of a record where the records of a batch come in another order, so that it depends on the other records of the "
+                    "batch; let row i depend on record i only"
+                )
+        tried.append(f"one at a time against batches of {' and '.join(map(str, sizes))}, in other orders")
+    changes = {"replaced": None, "zeroed": pool.zeroed, f"{EXTREME:.0e} times as large": pool.extreme}
+    for what, other in changes.items():
+        for place in PLACES:
+            at = place % large
+            changed = list(batch)
+            changed[at] = (batch[at] + 1) % pool.usual if other is None else other
+            try:
+                found = rows(changed)
+            except CannotBeTried:
+                break
+            kept = [i for i in range(large) if i != at]
+            same = _same_bits(found[kept], together[kept]) if exact else _near(found[kept], together[kept])
+            if not same:
+                raise NotOfOneRecord(
+                    f"{subject}: what it says of a record moves where another record of the batch is {what}, so that nothing would be protected; "
+                    "let row i depend on record i only"
+                )
+        else:
+            tried.append(f"one {what}")
+    bits = "the others the same to the last bit" if exact else "the others the same up to rounding"
+    return f"tried on {pool.origin}: {', '.join(tried)} ({bits})"
+
+
+def examine_sums(subject: str, summed: Callable[[list[int]], np.ndarray], pool: Pool, clip_norm: float) -> str:
+    """Tries whether a sum over a batch is moved by one record's presence by at most the clip norm; what was tried, in words.
+
+    Args:
+        subject: what is tried, in words.
+        summed: one vector for the records at these positions of the pool.
+        pool: the records.
+        clip_norm: in l2.
+
+    Raises:
+        NotOfOneRecord: it is moved by more, or not by the record's own part alone.
+    """
+    # the grid of the library has room for this much of a float32 sum's rounding, and for no more
+    most = clip_norm * (1 + 1e-6)
+    each = {i: summed([i]) for i in [*range(min(pool.usual, SIZES[-1])), pool.zeroed, pool.extreme]}
+    for size in SIZES:
+        batch = pool.batch(size)
+        changes = [batch, batch[::-1], [pool.zeroed, *batch[1:]], [*batch[:-1], pool.extreme]]
+        for positions in changes:
+            total = summed(positions)
+            if not _near(total, sum(each[i] for i in positions)):
+                raise NotOfOneRecord(
+                    f"{subject}: the sum over a batch is not that of its records by themselves, so that a record's part depends on others or on how many there are; "
+                    "clip and add up each record's own gradient"
+                )
+            for place in PLACES:
+                rest = [p for i, p in enumerate(positions) if i != place % size]
+                moved = float(np.linalg.norm(total - summed(rest)))
+                if not moved <= most:
+                    raise NotOfOneRecord(
+                        f"{subject}: one record's presence moves the sum by {moved / clip_norm:.4g} clip norms; clip each record's gradient, over all arrays together, to a per "
+                        "cent less than the clip_norm that is stated"
+                    )
+    return f"tried on {pool.origin}: with and without one record, in batches of {' and '.join(map(str, SIZES))}, with one zeroed and one {EXTREME:.0e} times as large"
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and a.tobytes() == b.tobytes() or bool(np.array_equal(a, b, equal_nan=True))
+
+
+def _near(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal up to the rounding of f32 products."""
+    if a.shape != b.shape:
+        return False
+    known = np.abs(b[np.isfinite(b)])
+    size = max(float(known.max(initial=0.0)), 1e-30)
+    return bool(np.allclose(a, b, rtol=1e-4, atol=float(np.finfo(np.float32).eps) ** 0.75 * size, equal_nan=True))
+
+
+def first_that_runs(pools: Sequence[Callable[[], Pool]], run: Callable[[Pool], Any]) -> tuple[Pool, Any]:
+    """The first kind of made-up records that the code takes, and what it gave.
+
+    Raises:
+        CannotBeTried: it takes none of them; the last failure is told, since made-up records are nobody's.
+    """
+    failure: Exception | None = None
+    for made in pools:
+        pool = made()
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return pool, run(pool)
+        except NotOfOneRecord:
+            raise
+        except Exception as why:
+            failure = why
+    assert failure is not None
+    if isinstance(failure, ValueError) and str(failure).startswith(("the objective gave", "what the objective gave")):
+        raise failure
+    raise CannotBeTried(
+        f"on made-up records of the types and shapes of the data it fails ({type(failure).__name__}: {failure}); mend it, or, if it takes none but special "
+        "records, give example=, a few records of the same form that are not sensitive"
+    ) from failure
+
+
+__all__ = [
+    "CannotBeTried",
+    "Evidence",
+    "NotOfOneRecord",
+    "Pool",
+    "examine",
+    "examine_sums",
+    "first_that_runs",
+    "made_up",
+    "of_example",
+]

@@ -1,0 +1,81 @@
+"""The slope of each record's loss at the model's output, by the record and its targets alone."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+#: Losses of torch that are evaluated for one record at a time, whatever their options.
+_MODULES = (
+    nn.CrossEntropyLoss, nn.NLLLoss, nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.BCELoss, nn.BCEWithLogitsLoss, nn.PoissonNLLLoss,
+    nn.KLDivLoss, nn.SoftMarginLoss, nn.MultiMarginLoss, nn.MultiLabelSoftMarginLoss, nn.GaussianNLLLoss,
+)  # fmt: skip
+
+
+class RecordLoss:
+    """``loss(output, *targets)`` of each record by itself: a batch of one record, so that no other has a part in it.
+
+    Args:
+        loss: from outputs and targets of a batch; a number, or one for each record.
+    """
+
+    def __init__(self, loss: Callable[..., Any]) -> None:
+        self.loss = loss
+        self._vectorised = True
+
+    def _one(self, output: torch.Tensor, *targets: Any) -> torch.Tensor:
+        found = self.loss(output.unsqueeze(0), *[t.unsqueeze(0) if isinstance(t, torch.Tensor) else t for t in targets])
+        if not isinstance(found, torch.Tensor):
+            raise ValueError("the loss gave no tensor")
+        return found.sum()
+
+    def slopes(self, output: torch.Tensor, targets: Sequence[Any]) -> torch.Tensor:
+        """Records × shape of an output."""
+        output = output.detach()
+        given = [t.to(output.device) if isinstance(t, torch.Tensor) else t for t in targets]
+        at = tuple(0 if isinstance(t, torch.Tensor) else None for t in given)
+        with torch.enable_grad():
+            if self._vectorised:
+                try:
+                    return torch.func.vmap(torch.func.grad(self._one), in_dims=(0, *at))(output, *given).detach()
+                except RuntimeError:
+                    # not every function can be mapped over records; the loop below says what fails, if something does
+                    self._vectorised = False
+            rows = []
+            for i in range(len(output)):
+                own = output[i].clone().requires_grad_()
+                self._one(own, *[t[i] if isinstance(t, torch.Tensor) else t for t in given]).backward()
+                rows.append(torch.zeros_like(own) if own.grad is None else own.grad)
+            return torch.stack(rows)
+
+
+def is_listed(loss: Any) -> bool:
+    """Whether a loss is one of torch's, or a function that is seen to be made of torch's functions alone: it keeps no state then."""
+    if isinstance(loss, functools.partial):
+        return is_listed(loss.func)
+    if isinstance(loss, nn.Module):
+        return type(loss) in _MODULES and "forward" not in vars(loss) and not loss._forward_hooks
+    if getattr(loss, "__module__", "") == "torch.nn.functional":
+        return True
+    try:
+        graph = fx.Tracer().trace(loss)
+    except Exception:
+        return False
+    for node in graph.nodes:
+        if node.op in ("call_module", "get_attr"):
+            return False
+        if node.op == "call_function" and not (
+            getattr(node.target, "__module__", "")
+            in ("torch", "torch.nn.functional", "_operator", "torch._C._nn", "torch._C")
+            or node.target in (operator.getitem, getattr)
+        ):
+            return False
+    return True
+
+
+__all__ = ["RecordLoss", "is_listed"]
