@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core, accounting
+from ._steps import Surroundings
 
 #: What is written beside every guarantee of seeded noise.
 VOID = " — VOID: the noise was seeded"
@@ -166,6 +167,8 @@ class Privacy:
         unit_column: the column whose values are the units, where rows of one value are one.
         public_ownership: who owns which rows, and so who shares rows with whom, is not protected: a row may have several owners.
         grade: ``"certified"``, or ``"research"`` where a part is not proved or rests on what you vouch for.
+        scope: what it is of, where that is less than what was fitted: ``"of the last step alone: …"`` in a pipeline with steps that read the
+            records without noise. None: all of it.
     """
 
     epsilon: float
@@ -180,6 +183,7 @@ class Privacy:
     grade: str = "certified"
     unit_column: str | None = None
     public_ownership: bool = False
+    scope: str | None = None
 
     @classmethod
     def of(cls, guarantee: str, releases: str) -> Privacy:
@@ -190,7 +194,7 @@ class Privacy:
             promised["certified_epsilon"], promised["delta"], promised["relation"], promised["epsilon"],
             events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"], json.loads(releases),
             promised["insecure_seed"], promised["unit"], promised["grade"], promised.get("unit_column"),
-            promised.get("public_ownership", False),
+            promised.get("public_ownership", False), Surroundings().scope,
         )  # fmt: skip
 
     @classmethod
@@ -221,6 +225,8 @@ class Privacy:
         text = f"({epsilon}, {delta})-differential privacy per {self.unit_column or self.unit}, {self.relation}"
         if self.public_ownership:
             text += "; who owns which rows, and so who shares rows with whom, is not protected"
+        if self.scope is not None:
+            text += f"; {self.scope}"
         return text + (VOID if self.insecure_seed else "")
 
     def _repr_html_(self) -> str:

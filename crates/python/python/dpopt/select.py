@@ -50,13 +50,15 @@ from ._repeats import counted_as_one, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
 from ._split import Split, held_out
 from ._stationary import Selected, stationary
+from ._steps import unpublic, warn_of_surroundings
 from ._table_fit import _apart
 from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, without_rows
 from ._units import Given, apart, one_for_each, public_number
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
-_PUBLIC_ENCODERS = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder, encoders.TableEncoder)
+#: Public steps of which the number of columns is known before they are fitted.
+_KNOWN_WIDTH = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder, encoders.TableEncoder)
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
@@ -194,12 +196,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return estimator, ""
         if isinstance(estimator, Pipeline):
             *before, (name, last) = estimator.steps
-            public = all(s in (None, "passthrough") or isinstance(s, _PUBLIC_ENCODERS) for _, s in before)
-            if public and isinstance(last, PrivateEstimator):
+            found = [said for named, step in before for said in unpublic(step, named)]
+            known = all(s in (None, "passthrough") or isinstance(s, _KNOWN_WIDTH) for _, s in before)
+            if known and isinstance(last, PrivateEstimator):
                 return last, f"{name}__"
+            reading = f" ({'; '.join(found)})" if found else ""
+        else:
+            reading = ""
         raise ValueError(
             "PrivateSearchCV needs an estimator of dpopt, or a Pipeline of dpopt's public encoders that ends in one: other "
-            "steps may read the records without noise"
+            f"steps may read the records without noise{reading}, or make a number of columns that nobody knows beforehand"
         )
 
     def _scores(self, inner: PrivateEstimator, y: Any, X: Any) -> Callable[[Any, Any, Any], np.ndarray]:
@@ -422,6 +428,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Runs the search and releases its winner within (epsilon, delta). `units`: one id for each row, or the name of a column of a table that
         X is, which then is no feature."""
         inner, prefix, relation, candidates, law = self._checked(units is not None)
+        warn_of_surroundings()
         trials, tabular = self._trials(candidates, {})
         X, given = apart(X, units, y)
         if tabular:
