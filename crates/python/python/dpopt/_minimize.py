@@ -14,6 +14,7 @@ from . import _core, accounting
 from ._by_unit import Units, ids_alone, settled, unused
 from ._plan import Plan, Privacy
 from ._reading import kind, number, positive, shown, whole
+from ._repeats import of_arrays, open_session
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 from .objectives import Objective
@@ -234,9 +235,10 @@ def minimize(
     present: int
     if native is not None:
         records, present = native._records(data)
+        form = of_arrays(records)
     else:
         records = Records(data)
-        present = len(records)
+        present, form = len(records), of_arrays(records.arrays)
     seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
     whose: Units | None = None
     names: tuple[str, ...] = ()
@@ -276,7 +278,9 @@ def minimize(
         raise ValueError("batch_records must be at least 1")
     price = (planned.event(), plan.epsilon, plan.delta, relation)
     charge = None if budget is None else budget._charge_for(names)
-    session = _core.Session("minimize", "minimize", price, charge, seed, None, None if whose is None else whose.name)
+    session = open_session(
+        "minimize", "minimize", price, charge, seed, None, None if whose is None else whose.name, of=form
+    )
     if native is not None:
         rows = None if whose is None else whose.rows
         found = planned.run_native(session, parameters.vector(), native._native, records, rows)

@@ -141,6 +141,11 @@ class Records:
     def __len__(self) -> int:
         return int(self._parts[0].shape[0])
 
+    @property
+    def arrays(self) -> list[Any]:
+        """As they were given."""
+        return self._parts
+
     def at(self, positions: np.ndarray) -> list[Any]:
         """Those rows of each array."""
         return [_taken(part, positions.astype(np.int64)) for part in self._parts]

@@ -46,7 +46,7 @@ from ._reading import (
     target,
     whole,
 )
-from ._repeats import counted_as_one, warn_if_repeated
+from ._repeats import counted_as_one, open_session, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
 from ._split import Split, held_out
 from ._stationary import Selected, stationary
@@ -489,7 +489,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         allowed = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
         unit = None if whose is None else whose.name
         charge = None if self.budget is None else self.budget._charge_for(() if unit is None else (unit,))
-        session = _core.Session("PrivateSearchCV", "private search", allowed, charge, seed(2), None, unit)
+        session = open_session("PrivateSearchCV", "private search", allowed, charge, seed(2), None, unit, of=None)
         X_train, X_validation = split.to_train(X), split.to_score(X)
         y_train, y_validation = split.to_train(y), split.to_score(y)
         price = (plan.score_event.to_json(), plan.run_epsilon, plan.run_delta, relation)
@@ -518,7 +518,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                         of_rows = one_each(lambda: scores(model, X_validation, y_validation), split.rows_to_score)
                         each = split.score_each(of_rows)
             # a run is paid for by the search
-            scoring = _core.Session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k), None, unit)
+            scoring = open_session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k), None, unit, of=None)
             noisy = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, split.held_out, scoring)
             models.append(model)
             drawn.append(at)

@@ -12,6 +12,7 @@ import torch
 from .. import accounting
 from .._by_unit import Units, ids_alone, settled, unused
 from .._reading import whole
+from .._repeats import records_of
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
 from .loader import ENTRIES, PoissonLoader, Source
@@ -229,5 +230,6 @@ def make_private(
         "clip_norm": max_grad_norm, "delta": delta, "epsilon": epsilon, "noise_multiplier": noise_multiplier,
         "relation": relation, "budget": budget, "insecure_seed": insecure_seed, "units": whose,
     }  # fmt: skip
-    private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", **options)
+    with records_of(source.form):
+        private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", **options)
     return model, private, PoissonLoader(source, private, batches, physical_batch_size)
