@@ -1,8 +1,10 @@
 """Steps around a private estimator: those that read the records are named, the public ones pass in silence, and privacy_ says what it is of."""
 
 import copy
+import gc
 import pickle
 import warnings
+import weakref
 from pathlib import Path
 
 import dpopt
@@ -296,6 +298,22 @@ def test_a_step_that_is_not_the_last_says_so():
     _, texts = said(lambda: make_pipeline(feature_selection.SelectFromModel(first), naive_bayes.GaussianNB()).fit(X, Y))
     assert any("GaussianNB" in text and "of this step alone" in text for text in texts)
     assert seen == ["of this step alone: GaussianNB read the records without noise"]
+
+
+def test_looking_around_keeps_nothing_alive():
+    class Held:
+        pass
+
+    gc.disable()
+    try:
+        held = Held()
+        gone = weakref.ref(held)
+        model = classifier().fit(X, Y)
+        kept = weakref.ref(model)
+        del held, model
+        assert gone() is None and kept() is None
+    finally:
+        gc.enable()
 
 
 def test_every_replacement_has_its_row_in_the_docs():

@@ -191,7 +191,7 @@ class Surroundings:
             inside = module.startswith("sklearn.")
             if inside and not module.startswith(_ONCE) and self.repeated is None:
                 self.repeated = f"scikit-learn's {_KINDS} ({module.removeprefix('sklearn.').split('.')[0]})"
-            around = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames else None
+            around = _fitting(frame)
             if not isinstance(around, BaseEstimator) or id(around) in seen or _of_package(around):
                 continue
             seen.add(id(around))
@@ -220,10 +220,19 @@ _KINDS = "search, cross-validation, ensemble or calibration"
 
 
 def _frames() -> Iterator[FrameType]:
+    """Those of the call stack that are not this package's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        yield frame
+        if frame.f_globals.get("__name__", "").split(".")[0] != "dpopt":
+            yield frame
         frame = frame.f_back
+
+
+def _fitting(frame: FrameType) -> Any:
+    """The object whose method fits here. Other frames are left alone: looking into one keeps what its variables hold alive until it ends."""
+    code = frame.f_code
+    method = "fit" in code.co_name or frame.f_globals.get("__name__", "").split(".")[0] in ("sklearn", "imblearn")
+    return frame.f_locals.get("self") if method and code.co_varnames[:1] == ("self",) else None
 
 
 def warn_of_surroundings() -> None:
