@@ -77,7 +77,10 @@ impl FileLedger {
             .charges
             .iter()
             .map(|c| {
-                value!({ "name": c.label, "event": c.event, "epsilon": c.requested.epsilon(), "delta": c.requested.delta() })
+                value!({
+                    "name": c.label, "event": c.event, "epsilon": c.requested.epsilon(), "delta": c.requested.delta(),
+                    "id": c.id, "check": c.check,
+                })
             })
             .collect();
         let rule = status.rule.map(|r| r.name());

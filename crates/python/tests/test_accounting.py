@@ -158,6 +158,74 @@ def test_ledger_is_one_object():
     assert "left" in ledger._repr_html_() and math.isclose(ledger.spent[0], 0.5)
 
 
+@pytest.mark.parametrize("parts", [[0.1] * 10, [0.05] * 20, [0.2, 0.8], [0.7, 0.1, 0.2], [0.3, 0.3, 0.3, 0.1]], ids=str)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_parts_that_add_up_to_the_whole_fit_in_memory_and_in_a_file(parts, delta, tmp_path):
+    for path in [None, tmp_path / "budget.jsonl"] if delta == 0.0 else [None]:
+        ledger = dpopt.Ledger(1.0, delta, path=path)
+        for epsilon in parts:
+            dpopt.mechanisms.discrete_laplace_counts([3, 4], epsilon=epsilon, ledger=ledger)
+        assert len(ledger.entries) == len(parts) and ledger.share == pytest.approx(1.0, abs=1e-9)
+        with pytest.raises(dpopt.BudgetExceeded):
+            dpopt.mechanisms.discrete_laplace_counts([3, 4], epsilon=1e-3, ledger=ledger)
+        if path is None:
+            assert ledger.spent == (1.0, 0.0) and ledger.remaining == (0.0, delta)
+
+
+def test_parts_of_delta_add_up_as_they_are_written():
+    # 1e-5 is a little more as a number of the machine, and ten of these are more than its 1e-4
+    ledger = dpopt.Ledger(1.0, 1e-4)
+    for _ in range(10):
+        ledger.charge("tenth", acc.ApproxDpDpEvent(0.0999, 9.99e-6), epsilon=0.1, delta=1e-5)
+    assert ledger.spent == (1.0, 1e-4) and ledger.remaining == (0.0, 0.0)
+    # what is certified at the machine's number alone is charged with that
+    exact = dpopt.Ledger(1.0, 1e-4)
+    for _ in range(9):
+        exact.charge("tenth", acc.ApproxDpDpEvent(0.0999, 1e-5), epsilon=0.1, delta=1e-5)
+    with pytest.raises(dpopt.BudgetExceeded, match=r"delta 1e-05, but only .* delta 9\.9+\d*e-06 are left"):
+        exact.charge("tenth", acc.ApproxDpDpEvent(0.0999, 1e-5), epsilon=0.1, delta=1e-5)
+
+
+def test_a_refusal_shows_what_is_lacking():
+    ledger = dpopt.Ledger(1.0, 1e-6)
+    ledger.charge("most", "laplace(1.2)", epsilon=0.9000001, delta=0.0)
+    with pytest.raises(dpopt.BudgetExceeded, match=r"needs epsilon 0\.1 and delta 0, but only epsilon 0\.0999999 and"):
+        ledger.charge("rest", "laplace(11)", epsilon=0.1, delta=0.0)
+    ledger = dpopt.Ledger(1.0, 1e-6)
+    ledger.charge("most", "laplace(1.2)", epsilon=0.9 + 2e-12, delta=0.0)
+    with pytest.raises(
+        dpopt.BudgetExceeded, match=r"needs epsilon 0\.1 and delta 0, but only epsilon 0\.099999999998 and"
+    ):
+        ledger.charge("rest", "laplace(11)", epsilon=0.1, delta=0.0)
+
+
+def test_a_file_is_shown_as_a_ledger_in_memory(tmp_path):
+    memory, file = dpopt.Ledger(2.0, 1e-6), dpopt.Ledger(2.0, 1e-6, path=tmp_path / "budget.jsonl")
+    assert memory.spent == file.spent == (0.0, 0.0)
+    shown = repr(memory)[:-1]
+    assert shown.endswith("spent epsilon=0, delta=0") and repr(file) == f"{shown}, path={file.path!r})"
+    pure = dpopt.Ledger(2.0, 0.0, path=tmp_path / "pure.jsonl")
+    pure.charge("counts", "laplace(2.01)", epsilon=0.5, delta=0.0)
+    assert "spent epsilon=0.497512, delta=0," in repr(pure)
+
+
+@pytest.mark.parametrize("evil", ["\x1b[2Jgone", "two\nlines", "\x9b31m", "a\u202eb", "bell\x07"], ids=ascii)
+def test_what_a_terminal_obeys_is_in_no_label(evil, tmp_path):
+    for path in (None, tmp_path / "budget.jsonl"):
+        ledger = dpopt.Ledger(2.0, 1e-6, path=path)
+        with pytest.raises(ValueError, match="terminal"):
+            ledger.charge(evil, "laplace(10)", epsilon=0.2, delta=0.0)
+        # the names of runs may hold those of columns
+        ledger._charge_for(())(f"fit {evil}", acc.as_event("laplace(10)").to_json(), 0.2, 0.0, "zero-out", "record")
+        (entry,) = ledger.entries
+        assert entry.name.startswith("fit ") and "\ufffd" in entry.name and entry.name != f"fit {evil}"
+    with pytest.raises(ValueError, match="terminal"):
+        dpopt.Ledger(2.0, 1e-6, path=tmp_path / "new.jsonl", name=evil)
+    with pytest.raises(ValueError, match="terminal"):
+        dpopt.Ledger(2.0, 1e-6, unit=evil)
+    assert not (tmp_path / "new.jsonl").exists()
+
+
 def test_ledger_file_is_shared_and_outlives_the_process(tmp_path):
     path = tmp_path / "budget.jsonl"
     first = dpopt.Ledger(1.0, 1e-5, path=path, name="census")

@@ -104,6 +104,49 @@ def test_a_pickled_ledger_never_makes_a_new_file(filed, tmp_path):
         pickle.loads(sent)
 
 
+OTHERS = {"charged anew": ["two"], "with more charges": ["two", "three"]}
+OTHER_TERMS = {
+    "another total": {"epsilon": 30.0}, "another delta": {"delta": 1e-2}, "another relation": {"relation": "replace-one"},
+    "another name": {"name": "other"}, "another unit": {"unit": "patient"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_a_pickled_ledger_refuses_a_file_that_was_begun_anew(filed, how):
+    filed.charge("one", "laplace(10)", epsilon=0.2, delta=0.0)
+    sent = pickle.dumps(filed)
+    os.remove(filed.path)
+    charges = OTHERS[how]
+    other = Ledger(20.0, 1e-3, path=filed.path)
+    for name in charges:
+        other.charge(name, "laplace(10)", epsilon=0.2, delta=0.0)
+    with pytest.raises(dpopt.PrivacyError, match="begun anew"):
+        pickle.loads(sent)
+    assert len(Ledger.open(filed.path).entries) == len(charges)
+
+
+@pytest.mark.parametrize("what", OTHER_TERMS)
+def test_a_pickled_ledger_refuses_a_file_of_other_terms(filed, what):
+    sent = pickle.dumps(filed)
+    os.remove(filed.path)
+    Ledger(**{"epsilon": 20.0, "delta": 1e-3, "path": filed.path, **OTHER_TERMS[what]})
+    with pytest.raises(dpopt.PrivacyError, match=r"another (epsilon|delta|relation|name|unit)"):
+        pickle.loads(sent)
+
+
+def test_a_pickled_ledger_knows_what_others_charged(filed):
+    Ledger.open(filed.path).charge("elsewhere", "laplace(10)", epsilon=0.2, delta=0.0)
+    sent = pickle.dumps(filed)
+    again = pickle.loads(sent)
+    again.charge("there", "laplace(10)", epsilon=0.2, delta=0.0)
+    assert len(pickle.loads(sent).entries) == 2
+    os.remove(filed.path)
+    Ledger(20.0, 1e-3, path=filed.path).charge("other", "laplace(10)", epsilon=0.2, delta=0.0)
+    for ledger in (filed, again):
+        with pytest.raises(dpopt.PrivacyError, match="lost charges"):
+            ledger.charge("more", "laplace(10)", epsilon=0.2, delta=0.0)
+
+
 def test_a_relative_path_is_kept_whole(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ledger = Ledger(1.0, 1e-6, path="people.ledger")
@@ -159,6 +202,30 @@ def test_a_forked_process_does_not_spend_a_copy(ledger):
         assert "another process" in said and "Ledger.open(path)" in said and not ledger.entries
     else:
         assert said == "charged" and len(ledger.entries) == 1
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_refuses_a_file_that_was_begun_anew(filed):
+    filed.charge("one", "laplace(10)", epsilon=0.2, delta=0.0)
+
+    def child(answers):
+        os.remove(filed.path)
+        Ledger(20.0, 1e-3, path=filed.path).charge("other", "laplace(10)", epsilon=0.2, delta=0.0)
+        for use in (lambda: filed.entries, lambda: filed.charge("child", "laplace(10)", epsilon=0.2, delta=0.0)):
+            try:
+                use()
+                answers.put("went on")
+            except dpopt.PrivacyError as error:
+                answers.put(str(error))
+
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    process = context.Process(target=child, args=(answers,))
+    process.start()
+    said = [answers.get(timeout=60) for _ in range(2)]
+    process.join()
+    assert all("begun anew" in text for text in said)
 
 
 def test_open_needs_a_file_of_records(tmp_path):

@@ -417,6 +417,20 @@ def test_a_session_and_its_ledger_belong_together(tmp_path):
     assert len(other.entries) == 0
 
 
+@pytest.mark.parametrize("charged", [["laplace(100)"], ["laplace(100)", "laplace(50)"]], ids=len)
+def test_a_ledger_that_was_begun_anew_is_not_the_one_that_paid(charged, tmp_path):
+    terms = {"epsilon": 9.0, "delta": 1e-4, "relation": "replace-one", "unit": "client", "path": tmp_path / "ledger"}
+    path = tmp_path / "rounds"
+    PrivateUpdates(**TERMS, session=path, budget=Ledger(**terms)).release(SENT, SENT)
+    os.unlink(tmp_path / "ledger")
+    anew = Ledger(**terms)
+    for event in charged:
+        anew.charge("other", event, epsilon=0.1, delta=0.0)
+    with pytest.raises(PrivacyError, match="another ledger"):
+        PrivateUpdates(**TERMS, session=path, budget=anew).release(SENT, SENT)
+    assert len(anew.entries) == len(charged)
+
+
 def test_ledgers_that_do_not_fit_are_refused(tmp_path):
     for wrong, said in [
         (Ledger(9.0, 1e-4, relation="replace-one"), "protects a record"),

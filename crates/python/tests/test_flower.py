@@ -196,6 +196,53 @@ def test_whatever_the_app_does_the_server_gets_the_same_form(kind, tmp_path, cap
     assert np.abs(reply.content["arrays"]["second"].numpy()).max() < 1 + 8 * std
 
 
+def writing(message, context):
+    """An app that leaves notes wherever its message has room."""
+    made = answer(message, {n: a + 0.1 for n, a in SENT.items()})
+    for name in ("group_id", "delivered_at", "message_type"):
+        setattr(message.metadata, name, "train.c4n4ry")
+    message.metadata.ttl = 917.0
+    message.metadata.dst_node_id = 917
+    message.metadata.__dict__.update(
+        {"_run_id": 917, "_message_id": "c4n4ry", "_src_node_id": 917, "_created_at": 917.0}
+    )
+    message.content["arrays"] = arrays_of({"c4n4ry": np.zeros(917)})
+    message.content["c4n4ry"] = arrays_of({"c4n4ry": np.zeros(917)})
+    return made
+
+
+@pytest.mark.parametrize("after", [lambda made: made, raising], ids=["answers", "raises"])
+def test_what_the_app_writes_into_its_message_stays_with_it(after, tmp_path):
+    def train(message, context):
+        made = writing(message, context)
+        return after(made) if after is not raising else raising(message, context)
+
+    came = asked(SENT)
+    replies = [
+        app(PrivateUpdate(**TERMS, session=tmp_path / name), f)(came, context())
+        for name, f in (("a", by(0.1)), ("b", train))
+    ]
+    clock = ("_created_at", "_ttl")
+    plain, written = ({k: v for k, v in vars(reply.metadata).items() if k not in clock} for reply in replies)
+    assert plain == written and "c4n4ry" not in str(vars(replies[1].metadata))
+    assert abs(replies[0].metadata.ttl - replies[1].metadata.ttl) < 600
+    assert set(replies[1].content) == {"arrays", "metrics"} and set(replies[1].content["arrays"]) == set(SENT)
+    # the message is as it came, for whoever is around
+    assert set(came.content) == {"arrays", "config"} and set(came.content["arrays"]) == set(SENT)
+
+
+def test_what_the_app_writes_before_a_refusal_stays_with_it(tmp_path):
+    # another process takes the last round while this one trains
+    mod = PrivateUpdate(**{**TERMS, "rounds": 1}, session=tmp_path / "rounds")
+
+    def train(message, context):
+        mod.updates(context).release(list(SENT.values()), None)
+        return writing(message, context)
+
+    reply = app(mod, train)(asked(SENT), context())
+    assert reply.has_error() and "planned rounds" in reply.error.reason and "c4n4ry" not in str(vars(reply.metadata))
+
+
 def test_what_the_mod_refuses_says_nothing_of_the_client(tmp_path):
     calls = []
 

@@ -1,11 +1,12 @@
 """Fits that repeat themselves on the same people are said, by public facts alone; seeds void what they touch."""
 
 import warnings
+from pathlib import Path
 
 import dpopt
 import numpy as np
 import pytest
-from dpopt import LogisticRegression, PrivacyWarning, mechanisms
+from dpopt import LogisticRegression, PrivacyWarning, _repeats, mechanisms
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate, permutation_test_score
@@ -152,3 +153,181 @@ def test_a_seeded_fit_is_marked_and_never_charged():
         assert "VOID" in str(model.privacy_) and "VOID" in model.privacy_._repr_html_()
     assert "VOID" in models[1].report()
     assert "seed" in models[0].report()
+
+
+# --- releases without a ledger, from every entrance ---
+
+
+def numbers(columns, rows=40):
+    return np.random.default_rng(1).uniform(-1, 1, (rows, columns))
+
+
+def trained_by_hand(width, **given):
+    torch = pytest.importorskip("torch")
+    from dpopt.torch import PrivateOptimizer
+
+    model = torch.nn.Linear(width, 1)
+    facts = {
+        "dataset_size": 40,
+        "sampling_probability": 0.5,
+        "steps": 2,
+        "clip_norm": 1.0,
+        "epsilon": 1.0,
+        "delta": 1e-5,
+    }
+    PrivateOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **facts, **given)
+
+
+def made_private(width, outputs=2, **given):
+    torch = pytest.importorskip("torch")
+    from dpopt.torch import make_private
+
+    model = torch.nn.Linear(width, outputs)
+    make_private(
+        model, torch.optim.SGD(model.parameters(), lr=0.1), (numbers(width).astype(np.float32), np.zeros(40, dtype=np.int64)), epsilon=1.0,
+        delta=1e-5, epochs=1, batch_size=20, max_grad_norm=1.0, **given,
+    )  # fmt: skip
+
+
+def zeroth(width, **given):
+    torch = pytest.importorskip("torch")
+    from dpopt.torch import ZerothOrder
+
+    model = torch.nn.Linear(width, 1)
+    ZerothOrder(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        clip_norm=1.0,
+        dataset_size=40,
+        sampling_probability=0.5,
+        steps=2,
+        epsilon=1.0,
+        delta=1e-5,
+        **given,
+    )
+
+
+def updates(width, **given):
+    from dpopt.federated import PrivateUpdates
+
+    PrivateUpdates(clip_norm=1.0, epsilon=4.0, delta=1e-5, rounds=2, **given).check([np.zeros(width)])
+
+
+def summed(width, **given):
+    from dpopt.secure_sum import SecureSum
+
+    terms = SecureSum(clients=4, dimension=width, clip_norm=1.0, epsilon=8.0, delta=1e-5, **given)
+    terms.release(terms.encode(np.zeros(width)))
+
+
+def of_records(width, **given):
+    from dpopt.flower import PrivateClient
+
+    PrivateClient(numbers(width), np.sign(numbers(1)[:, 0]), epsilon=4.0, delta=1e-5, rounds=2, **given)
+
+
+ENTRANCES = {
+    "minimize": lambda w, **o: dpopt.minimize(
+        lambda x, a: x - a, numbers(w), np.zeros(w), epsilon=1.0, delta=1e-4, method="noisy-gradient-descent", steps=2, **o
+    ),
+    "minimize of an objective": lambda w, **o: dpopt.minimize(
+        dpopt.objectives.PoissonRegression(n_features=w), (numbers(w), np.ones(40)), epsilon=1.0, delta=1e-4, method="noisy-gradient-descent",
+        steps=2, **o,
+    ),
+    "stationary": lambda w, **o: dpopt.select.stationary(
+        lambda x, a: x - a, numbers(w, 400), [np.zeros(w), np.ones(w)], epsilon=1.0, clip_norm=1.0, **o
+    ),
+    "aggregate": lambda w, **o: dpopt.aggregate(
+        lambda rows: rows.mean(axis=0), numbers(w, 4000), groups=400, bounds=([-1] * w, [1] * w), epsilon=2.0, **renamed(o)
+    ),
+    "ClippedSums": lambda w, **o: dpopt.ClippedSums(
+        np.zeros(w), dataset_size=40, sampling_probability=0.5, steps=2, clip_norm=1.0, epsilon=1.0, delta=1e-5, **o
+    ),
+    "make_private": made_private, "PrivateOptimizer": trained_by_hand, "ZerothOrder": zeroth,
+    "PrivateUpdates": updates, "SecureSum": summed, "PrivateClient": of_records,
+    "Experts": lambda w, **o: dpopt.online.Experts(w, 50, 1.0, 1e-6, **o),
+    "OnlineConvex": lambda w, **o: dpopt.online.OnlineConvex(w, 50, 1.0, 1e-6, radius=1.0, **o),
+    "Bandit": lambda w, **o: dpopt.online.Bandit(w, 50, 1.0, **o),
+    "partial_fit": lambda w, **o: dpopt.LogisticRegression(**FACTS | {"method": "auto"}, steps=2, **o).partial_fit(
+        numbers(w, 400), (numbers(1, 400)[:, 0] > 0).astype(int), classes=[0, 1]
+    ),
+    "HeavyTailedMean": lambda w, **o: dpopt.HeavyTailedMean(epsilon=0.5, moment=2.0, **o).fit(numbers(w, 40_000)),
+    "histogram": lambda w, **o: mechanisms.histogram(["a"] * 20, [f"{i} of {w}" for i in range(w)], epsilon=1.0, **renamed(o)),
+    "gaussian_sum": lambda w, **o: mechanisms.gaussian_sum(numbers(w), 1.0, epsilon=1.0, delta=1e-6, **renamed(o)),
+    "laplace_sum": lambda w, **o: mechanisms.laplace_sum(numbers(w), 1.0, epsilon=1.0, delta=1e-6, **renamed(o)),
+    "second_moment": lambda w, **o: mechanisms.second_moment(numbers(w), 1.0, epsilon=1.0, delta=1e-6, **renamed(o)),
+    "private_bounds": lambda w, **o: mechanisms.private_bounds(numbers(w, 5000), epsilon=1.0, **renamed(o)),
+    "discrete_laplace_counts": lambda w, **o: mechanisms.discrete_laplace_counts([3] * w, epsilon=1.0, **renamed(o)),
+    "discrete_gaussian_counts": lambda w, **o: mechanisms.discrete_gaussian_counts([3] * w, epsilon=1.0, delta=1e-6, **renamed(o)),
+    "choose": lambda w, **o: mechanisms.choose([3.0] * w, epsilon=1.0, **renamed(o)),
+}  # fmt: skip
+#: who is protected, where it is no record; the relation of what knows one alone
+UNITS = {
+    "PrivateUpdates": {"unit": "client", "relation": "replace-one"}, "SecureSum": {"unit": "client", "relation": "replace-one"},
+    "Experts": {"unit": "round"}, "OnlineConvex": {"unit": "round"}, "Bandit": {"unit": "round"},
+}  # fmt: skip
+
+
+def renamed(given):
+    """Mechanisms call a ledger a ledger."""
+    return {"ledger" if name == "budget" else name: value for name, value in given.items()}
+
+
+@pytest.fixture
+def nothing_counted(monkeypatch):
+    monkeypatch.setattr(_repeats, "_COUNTS", {})
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_every_entrance_counts_what_no_ledger_pays(entrance, nothing_counted):
+    run = ENTRANCES[entrance]
+    told = [
+        [w for w in said(lambda: run(3)) if "without a ledger" in str(w.message)]  # noqa: B023
+        for _ in range(4)
+    ]
+    assert [len(each) for each in told] == [0, 1, 0, 1]
+    assert (
+        " 2 " in str(told[1][0].message)
+        and " 4 " in str(told[3][0].message)
+        and "If they hold the same people" in str(told[1][0].message)
+    )
+    assert told[1][0].filename == __file__
+    # of another form; and with a ledger, whose sum is its own
+    assert said(lambda: run(5)) == []
+    ledger = dpopt.Ledger(90.0, 0.1, **UNITS.get(entrance, {}))
+    for _ in range(4):
+        assert said(lambda: run(5, budget=ledger)) == []
+    assert len(ledger.entries) == 4
+
+
+def test_records_of_one_form_are_counted_together(nothing_counted):
+    assert said(lambda: LogisticRegression(**FACTS).fit(*table(3))) == []
+    (second,) = said(lambda: ENTRANCES["gaussian_sum"](3))
+    assert "made 2 private releases of tables with these 3 columns" in str(second.message) and "epsilon 1.5 " in str(
+        second.message
+    )
+    assert said(lambda: ENTRANCES["minimize of an objective"](3)) == []
+    assert "4 private releases" in str(said(lambda: ENTRANCES["minimize"](3))[0].message)
+    # networks of other sizes are trained on the same records
+    assert said(lambda: made_private(7)) == [] and "2 private releases" in str(
+        said(lambda: made_private(7, 5))[0].message
+    )
+
+
+def test_how_many_records_there_are_has_no_part_in_the_count(nothing_counted):
+    def run(rows):
+        mechanisms.gaussian_sum(numbers(3, rows), 1.0, epsilon=1.0, delta=1e-6, relation="add-or-remove", n_rows=40)
+
+    assert said(lambda: run(40)) == [] and len(said(lambda: run(39))) == 1
+
+
+def test_seeded_releases_are_void_and_count_nothing(nothing_counted):
+    for _ in range(3):
+        assert not any("without a ledger" in str(w.message) for w in said(lambda: ONCE["histogram"](insecure_seed=1)))
+    assert not any("without a ledger" in str(w.message) for w in said(lambda: ONCE["histogram"]()))
+
+
+def test_every_session_is_opened_where_it_is_counted():
+    here = Path(dpopt.__file__).parent
+    files = {file.relative_to(here).as_posix() for file in here.rglob("*.py") if "_core.Session(" in file.read_text()}
+    assert files == {"_repeats.py"}

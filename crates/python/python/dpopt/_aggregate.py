@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from . import _core, accounting
 from ._reading import array, attempt, kind, number, whole
 from ._release import Release, owned, pay, released
+from ._repeats import of_arrays
 from ._rows import _pair
 from ._units import Given, apart
 from .ledger import Ledger
@@ -130,7 +131,7 @@ def aggregate(
     plan = json.loads(_core.agreed_plan(facts, whose is not None))
     event = accounting.from_json(plan["event"])
     name = None if whose is None else whose.name
-    session = pay("aggregate", event, epsilon, delta, relation, ledger, insecure_seed, name)
+    session = pay("aggregate", event, epsilon, delta, relation, ledger, insecure_seed, name, of=of_arrays(parts))
     members = _members(whose, rows, facts[0], insecure_seed)
     answers = _answers(estimator, parts, members, len(lower), int(jobs))
     middle, half = (lower + upper) / 2, (upper - lower) / 2

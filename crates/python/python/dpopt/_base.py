@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core, accounting
 from ._reading import kind, number, shown, whole
 from ._repeats import warn_if_repeated
+from ._steps import warn_of_surroundings
 from ._tables import by_position
 from ._units import public_bound, public_number
-from ._warnings import refuse_seed, warn, warn_if_searched
+from ._warnings import refuse_seed, warn
 from .ledger import Ledger
 
 #: At this ε and above, small samples are expected to give reasonable scores.
@@ -192,7 +193,8 @@ class PrivateEstimator(BaseEstimator):
                 "A missing number counts as the middle of its bounds, an infinite one as its bound (both as 0 without bounds), a record "
                 "without target or with an undeclared class as nothing; no error and no message depends on them.",
             ],
-            "warnings": schedule["warnings"], "planning_seconds": facts["planning_seconds"],
+            "warnings": schedule["warnings"] + ([] if privacy.scope is None else [f"The guarantee is {privacy.scope}."]),
+            "planning_seconds": facts["planning_seconds"],
             "ledger": facts["ledger"],
         }  # fmt: skip
         html = _core.report_html(json.dumps(stored))
@@ -215,7 +217,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _before_fit(self, unit: str = "record") -> str:
         relation = self._check_common(unit)
-        warn_if_searched()
+        warn_of_surroundings()
         return relation
 
     def _facts_of_rows(self, X: Any, relation: str, units: dict[str, Any] | None = None) -> tuple[int, float]:

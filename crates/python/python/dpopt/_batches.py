@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._reading import number, whole
+from ._repeats import of_numbers, open_session
 from ._warnings import refuse_seed, warn
 from .ledger import Ledger
 
@@ -46,8 +47,10 @@ class Batches:
         budget: Ledger | None,
         seed: int | None,
         unit: str | None = None,
+        trains: int | None = None,
     ) -> tuple[float, Any]:
-        """The noise multiplier (the least within (ε, δ), if ε was given), and the session after the ledger was charged."""
+        """The noise multiplier (the least within (ε, δ), if ε was given), and the session after the ledger was charged; `trains`: how many numbers, if
+        not as many as a record gives."""
         facts = json.dumps({
             "records": self.drawn_from, "sampling_probability": self.sampling_probability, "steps": self.steps, "dimension": self.dimension,
         })  # fmt: skip
@@ -71,7 +74,10 @@ class Batches:
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
         charge = None if budget is None else budget._charge_for(() if unit is None else (unit,))
-        return noise, _core.Session(name, "training", (event, allowed, delta, relation), charge, seed, None, unit)
+        form = of_numbers("records that train the same", self.dimension if trains is None else trains)
+        return noise, open_session(
+            name, "training", (event, allowed, delta, relation), charge, seed, None, unit, of=form
+        )
 
 
 def stated(

@@ -112,7 +112,7 @@ class ClippedSums:
             raise ValueError(
                 "sums must be a function of a batch, and example records that are not sensitive, on which it is tried"
             )
-        pool = of_example(Records(example).parts)
+        pool = of_example(Records(example).arrays)
         tried = examine_sums("sums", lambda at: self._like.same(sums(*pool.at(at))), pool, self.clip_norm)
         return Evidence("research", f"{word}; {tried}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import traceback
 from collections.abc import Callable, Mapping
@@ -37,7 +38,7 @@ class PrivateUpdate:
     fixes how many numbers an update has. The mod and its plan are part of the app, which comes from the server's side unless the operator of the
     SuperNode says whose apps run: docs/federated.md. The client trains as it likes; the difference of its arrays to the server's is
     clipped as one vector and noised on the client (:class:`dpopt.federated.PrivateUpdates`, whose guarantee this is). **Everything else that the client's app
-    answers stays here**: metrics, numbers of examples, other records. In their place go constants that you declare. An app that raises, answers an
+    answers stays here**: metrics, numbers of examples, other records, and what it writes into its message. In their place go constants that you declare. An app that raises, answers an
     error or arrays of other names, shapes or kinds, or numbers that are not finite, counts as one without an update: the server gets noise, and
     this machine's log the kind of error. Messages that do not ask for training (evaluate, query) are refused without asking the app; to answer them
     unprotected, give the mod to the training function alone, ``@app.train(mods=[…])``.
@@ -105,7 +106,8 @@ class PrivateUpdate:
             _not_put_back(context, self._file(context))
             updates = self.updates(context)
             updates.check(sent)
-            released = updates.release(sent, _trained(message, context, call_next, names))
+            # what the app writes into its message stays with it: the answer is to the one that came
+            released = updates.release(sent, _trained(copy.deepcopy(message), context, call_next, names))
         except ValueError as why:
             # of what the server sent, of public terms and of what was released
             return _refusal(message, str(why))

@@ -18,6 +18,7 @@ from ._moments import Moment, moment
 from ._options import keep
 from ._plan import Plan, Privacy
 from ._reading import number, shown, validated
+from ._repeats import open_session
 from ._units import apart, one_for_each, public_number
 from .parts import Parts
 
@@ -185,7 +186,7 @@ class HeavyTailedMean(PrivateEstimator):
         by = None if self.accountant == "auto" else self.accountant
         name = None if whose is None else whose.name
         charge = self._charging(() if name is None else (name,))
-        session = _core.Session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, name)
+        session = open_session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, name, of=None)
         found = json.loads(
             _core.heavy_tailed_mean(
                 np.ascontiguousarray(X, dtype=np.float64), facts, method, session,

@@ -17,6 +17,7 @@ from ._mean_tables import VectorReader, Vectors, warn_undeclared
 from ._options import keep
 from ._plan import Plan, Privacy
 from ._reading import number, validated
+from ._repeats import open_session
 from ._rows import Scaling, bounding, within
 from ._tables import by_name, names_by_position, names_of
 from ._units import Given, apart, one_for_each, public_number
@@ -231,7 +232,7 @@ class MeanEstimator(PrivateEstimator):
         price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
         by = None if self.accountant == "auto" else self.accountant
         charge = self._charging(() if unit is None else (unit,))
-        return noise, _core.Session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, unit)
+        return noise, open_session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, unit, of=None)
 
     def _part(self, X: Any, y: Any, part: int, sparse: bool, owners: Any, marks: bytes) -> Any:
         """A part of the vectors, near them: of each row, or of each unit."""

@@ -15,6 +15,7 @@ from . import _core, accounting
 from ._by_unit import Units, ids_alone, settled, unused
 from ._plan import Plan, Privacy
 from ._reading import kind, number, positive, shown, whole
+from ._repeats import of_arrays, open_session
 from ._self_check import SIZES, SORTS, CannotBeTried, Evidence, Pool, examine, first_that_runs, made_up, of_example
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
@@ -243,9 +244,10 @@ def minimize(
     present: int
     if native is not None:
         records, present = native._records(data)
+        form = of_arrays(records)
     else:
         records = Records(data)
-        present = len(records)
+        present, form = len(records), of_arrays(records.arrays)
     seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
     whose: Units | None = None
     names: tuple[str, ...] = ()
@@ -288,7 +290,9 @@ def minimize(
     elif whole(batch_records, "batch_records") < 1:
         raise ValueError("batch_records must be at least 1")
     price = (planned.event(), plan.epsilon, plan.delta, relation)
-    session = _core.Session("minimize", "minimize", price, charge, seed, None, None if whose is None else whose.name)
+    session = open_session(
+        "minimize", "minimize", price, charge, seed, None, None if whose is None else whose.name, of=form
+    )
     if native is not None:
         rows = None if whose is None else whose.rows
         found = planned.run_native(session, parameters.vector(), native._native, records, rows)
@@ -383,9 +387,9 @@ def _tried(
 ) -> Evidence:
     """What may be said of an objective, tried on made-up records before anything is charged."""
     if example is None:
-        pools: list[Callable[[], Pool]] = [lambda sort=sort: made_up(records.parts, sort) for sort in SORTS]  # type: ignore[misc]
+        pools: list[Callable[[], Pool]] = [lambda sort=sort: made_up(records.arrays, sort) for sort in SORTS]  # type: ignore[misc]
     else:
-        pools = [lambda: of_example(Records(example).parts)]
+        pools = [lambda: of_example(Records(example).arrays)]
     itself = getattr(objective, "_self_check", None)
     if itself is not None:
         return itself(pools)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core, accounting
+from ._steps import Surroundings
 
 #: What is written beside every guarantee of seeded noise.
 VOID = " — VOID: the noise was seeded"
@@ -168,6 +169,8 @@ class Privacy:
         grade: ``"certified"``; ``"checked"`` where what your code does with a record was tried on made-up records before the first release, which is no proof; or
             ``"research"`` where a part is not proved or rests on a word that nobody checked.
         evidence: what a grade below certified rests on, in words.
+        scope: what it is of, where that is less than what was fitted: ``"of the last step alone: …"`` in a pipeline with steps that read the
+            records without noise. None: all of it.
     """
 
     epsilon: float
@@ -183,6 +186,7 @@ class Privacy:
     unit_column: str | None = None
     public_ownership: bool = False
     evidence: tuple[str, ...] = ()
+    scope: str | None = None
 
     @classmethod
     def of(cls, guarantee: str, releases: str) -> Privacy:
@@ -193,7 +197,7 @@ class Privacy:
             promised["certified_epsilon"], promised["delta"], promised["relation"], promised["epsilon"],
             events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"], json.loads(releases),
             promised["insecure_seed"], promised["unit"], promised["grade"], promised.get("unit_column"),
-            promised.get("public_ownership", False), tuple(promised.get("evidence", ())),
+            promised.get("public_ownership", False), tuple(promised.get("evidence", ())), Surroundings().scope,
         )  # fmt: skip
 
     @classmethod
@@ -226,6 +230,8 @@ class Privacy:
         text = f"({epsilon}, {delta})-differential privacy per {self.unit_column or self.unit}, {self.relation}"
         if self.public_ownership:
             text += "; who owns which rows, and so who shares rows with whom, is not protected"
+        if self.scope is not None:
+            text += f"; {self.scope}"
         if self.grade != "certified":
             words = {
                 "checked": "checked, not proved",

@@ -10,6 +10,7 @@ that no chain holds one either.
 from __future__ import annotations
 
 import numbers
+import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from sklearn.utils.validation import validate_data
 
 #: Kinds of NumPy's dtypes that are numbers.
 _NUMERIC = "fiub"
+#: By which what follows is shown in another order.
+MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def kind(value: Any) -> str:
@@ -43,6 +46,25 @@ def shown(value: Any) -> str:
     if isinstance(value, str) and len(value) <= 40:
         return repr(value)
     return kind(value)
+
+
+def _moves(letter: str) -> bool:
+    """Whether a terminal does something for it, or shows what follows in another order."""
+    return unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in MARKS
+
+
+def plainly(text: str) -> str:
+    """A text of somebody else as it may be printed: what a terminal would obey is U+FFFD."""
+    return "".join("\ufffd" if _moves(letter) else letter for letter in text)
+
+
+def plain(text: str, name: str) -> str:
+    """A public text; refused where a terminal would obey a part of it."""
+    if any(_moves(letter) for letter in text):
+        raise ValueError(
+            f"{name} has control characters (line breaks, escapes) or marks that turn the order of letters, which a terminal obeys; leave them out"
+        )
+    return text
 
 
 def number(value: Any, name: str) -> float:

@@ -13,6 +13,7 @@ from . import _core, accounting
 from ._by_unit import Units, settled, unused
 from ._plan import VOID
 from ._reading import array, as_table, number, shown, whole
+from ._repeats import Form, open_session
 from ._units import Given
 from ._warnings import refuse_seed
 from .ledger import Ledger
@@ -87,13 +88,15 @@ def pay(
     ledger: Ledger | None,
     seed: int | None,
     unit: str | None = None,
+    *,
+    of: Form,
 ) -> Any:
     """A session of the compiled library that was charged for `event`: what the release goes through."""
     refuse_seed(seed, charged=ledger is not None)
     under = accounting._relation(relation)
     price = (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), under)
     charge = None if ledger is None else ledger._charge_for(() if unit is None else (unit,))
-    return _core.Session(name, name, price, charge, seed, None, unit)
+    return open_session(name, name, price, charge, seed, None, unit, of=of)
 
 
 def released(value: Any, epsilon: float, delta: float, session: Any) -> Release:
@@ -116,11 +119,13 @@ def least(
     ledger: Ledger | None,
     seed: int | None,
     unit: str | None = None,
+    *,
+    of: Form,
 ) -> tuple[float, Any]:
     """The least noise of one sum within (ε, δ), and the session after the ledger was charged."""
     under = accounting._relation(relation)
     noise, event, _ = _core.sum_noise(law, coordinates, number(epsilon, "epsilon"), number(delta, "delta"), under)
-    return noise, pay(name, accounting.from_json(event), epsilon, delta, relation, ledger, seed, unit)
+    return noise, pay(name, accounting.from_json(event), epsilon, delta, relation, ledger, seed, unit, of=of)
 
 
 def calibrated(
@@ -132,10 +137,12 @@ def calibrated(
     ledger: Ledger | None,
     seed: int | None,
     unit: str | None = None,
+    *,
+    of: Form,
 ) -> tuple[float, Any]:
     """The least noise within (ε, δ), and the session after the ledger was charged."""
     found = accounting.calibrate(event, epsilon, delta, relation=relation)
-    return found.value, pay(name, found.event, epsilon, delta, relation, ledger, seed, unit)
+    return found.value, pay(name, found.event, epsilon, delta, relation, ledger, seed, unit, of=of)
 
 
 def owned(

@@ -265,7 +265,7 @@ def opened(
         raise PrivacyError(
             "the session was opened without a ledger, so none holds its charge; leave budget out, or begin a new session with it"
         )
-    if rounds.plan["ledger"] != budget.path or len(budget.entries) < receipt["number"]:
+    if rounds.plan["ledger"] != budget.path or not budget._holds(receipt):
         raise PrivacyError(
             "the session was charged to another ledger, or this one lost the charge; give the ledger that it was opened with"
         )

@@ -14,6 +14,7 @@ from ._by_unit import ids_alone, settled, unused
 from ._minimize import ENTRIES, ONE_AT_A_TIME, _by_unit, _called, _counted, _quiet, _tried
 from ._plan import Privacy
 from ._reading import attempt, kind, number, positive, whole
+from ._repeats import of_arrays, open_session
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 
@@ -160,8 +161,15 @@ def stationary(
         batch_records = max(1, batch_records // whose.most)
     price = (planned.event(), float(epsilon), 0.0, relation)
     charge = None if budget is None else budget._charge_for(names)
-    session = _core.Session(
-        "stationary", "stationary", price, charge, seed, None, None if whose is None else whose.name
+    session = open_session(
+        "stationary",
+        "stationary",
+        price,
+        charge,
+        seed,
+        None,
+        None if whose is None else whose.name,
+        of=of_arrays(records.arrays),
     )
     for why in evidence:
         why.note(session)

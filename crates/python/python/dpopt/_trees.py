@@ -131,20 +131,20 @@ class Records:
     """One array, or a tuple of them with a record in each row: read by position."""
 
     def __init__(self, data: Any) -> None:
-        #: the arrays
-        self.parts = list(data) if isinstance(data, (tuple, list)) else [data]
-        for part in self.parts:
+        #: as they were given
+        self.arrays = list(data) if isinstance(data, (tuple, list)) else [data]
+        for part in self.arrays:
             if not hasattr(part, "shape") or len(part.shape) == 0:
                 raise TypeError(f"data is {kind(part)}; give an array with a record in each row, or a tuple of such")
-        if len({part.shape[0] for part in self.parts}) != 1:
+        if len({part.shape[0] for part in self.arrays}) != 1:
             raise ValueError("the arrays of data have different numbers of rows; give one row for each record")
 
     def __len__(self) -> int:
-        return int(self.parts[0].shape[0])
+        return int(self.arrays[0].shape[0])
 
     def at(self, positions: np.ndarray) -> list[Any]:
         """Those rows of each array."""
-        return [_taken(part, positions.astype(np.int64)) for part in self.parts]
+        return [_taken(part, positions.astype(np.int64)) for part in self.arrays]
 
 
 def _taken(part: Any, positions: np.ndarray) -> Any:

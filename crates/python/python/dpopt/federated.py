@@ -27,6 +27,7 @@ import numpy as np
 from . import _core, accounting
 from ._plan import Privacy
 from ._reading import attempt, number, positive, whole
+from ._repeats import Form, of_numbers, open_session
 from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_beyond, refuse_ledger
 from ._warnings import refuse_seed
 from .ledger import Ledger
@@ -116,7 +117,7 @@ class PrivateUpdates:
     def _charged(self, dimension: int) -> dict[str, Any]:
         noise, event = self._planned_for(dimension)
         charge = Charge(self._budget, (UNIT,))
-        self._kernel_session(event, charge.pay, None)
+        self._kernel_session(event, charge.pay, self._seed, of_numbers("updates of clients", dimension))
         return {"dimension": dimension, "noise_multiplier": noise, "event": event, **charge.proof}
 
     def _terms(self) -> dict[str, Any]:
@@ -124,9 +125,9 @@ class PrivateUpdates:
             "clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta, "rounds": self.rounds, "relation": self.relation,
         }  # fmt: skip
 
-    def _kernel_session(self, event: str, charge: Any, seed: int | None) -> Any:
+    def _kernel_session(self, event: str, charge: Any, seed: int | None, of: Form | None = None) -> Any:
         price = (event, self.epsilon, self.delta, self.relation)
-        return _core.Session("PrivateUpdates", "updates", price, charge, seed, None, UNIT)
+        return open_session("PrivateUpdates", "updates", price, charge, seed, None, UNIT, of=of)
 
     @property
     def noise_multiplier(self) -> float:

@@ -30,6 +30,7 @@ from ._flower_accountant import Accountant
 from ._flower_update import PrivateUpdate
 from ._plan import Privacy
 from ._reading import array, number, positive, shown, target, whole
+from ._repeats import of_columns, open_session
 from ._rounds import Charge, opened, refuse_ledger
 from ._warnings import refuse_seed
 from .ledger import RECORD, Ledger
@@ -139,7 +140,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
 
         def charged() -> dict[str, Any]:
             noise, event, _ = _core.batch_noise(facts, epsilon, delta, relation)
-            _core.Session("PrivateClient", "training", (event, epsilon, delta, relation), charge.pay, seed, None, unit)
+            price = (event, epsilon, delta, relation)
+            open_session("PrivateClient", "training", price, charge.pay, seed, None, unit, of=of_columns(dimension))
             return {"noise_multiplier": noise, "event": event, **charge.proof}
 
         terms = {
@@ -149,8 +151,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         self._open = opened(session, terms, charged, budget)
         plan = self._open.plan
         self.noise_multiplier, self.event = plan["noise_multiplier"], accounting.from_json(plan["event"])
-        self._session = _core.Session(
-            "PrivateClient", "training", (plan["event"], epsilon, delta, relation), None, seed, None, unit
+        self._session = open_session(
+            "PrivateClient", "training", (plan["event"], epsilon, delta, relation), None, seed, None, unit, of=None
         )
         self._training = _core.Training(
             self._number, self._q, dimension, clip_norm, self.noise_multiplier, self._session

@@ -24,7 +24,7 @@ from typing import Any
 
 from . import _core, accounting
 from ._core import BudgetExceeded, PrivacyError
-from ._reading import attempt, kind, number, shown
+from ._reading import attempt, kind, number, plain, plainly, shown
 
 #: Who a ledger protects if no name is given: a row, or whoever's ids came without a name.
 RECORD, UNNAMED = "record", "user"
@@ -47,20 +47,35 @@ class Entry:
     delta: float
 
 
+@dataclass(frozen=True)
+class _Known:
+    """By what a ledger file is known again: its terms, and the last charge that was seen in it, with the hash over all lines up to it."""
+
+    epsilon: float
+    delta: float
+    relation: str
+    name: str
+    names: tuple[str, ...]
+    charges: int
+    check: str | None
+
+
 class Ledger:
     """A total (ε, δ) for one data set; everything that is charged adds up to at most that.
 
     Estimators take a ledger as ``budget=`` and charge it *before* a record counts; a charge is never taken back, not
     even when a fit fails.
 
-    In memory (without `path`) charges add by basic composition, in exact arithmetic. With `path` they go to the ledger
+    In memory (without `path`) charges add by basic composition, in exact arithmetic of the numbers as they are written: ten charges of
+    0.1 fit into 1. With `path` they go to the ledger
     file that ``dpopt fit --ledger`` uses: appended and synced before anything is released, shared by processes, and added up
     by a filter that is much tighter for many small Gaussian releases. Both stay valid when a later analysis is chosen after
     looking at earlier answers, where accounting all events jointly would not.
 
     A ledger is one object: ``copy``, ``deepcopy`` and ``sklearn.base.clone`` return the same ledger. In memory it can neither
     be pickled nor be charged in another process (the same budget would be spent twice): estimators that hold one then refuse to
-    travel. With `path` it travels as the file's name: the other process opens the same file, never a new one, and charges it.
+    travel. With `path` it travels as the file's name: the other process opens the same file, never a new one, and charges it. What travelled
+    also knows the terms and the last charge that was seen: a file that was begun anew under that name, or an older copy, is refused.
 
     Args:
         epsilon, delta: the total.
@@ -96,6 +111,7 @@ class Ledger:
         # whole: another process may have another working directory
         if not isinstance(name, str):
             raise TypeError(f"name is {kind(name)}; give the public name of the data set")
+        plain(name, "name")
         self.path, self.name = None if path is None else _whole_path(path), name
         self._file = None
         if self.path is not None:
@@ -104,9 +120,15 @@ class Ledger:
                 self.path, name, self._kind, list(written), relation, self.epsilon, self.delta
             )
         self._start()
+        if self._file is not None:
+            self._status()
 
     def _start(self) -> None:
         self._entries: list[Entry] = []
+        #: of each entry: whether what is certified is within (ε, δ) as they are written, too
+        self._as_written: list[bool] = []
+        #: charges that were seen in the file, and the hash in the line of the last one
+        self._seen: tuple[int, str | None] = (0, None)
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -123,12 +145,12 @@ class Ledger:
         ledger = cls.__new__(cls)
         ledger.path = _whole_path(path)
         ledger._file = _core.FileLedger.open(ledger.path)
+        ledger._start()
         terms = ledger._status()["terms"]
         ledger.epsilon, ledger.delta, ledger.relation = terms["epsilon"], terms["delta"], terms["relation"]
         ledger.name = terms["name"]
         own = {RECORD: (), ROUND: (ROUND,)}
         ledger._names = own[terms["unit"]] if terms["unit"] in own else tuple(terms["unit_names"]) or (UNNAMED,)
-        ledger._start()
         return ledger
 
     @property
@@ -154,7 +176,12 @@ class Ledger:
             raise BudgetExceeded(
                 f"this ledger is in the memory of another process, so a charge here would be lost; {_WAY_OUT}"
             )
-        self._file, self._process = _core.FileLedger.open(self.path), os.getpid()
+        found = _same(self.path, self._known())
+        self._file, self._seen, self._process = found._file, found._seen, os.getpid()
+
+    def _known(self) -> _Known:
+        charges, check = self._seen
+        return _Known(self.epsilon, self.delta, self.relation, self.name, self._names, charges, check)
 
     def charge(
         self,
@@ -172,6 +199,8 @@ class Ledger:
         Raises:
             dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
         """
+        if isinstance(name, str):
+            plain(name, "the name of a charge")
         self._charged(name, event, epsilon, delta, relation, self._names if unit is None else _names_of(unit))
 
     def _charged(
@@ -188,22 +217,47 @@ class Ledger:
         event, epsilon, delta = accounting.as_event(event), number(epsilon, "epsilon"), number(delta, "delta")
         self._here()
         if self._file is not None:
-            return self._file.charge(name, event.to_json(), epsilon, delta, self._kind, self.relation)
-        accounting.certify(event, epsilon, delta, relation=self.relation)
+            receipt = self._file.charge(name, event.to_json(), epsilon, delta, self._kind, self.relation)
+            proof = json.loads(receipt)
+            self._seen = (proof["number"], proof["check"])
+            return receipt
+        as_written = self._certified(event, epsilon, delta)
         with self._lock:
-            spent_epsilon = sum((Fraction(e.epsilon) for e in self._entries), Fraction(0))
-            spent_delta = sum((Fraction(e.delta) for e in self._entries), Fraction(0))
-            fits = spent_epsilon + Fraction(epsilon) <= Fraction(self.epsilon)
-            if not (fits and spent_delta + Fraction(delta) <= Fraction(self.delta)):
-                left = self._left(spent_epsilon, spent_delta)
-                # 0.2 and 0.8 are a hair more than 1, as numbers of the machine: all digits, where few look the same
-                digits = ".6g" if f"{epsilon:g} {delta:g}" != f"{left[0]:g} {left[1]:g}" else ".17g"
-                raise BudgetExceeded(
-                    f"`{name}` needs epsilon {epsilon:{digits}} and delta {delta:{digits}}, but only epsilon {left[0]:{digits}} and delta "
-                    f"{left[1]:{digits}} are left of the ledger; lower its epsilon, or do not run it"
-                )
-            self._entries.append(Entry(name, event, epsilon, delta))
+            entry = Entry(name, event, epsilon, delta)
+            after, exact = [*self._entries, entry], [*self._as_written, as_written]
+            if not (all(exact) and self._fits(after, _written) or self._fits(after, Fraction)):
+                raise BudgetExceeded(self._too_much(entry, as_written))
+            self._entries.append(entry)
+            self._as_written.append(as_written)
         return None
+
+    def _certified(self, event: accounting.DpEvent, epsilon: float, delta: float) -> bool:
+        """Refuses an event that costs more than (ε, δ); whether it costs no more than these numbers as they are written, either."""
+        bound = accounting.certify(event, epsilon, delta, relation=self.relation)
+        if Fraction(delta) > _written(delta):
+            # at the machine's number below
+            smaller = attempt(lambda: accounting.epsilon(event, math.nextafter(delta, 0.0), relation=self.relation))
+            if smaller is None:
+                return False
+            bound = smaller
+        return Fraction(float(bound)) <= _written(epsilon)
+
+    def _fits(self, entries: list[Entry], exact: Callable[[float], Fraction]) -> bool:
+        """Whether their (ε, δ) add up to the total at most, as they are written or as the machine has them."""
+        epsilon, delta = _sums(entries, exact)
+        return epsilon <= exact(self.epsilon) and delta <= exact(self.delta)
+
+    def _too_much(self, entry: Entry, as_written: bool) -> str:
+        """Why it does not fit, with as many digits as it takes to see that."""
+        exact = _written if as_written and all(self._as_written) else Fraction
+        left = self._left(exact)
+        wants = (entry.epsilon, entry.delta)
+        over = [(want, rest) for want, rest in zip(wants, left) if exact(want) > exact(rest)]
+        digits = next(d for d in range(6, 18) if d == 17 or all(f"{w:.{d}g}" != f"{r:.{d}g}" for w, r in over))
+        return (
+            f"`{plainly(entry.name)}` needs epsilon {wants[0]:.{digits}g} and delta {wants[1]:.{digits}g}, but only epsilon {left[0]:.{digits}g} and delta "
+            f"{left[1]:.{digits}g} are left of the ledger; lower its epsilon, or do not run it"
+        )
 
     def _charge_for(self, names: tuple[str, ...]) -> Callable[..., str | None]:
         """What a session of the compiled library charges: run, event as JSON, and between which data sets; for units of `names`, or rows."""
@@ -211,7 +265,8 @@ class Ledger:
         def charge(run: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> str | None:
             if (unit == RECORD) != (not names) or (unit == ROUND) != (names == (ROUND,)):
                 raise PrivacyError(f"a run per {unit} was to be charged as one per {_told(tuple(names))}")
-            return self._charged(run, accounting.from_json(event), epsilon, delta, relation, _sorted(names))
+            # a run's name may hold those of a table's columns
+            return self._charged(plainly(run), accounting.from_json(event), epsilon, delta, relation, _sorted(names))
 
         return charge
 
@@ -237,12 +292,25 @@ class Ledger:
             why = "what is spent on the one says nothing of the other; use a ledger for each"
         raise ValueError(f"the ledger protects a {kept} and this charge is per '{charged}'; {why}")
 
-    def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
-        def below(exact: Fraction) -> float:
-            near = float(exact)
-            return near if Fraction(near) <= exact else math.nextafter(near, -math.inf)
+    def _left(self, exact: Callable[[float], Fraction]) -> tuple[float, float]:
+        """What is left, rounded down."""
 
-        return below(Fraction(self.epsilon) - epsilon), below(Fraction(self.delta) - delta)
+        def below(left: Fraction) -> float:
+            near = float(left)
+            return near if exact(near) <= left else math.nextafter(near, -math.inf)
+
+        epsilon, delta = _sums(self._entries, exact)
+        return below(exact(self.epsilon) - epsilon), below(exact(self.delta) - delta)
+
+    def _exactly(self) -> Callable[[float], Fraction]:
+        """What the numbers of this ledger in memory are to be added as."""
+        return _written if all(self._as_written) else Fraction
+
+    def _holds(self, receipt: dict[str, Any]) -> bool:
+        """Whether the charge of a receipt is in the file, in its place."""
+        charges = self._status()["charges"]
+        at = receipt["number"] - 1
+        return 0 <= at < len(charges) and (charges[at]["id"], charges[at]["check"]) == (receipt["id"], receipt["check"])
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -250,11 +318,18 @@ class Ledger:
         if self._file is None:
             return tuple(self._entries)
         charges = self._status()["charges"]
-        return tuple(Entry(c["name"], accounting.from_dict(c["event"]), c["epsilon"], c["delta"]) for c in charges)
+        # another program may have written the names
+        return tuple(
+            Entry(plainly(c["name"]), accounting.from_dict(c["event"]), c["epsilon"], c["delta"]) for c in charges
+        )
 
     def _status(self) -> dict[str, Any]:
         assert self._file is not None
-        return json.loads(self._file.status())
+        self._here()
+        status: dict[str, Any] = json.loads(self._file.status())
+        if charges := status["charges"]:
+            self._seen = (len(charges), charges[-1]["check"])
+        return status
 
     @property
     def share(self) -> float:
@@ -266,10 +341,15 @@ class Ledger:
 
     @property
     def spent(self) -> tuple[float, float]:
-        """(ε, δ) charged so far; for a ledger file ε of all charges at the total δ."""
-        if self._file is not None:
-            return (self._status()["epsilon"], self.delta)
-        return (math.fsum(e.epsilon for e in self._entries), math.fsum(e.delta for e in self._entries))
+        """(ε, δ) charged so far; for a ledger file ε of all charges at the total δ, unless the file adds the δ of its charges."""
+        if self._file is None:
+            epsilon, delta = _sums(self._entries, self._exactly())
+            return float(epsilon), float(delta)
+        status = self._status()
+        charges = status["charges"]
+        if not charges or status["rule"] == "basic":
+            return status["epsilon"], math.fsum(c["delta"] for c in charges)
+        return status["epsilon"], self.delta
 
     @property
     def remaining(self) -> tuple[float, float]:
@@ -278,10 +358,7 @@ class Ledger:
             raise ValueError(
                 "a ledger file adds up by a filter, so what is left is not one (epsilon, delta); see `share`"
             )
-        return self._left(
-            sum((Fraction(e.epsilon) for e in self._entries), Fraction(0)),
-            sum((Fraction(e.delta) for e in self._entries), Fraction(0)),
-        )
+        return self._left(self._exactly())
 
     def to_json(self) -> str:
         """The ledger's state, for the record."""
@@ -326,14 +403,15 @@ class Ledger:
             raise TypeError(
                 f"a ledger in memory cannot be pickled: another process would spend the same budget again; {_WAY_OUT}"
             )
-        return (_opened, (self.path, len(self.entries)))
+        # what another process appended is known, too
+        self._status()
+        return (_same, (self.path, self._known()))
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent
-        per = f" per {self._per}" if self._names else ""
-        return (
-            f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{per}; spent epsilon={epsilon:g}, delta={delta:g})"
-        )
+        per = f" per {plainly(self._per)}" if self._names else ""
+        where = "" if self.path is None else f", path={self.path!r}"
+        return f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{per}; spent epsilon={epsilon:g}, delta={delta:g}{where})"
 
     def _repr_html_(self) -> str:
         from ._html import ledger_table
@@ -348,6 +426,8 @@ def _names_of(unit: Any) -> tuple[str, ...]:
         raise ValueError(
             f'unit is {shown(unit)}; give "record", or the name of whoever has the rows, for example "patient_id", or "user"'
         )
+    for name in names:
+        plain(name, "unit")
     return () if unit == RECORD else _sorted(names)
 
 
@@ -365,16 +445,40 @@ def _whole_path(path: Any) -> str:
     return os.path.abspath(path)
 
 
-def _opened(path: str, charges: int) -> Ledger:
-    """Where a pickled ledger arrives: the same file, or an error."""
+def _same(path: str, known: _Known) -> Ledger:
+    """The ledger of a file that was known in another process, where it arrives: the same file, or an error."""
     if not os.path.exists(path):
         raise PrivacyError("the ledger's file is not there; open the ledger where its file is, or share the directory")
     ledger = Ledger.open(path)
-    if len(ledger.entries) < charges:
+    charges = ledger._status()["charges"]
+    if len(charges) < known.charges:
         raise PrivacyError(
             "the ledger's file holds fewer charges than when it was sent, so it is another file or an older copy"
         )
+    found = ledger._known()
+    if known.charges and charges[known.charges - 1]["check"] != known.check:
+        raise PrivacyError(
+            "the ledger's file holds other charges than when it was sent: it was begun anew, or is another file under the same name"
+        )
+    for what in ("epsilon", "delta", "relation", "name", "names"):
+        if getattr(found, what) != getattr(known, what):
+            raise PrivacyError(
+                f"the ledger's file has another {what.replace('names', 'unit')} than when it was sent: it was begun anew, or is another file under the "
+                "same name"
+            )
     return ledger
+
+
+def _written(value: float) -> Fraction:
+    """A number of the machine as it is written: 0.1 is a tenth."""
+    return Fraction(repr(value))
+
+
+def _sums(entries: list[Entry], exact: Callable[[float], Fraction]) -> tuple[Fraction, Fraction]:
+    return (
+        sum((exact(entry.epsilon) for entry in entries), Fraction(0)),
+        sum((exact(entry.delta) for entry in entries), Fraction(0)),
+    )
 
 
 __all__ = ["Entry", "Ledger"]

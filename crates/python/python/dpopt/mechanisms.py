@@ -54,6 +54,7 @@ from ._reading import (
 )
 from ._reading import labels as read_labels
 from ._release import Release, calibrated, least, matrix, named, owned, pay, released
+from ._repeats import of_categories, of_columns, of_numbers
 from ._tables import is_table, one_column
 from ._units import Given, apart
 from .ledger import Ledger
@@ -97,7 +98,16 @@ def gaussian_sum(
     values = values if whose is None else whose.rows.combined(values, False)
     size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
     noise, session = least(
-        "gaussian", "gaussian sum", size, epsilon, delta, relation, ledger, insecure_seed, named(whose)
+        "gaussian",
+        "gaussian sum",
+        size,
+        epsilon,
+        delta,
+        relation,
+        ledger,
+        insecure_seed,
+        named(whose),
+        of=of_columns(size),
     )
     total = _core.gaussian_sum(values, clip_norm, noise, records, session)
     return released(total, epsilon, delta, session)
@@ -135,7 +145,16 @@ def laplace_sum(
     allowed = delta if delta > 0 else 1e-30
     size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
     noise, session = least(
-        "laplace", "laplace sum", size, epsilon, allowed, relation, ledger, insecure_seed, named(whose)
+        "laplace",
+        "laplace sum",
+        size,
+        epsilon,
+        allowed,
+        relation,
+        ledger,
+        insecure_seed,
+        named(whose),
+        of=of_columns(size),
     )
     total = _core.laplace_sum(values, clip_norm, noise, records, session)
     return released(total, epsilon, allowed, session)
@@ -242,7 +261,9 @@ def sparse_mean(
     if "not_applicable" in plan:
         raise _core.PrivacyError(plan["not_applicable"])
     event = accounting.from_json(plan["event"])
-    session = pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed, named(whose))
+    session = pay(
+        "sparse mean", event, epsilon, delta, relation, ledger, insecure_seed, named(whose), of=of_columns(dimension)
+    )
     facts = (
         records,
         dimension,
@@ -296,7 +317,16 @@ def second_moment(
     )  # fmt: skip
     size, row_norm = values.shape[1] * (values.shape[1] + 1) // 2, positive(row_norm, "row_norm")
     noise, session = least(
-        "gaussian", "second moment", size, epsilon, delta, relation, ledger, insecure_seed, named(whose)
+        "gaussian",
+        "second moment",
+        size,
+        epsilon,
+        delta,
+        relation,
+        ledger,
+        insecure_seed,
+        named(whose),
+        of=of_columns(values.shape[1]),
     )
     found = _core.second_moment(values, row_norm, noise, records, session, None if whose is None else whose.rows)
     return released(found, epsilon, delta, session)
@@ -380,7 +410,9 @@ def histogram(
     whose, _ = _counted(given, len(cells), relation, n_units, insecure_seed, max_rows_per_unit)
     together = 1 if whose is None or whose.most is None else whose.most
     scale, event = _laplace_scale(epsilon, together, relation)
-    session = pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed, named(whose))
+    session = pay(
+        "histogram", event, epsilon, 0.0, relation, ledger, insecure_seed, named(whose), of=of_categories(listed)
+    )
     if whose is None:
         counts = _core.histogram(cells, len(listed), scale, session)
     else:
@@ -411,7 +443,17 @@ def discrete_laplace_counts(
     """
     made = integers(counts, "counts")
     scale, event = _laplace_scale(epsilon, sensitivity, relation)
-    session = pay("counts", event, epsilon, 0.0, relation, ledger, insecure_seed, name_alone(units))
+    session = pay(
+        "counts",
+        event,
+        epsilon,
+        0.0,
+        relation,
+        ledger,
+        insecure_seed,
+        name_alone(units),
+        of=of_numbers("counts", len(made)),
+    )
     noisy = _core.discrete_laplace(made, scale, whole(sensitivity, "sensitivity"), session)
     return released(noisy, epsilon, 0.0, session)
 
@@ -444,7 +486,17 @@ def discrete_gaussian_counts(
         # the compiled mechanism's event
         return accounting.ApproximateDpEvent(error, accounting.DiscreteGaussianDpEvent(sigma, float(sensitivity)))
 
-    sigma, session = calibrated("counts", event, epsilon, delta, relation, ledger, insecure_seed, name_alone(units))
+    sigma, session = calibrated(
+        "counts",
+        event,
+        epsilon,
+        delta,
+        relation,
+        ledger,
+        insecure_seed,
+        name_alone(units),
+        of=of_numbers("counts", len(made)),
+    )
     noisy = _core.discrete_gaussian(made, sigma, number(sensitivity, "sensitivity"), session)
     return released(noisy, epsilon, delta, session)
 
@@ -487,7 +539,17 @@ def choose(
     else:
         raise ValueError(f"mechanism is {shown(mechanism)}; choose permute-and-flip or exponential")
     sensitivity = _at_least_one(sensitivity)
-    session = pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed, name_alone(units))
+    session = pay(
+        "choice",
+        event,
+        epsilon,
+        0.0,
+        relation,
+        ledger,
+        insecure_seed,
+        name_alone(units),
+        of=of_numbers("scores", len(made)),
+    )
     index = _core.choose(made, mechanism, number(epsilon, "epsilon"), sensitivity, monotone, session)
     return released(index, epsilon, 0.0, session)
 
@@ -571,7 +633,9 @@ def _quantiles(
         # a pure guarantee is of the exact law: there is no delta to pay samplers from
         return accounting.ApproximateDpEvent(drawn, all_choices) if number(delta, "delta") > 0 else all_choices
 
-    noise, session = calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed, unit)
+    noise, session = calibrated(
+        "quantiles", event, epsilon, delta, relation, ledger, insecure_seed, unit, of=of_columns(1)
+    )
     found = _core.quantiles(column, sorted(thousandths), 1.0 / noise, session)
     # in the order in which they were asked for
     place = np.argsort(np.argsort(thousandths, kind="stable"), kind="stable")
@@ -633,7 +697,17 @@ def _private_bounds(
     """Ranges of columns of numbers, here or elsewhere."""
     under = accounting._relation(relation)
     event = _core.bounds_event(width, rows, number(epsilon, "epsilon"), number(delta, "delta"), under)
-    session = pay("private bounds", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed, unit)
+    session = pay(
+        "private bounds",
+        accounting.from_json(event),
+        epsilon,
+        delta,
+        relation,
+        ledger,
+        insecure_seed,
+        unit,
+        of=of_columns(width),
+    )
     found = _core.private_bounds(columns, rows, session)
     pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
     lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
@@ -669,7 +743,17 @@ def frequent_labels(
     values, counts = distinct(read if one is None else read[one[one >= 0]])
     keys = [f"{i:012d}" for i in range(len(values))]
     event = _core.label_event(number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation))
-    session = pay("labels", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed, named(whose))
+    session = pay(
+        "labels",
+        accounting.from_json(event),
+        epsilon,
+        delta,
+        relation,
+        ledger,
+        insecure_seed,
+        named(whose),
+        of=of_columns(1),
+    )
     found = _core.select_labels(dict(zip(keys, counts.tolist())), session)
     # as plain Python values, whatever the other labels are: NumPy's and Python's numbers would tell whether one is missing
     plain = [v.item() if isinstance(v, np.generic) else v for v in values[[int(key) for key in found]].tolist()]

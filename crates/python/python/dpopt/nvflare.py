@@ -23,7 +23,7 @@ from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
-from ._reading import attempt, shown
+from ._reading import attempt, shown, whole
 from ._rounds import absolute
 from .federated import UNIT, PrivateUpdates
 from .ledger import Ledger
@@ -40,7 +40,8 @@ class PrivateUpdateFilter(DXOFilter):
     The result of a task is made anew: arrays of the names and shapes that the *server* sent, and what you declare. Metrics, metadata, headers, return codes and results of another kind stay with
     the client; a result that has no usable arrays counts as one without an update, and noise is sent. Results of other tasks are blocked. **An executor that raises, or returns what is no Shareable, is not hidden**: NVFlare
     then answers without asking filters, so let your executor return weights whatever happens. Nor do events that a client fires for the federation,
-    analytics, metrics or logs that are streamed pass filters: leave such components out of the client.
+    analytics, metrics or logs that are streamed pass filters; nor do *public* properties of the context (``fl_ctx.set_prop(…, private=False)``), which
+    NVFlare sends beside every request: leave components that make any out of the client.
 
     Args:
         clip_norm, epsilon, delta, rounds, relation: as in :class:`dpopt.federated.PrivateUpdates`.
@@ -102,7 +103,8 @@ class PrivateUpdateFilter(DXOFilter):
         if event_type == EventType.BEFORE_TASK_EXECUTION:
             task = fl_ctx.get_prop(FLContextKey.TASK_DATA)
             self._sent = attempt(lambda: _weights(from_shareable(task), (DataKind.WEIGHTS,)))
-            self._round = attempt(lambda: task.get_header(ROUND))
+            # a number, which nobody who trains can write into
+            self._round = attempt(lambda: whole(task.get_header(ROUND), ROUND))
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """The result that the server gets in place of `shareable`.

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from . import _core
 from ._plan import Privacy
 from ._reading import array, attempt, kind, number, shown, whole
+from ._repeats import of_numbers, uncharged
 from ._warnings import refuse_seed
 from .ledger import ROUND, Ledger
 
@@ -67,6 +68,13 @@ def _charging(budget: Any, neighbors: str) -> Any:
         raise ValueError(f"the ledger is kept for {budget.relation}, the game for {neighbors}; use the same")
     budget._check_names((ROUND,))
     return budget._charge_for((ROUND,))
+
+
+def _count(of: str, many: int, epsilon: float, delta: float | None, rounds: int, charge: Any, seed: int | None) -> None:
+    """A game that no ledger was charged for."""
+    if charge is None and seed is None:
+        share = _core.default_delta(rounds) if delta is None else float(delta)
+        uncharged(of_numbers(of, many), float(epsilon), share)
 
 
 def _seed(insecure_seed: Any, budget: Any) -> int | None:
@@ -189,6 +197,7 @@ class Experts:
                 )
         else:
             self._game = _core.ExpertsGame.open(facts, path, charge, insecure_seed)
+            _count("losses of experts", facts[0], facts[2], facts[3], facts[1], charge, insecure_seed)
 
     def play(self) -> int | None:
         """The expert of the coming round, from 0; ``None`` after the last round. Asking again gives the same."""
@@ -375,7 +384,9 @@ class OnlineConvex(_Planned):
             dimension, rounds, epsilon, delta, bounds, radius, centre, gradient_norm, losses, neighbors, rounds_per_user
         )
         self._dimension, self._forgiving = len(facts[0]), _forgives(bad_gradients, "bad_gradients")
-        self._game = _core.ConvexGame.open(facts, _charging(budget, facts[7]), _seed(insecure_seed, budget))
+        charge, seed = _charging(budget, facts[7]), _seed(insecure_seed, budget)
+        self._game = _core.ConvexGame.open(facts, charge, seed)
+        _count("gradients", self._dimension, epsilon, delta, rounds, charge, seed)
 
     def play(self) -> NDArray[np.float64] | None:
         """The point of the coming round; ``None`` after the last round. Asking again gives the same."""
@@ -510,6 +521,7 @@ class Bandit(_Planned):
                 )
         else:
             self._game = _core.BanditGame.open(facts, path, charge, insecure_seed)
+            _count("rewards of arms", facts[0], facts[2], facts[3], facts[1], charge, insecure_seed)
 
     def play(self) -> int | None:
         """The arm of the coming round, from 0; ``None`` after the last round. Asking again gives the same."""

@@ -28,6 +28,7 @@ import numpy as np
 from . import _core, accounting
 from ._plan import Privacy
 from ._reading import attempt, number, positive, shown, whole
+from ._repeats import Form, of_numbers, open_session
 from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_ledger
 from ._warnings import refuse_seed
 from .federated import UNIT
@@ -277,8 +278,8 @@ class SecureSum:
     def _residues(self, integers: np.ndarray) -> np.ndarray:
         return integers.astype(np.int64).view(np.uint64) & np.uint64(self.modulus - 1)
 
-    def _kernel_session(self, charge: Any, seed: int | None) -> Any:
-        return _core.Session("SecureSum", "sums", self._door(), charge, seed, None, UNIT)
+    def _kernel_session(self, charge: Any, seed: int | None, of: Form | None = None) -> Any:
+        return open_session("SecureSum", "sums", self._door(), charge, seed, None, UNIT, of=of)
 
     def _opened(self) -> RoundsFile | RoundsInMemory:
         with self._opening:
@@ -288,7 +289,7 @@ class SecureSum:
 
     def _charged(self) -> dict[str, Any]:
         charge = Charge(self._budget, (UNIT,))
-        self._kernel_session(charge.pay, None)
+        self._kernel_session(charge.pay, self._seed, of_numbers("updates of clients", self.dimension))
         return charge.proof
 
     def _terms(self) -> dict[str, Any]:

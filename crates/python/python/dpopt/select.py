@@ -46,17 +46,19 @@ from ._reading import (
     target,
     whole,
 )
-from ._repeats import counted_as_one, warn_if_repeated
+from ._repeats import counted_as_one, open_session, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
 from ._split import Split, held_out
 from ._stationary import Selected, stationary
+from ._steps import unpublic, warn_of_surroundings
 from ._table_fit import _apart
 from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, without_rows
 from ._units import Given, apart, one_for_each, public_number
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
-_PUBLIC_ENCODERS = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder, encoders.TableEncoder)
+#: Public steps of which the number of columns is known before they are fitted.
+_KNOWN_WIDTH = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder, encoders.TableEncoder)
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
@@ -194,12 +196,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return estimator, ""
         if isinstance(estimator, Pipeline):
             *before, (name, last) = estimator.steps
-            public = all(s in (None, "passthrough") or isinstance(s, _PUBLIC_ENCODERS) for _, s in before)
-            if public and isinstance(last, PrivateEstimator):
+            found = [said for named, step in before for said in unpublic(step, named)]
+            known = all(s in (None, "passthrough") or isinstance(s, _KNOWN_WIDTH) for _, s in before)
+            if known and isinstance(last, PrivateEstimator):
                 return last, f"{name}__"
+            reading = f" ({'; '.join(found)})" if found else ""
+        else:
+            reading = ""
         raise ValueError(
             "PrivateSearchCV needs an estimator of dpopt, or a Pipeline of dpopt's public encoders that ends in one: other "
-            "steps may read the records without noise"
+            f"steps may read the records without noise{reading}, or make a number of columns that nobody knows beforehand"
         )
 
     def _scores(self, inner: PrivateEstimator, y: Any, X: Any) -> Callable[[Any, Any, Any], np.ndarray]:
@@ -422,6 +428,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Runs the search and releases its winner within (epsilon, delta). `units`: one id for each row, or the name of a column of a table that
         X is, which then is no feature."""
         inner, prefix, relation, candidates, law = self._checked(units is not None)
+        warn_of_surroundings()
         trials, tabular = self._trials(candidates, {})
         X, given = apart(X, units, y)
         if tabular:
@@ -482,7 +489,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         allowed = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
         unit = None if whose is None else whose.name
         charge = None if self.budget is None else self.budget._charge_for(() if unit is None else (unit,))
-        session = _core.Session("PrivateSearchCV", "private search", allowed, charge, seed(2), None, unit)
+        session = open_session("PrivateSearchCV", "private search", allowed, charge, seed(2), None, unit, of=None)
         X_train, X_validation = split.to_train(X), split.to_score(X)
         y_train, y_validation = split.to_train(y), split.to_score(y)
         price = (plan.score_event.to_json(), plan.run_epsilon, plan.run_delta, relation)
@@ -511,7 +518,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                         of_rows = one_each(lambda: scores(model, X_validation, y_validation), split.rows_to_score)
                         each = split.score_each(of_rows)
             # a run is paid for by the search
-            scoring = _core.Session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k), None, unit)
+            scoring = open_session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k), None, unit, of=None)
             noisy = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, split.held_out, scoring)
             models.append(model)
             drawn.append(at)

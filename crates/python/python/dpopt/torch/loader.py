@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
+from .._repeats import Form, of_arrays
+
 #: Entries of per-record gradients that are held at a time, if nothing else was asked for: 256 MiB of float32.
 ENTRIES = 1 << 26
 
@@ -55,6 +57,15 @@ class Source:
     def __len__(self) -> int:
         return len(self._data)
 
+    @property
+    def form(self) -> Form:
+        """What is public of the records, without one being read."""
+        tensors = getattr(self._data, "tensors", None)
+        if isinstance(tensors, tuple) and tensors:
+            return of_arrays(tensors)
+        kind = type(self._data)
+        return Form(f"data sets of this class ({kind.__name__})", (kind.__module__, kind.__qualname__))
+
     def at(self, positions: np.ndarray) -> Any:
         """The records at these positions, as a batch."""
         if self._tensors is not None:
@@ -67,7 +78,7 @@ class Source:
         """Somebody's function that puts records together; None where it is the usual one."""
         return None if self._collate is default_collate else self._collate
 
-    def form(self) -> Any:
+    def empty_batch(self) -> Any:
         """An empty batch of the types and shapes of the records; None where they cannot be known without reading one."""
         data = self._data
         while type(data) is Subset:

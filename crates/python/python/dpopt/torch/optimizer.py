@@ -126,6 +126,7 @@ class PrivateOptimizer:
         self.noise_multiplier, self._session = batches.charged(
             self._name, epsilon=epsilon, noise_multiplier=noise_multiplier, delta=delta,
             relation=relation, budget=budget, seed=seed, unit=None if self._units is None else self._units.name,
+            trains=sum(p.numel() for p in self._parameters()),
         )  # fmt: skip
         if evidence is not None:
             evidence.note(self._session)

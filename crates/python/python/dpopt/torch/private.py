@@ -12,6 +12,7 @@ import torch
 from .. import accounting
 from .._by_unit import Units, ids_alone, settled, unused
 from .._reading import whole
+from .._repeats import records_of
 from .._self_check import Evidence
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
@@ -301,13 +302,14 @@ def make_private(
         "relation": relation, "budget": budget, "insecure_seed": insecure_seed, "units": whose,
     }  # fmt: skip
     evidence = _tried(model, trained, source, loss, loss_reduction == "mean", example)
-    private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", loss, evidence, **options)
+    with records_of(source.form):
+        private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", loss, evidence, **options)
     return model, private, PoissonLoader(source, private, batches, physical_batch_size)
 
 
 def _tried(model: Any, trained: list[Any], source: Source, loss: Any, mean: bool, example: Any) -> Evidence:
     """What may be said of a model and its loss, before anything is charged."""
-    form = source.form()
+    form = source.empty_batch()
     if form is None and example is None:
         return Evidence(
             "research",
