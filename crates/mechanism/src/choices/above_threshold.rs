@@ -236,6 +236,9 @@ mod tests {
         let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(4));
         let mut stream = curator.open(&plan).unwrap();
         assert!(curator.open(&plan).is_err() && curator.is_spent());
+        stream.process = Process::another();
+        assert!(matches!(stream.is_above(&count(0), 1000), Err(CuratorError::Copied { .. })));
+        stream.process = Process::here();
         for _ in 0..50 {
             assert!(!stream.is_above(&count(0), 1000).unwrap().get());
         }

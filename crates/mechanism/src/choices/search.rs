@@ -123,5 +123,10 @@ mod tests {
         let runs = [(0.5, 9), (0.75, 1), (0.75, 2), (-1.0, 8)].map(|(score, tie)| RunScore { score, tie });
         let made = |k: u64| Ok::<_, CuratorError>(VouchedRun { run: runs[k as usize], output: k });
         assert_eq!(*Searching { runs: 4, process: Process::here() }.best(made).unwrap().get(), 2);
+        // a copy that a run has forked lets nothing out, not after the last run either
+        for runs in [1, 4] {
+            let copy = Searching { runs, process: Process::another() };
+            assert!(matches!(copy.best(made), Err(CuratorError::Copied { what: "search" })));
+        }
     }
 }

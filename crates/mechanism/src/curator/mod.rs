@@ -453,3 +453,38 @@ fn refused(denied: Denied, label: &'static str) -> CuratorError {
         Denied::Distance => CuratorError::Inexact { label },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Blocks, ClippedVectors, Gaussian};
+    use dpopt_noise::Grid;
+
+    #[test]
+    fn a_forked_copy_neither_draws_nor_releases() {
+        let grid = Grid::new(-20);
+        let (clipped, mechanism) = (ClippedVectors::new(1.0, grid).unwrap(), Gaussian::new(3.0, 1.0, grid, 1, "sum"));
+        let event = mechanism.event().poisson_sampled(0.5).self_composed(2);
+        let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
+        let batch = curator.poisson_sample(4, 0.5).unwrap();
+        let sum = clipped.in_parts(batch, 1).finish();
+        let blocks = Blocks::new(4, vec![Event::gaussian(3.0)]).unwrap();
+        curator.process = Process::another();
+        let copied = CuratorError::Copied { what: "run" };
+        assert_eq!(curator.release(&mechanism, &sum).err().as_ref(), Some(&copied));
+        assert_eq!(curator.open(&blocks).err().as_ref(), Some(&copied));
+        assert_eq!(curator.poisson_sample(4, 0.5).err().as_ref(), Some(&copied));
+        assert_eq!(curator.sample_for_loader(4, 0.5).err().as_ref(), Some(&copied));
+        assert_eq!(curator.fixed_sample(4, 2).err().as_ref(), Some(&copied));
+        assert_eq!(curator.all_for_loader(4).err().as_ref(), Some(&copied));
+        assert!(curator.records().is_empty());
+        // nothing was spent by it
+        curator.process = Process::here();
+        assert!(curator.release(&mechanism, &sum).is_ok());
+        assert!(
+            copied
+                .to_string()
+                .contains("opened in another process, of which this one is a copy: it goes on there only")
+        );
+    }
+}

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ._copies import lock
 from ._warnings import warn
 
 _KEY = secrets.token_bytes(32)
 _FITS: dict[bytes, tuple[int, float, float]] = {}
-_LOCK = threading.Lock()
+_LOCK = lock()
 _INSIDE = threading.local()
 
 

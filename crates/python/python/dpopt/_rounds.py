@@ -304,7 +304,13 @@ def _locked(path: Path, create: int = 0) -> Iterator[BinaryIO]:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise PrivacyError("the session is no regular file; give another path")
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield file  # type: ignore[misc]
+        process = os.getpid()
+        try:
+            yield file  # type: ignore[misc]
+        finally:
+            # a process that was forked meanwhile has the file open too, and would keep it locked
+            if process == os.getpid():
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _identity(file: BinaryIO) -> dict[str, Any]:

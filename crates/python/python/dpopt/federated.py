@@ -18,13 +18,13 @@ operator decides what code runs there: a framework that runs what the server sen
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core, accounting
+from ._copies import lock
 from ._plan import Privacy
 from ._reading import attempt, number, positive, whole
 from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_beyond, refuse_ledger
@@ -83,7 +83,7 @@ class PrivateUpdates:
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
         self._check_budget(budget, session)
-        self._session, self._budget, self._opening = session, budget, threading.Lock()
+        self._session, self._budget, self._opening = session, budget, lock()
         self._open: RoundsFile | RoundsInMemory | None = None
 
     def _check_budget(self, budget: Any, session: Any) -> None:

@@ -123,12 +123,12 @@ class Ledger:
         ledger = cls.__new__(cls)
         ledger.path = _whole_path(path)
         ledger._file = _core.FileLedger.open(ledger.path)
+        ledger._start()
         terms = ledger._status()["terms"]
         ledger.epsilon, ledger.delta, ledger.relation = terms["epsilon"], terms["delta"], terms["relation"]
         ledger.name = terms["name"]
         own = {RECORD: (), ROUND: (ROUND,)}
         ledger._names = own[terms["unit"]] if terms["unit"] in own else tuple(terms["unit_names"]) or (UNNAMED,)
-        ledger._start()
         return ledger
 
     @property
@@ -253,6 +253,7 @@ class Ledger:
         return tuple(Entry(c["name"], accounting.from_dict(c["event"]), c["epsilon"], c["delta"]) for c in charges)
 
     def _status(self) -> dict[str, Any]:
+        self._here()
         assert self._file is not None
         return json.loads(self._file.status())
 

@@ -20,12 +20,12 @@ to show nothing else (:meth:`SecureSum.release`); or each client adds a share of
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
 import numpy as np
 
 from . import _core, accounting
+from ._copies import lock
 from ._plan import Privacy
 from ._reading import attempt, number, positive, shown, whole
 from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_ledger
@@ -123,7 +123,7 @@ class SecureSum:
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
         self._seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**32
-        self._session, self._budget, self._opening = session, budget, threading.Lock()
+        self._session, self._budget, self._opening = session, budget, lock()
         self._choose_grid()
         self._choose_noise()
         self._choose_modulus()

@@ -21,6 +21,7 @@ import numpy as np
 from .. import _core, accounting
 from .._batches import Batches, stated
 from .._by_unit import UnitMeans, Units, ids_alone, settled, unused
+from .._copies import GoesOnOnce
 from .._plan import Privacy
 from .._reading import positive, whole
 from ..ledger import Ledger
@@ -31,7 +32,7 @@ except ImportError as error:  # pragma: no cover - depends on the environment
     raise ImportError("dpopt.torch needs PyTorch; pip install torch") from error
 
 
-class PrivateOptimizer:
+class PrivateOptimizer(GoesOnOnce):
     """Clip, noise, step.
 
     Args:

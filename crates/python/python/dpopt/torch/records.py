@@ -44,6 +44,11 @@ class RecordGradients:
             raise ValueError("no parameter of the model has requires_grad: nothing would be trained")
         self._recorder = PerRecord(model, list(self._parameters.values()), mean=False)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "RecordGradients records the backward passes of the model that it was made with, and not those of a copy; make another with a copy of the model"
+        )
+
     def start(self) -> dict[str, torch.Tensor]:
         """A copy of the weights: where :func:`dpopt.minimize` starts."""
         return {name: p.detach().clone() for name, p in self._parameters.items()}
