@@ -295,10 +295,10 @@ def test_what_a_copy_may_do_is_known_of_every_public_class():
     # whoever keeps something compiled that goes on is refused to be copied, or counts its rounds
     keeping = {name for name, kept in found.items() if kept}
     assert keeping <= named(GOING_ON) | named(COUNTED), keeping
-    assert {"_clipped_sums.ClippedSums", "flower.PrivateClient", "torch.optimizer.PrivateOptimizer"} <= keeping
+    assert {"_clipped_sums.ClippedSums", "online.Bandit", "torch.optimizer.PrivateOptimizer"} <= keeping
 
 
-def test_nothing_compiled_is_copied():
+def test_what_goes_on_is_not_copied_by_what_compiled_it():
     compiled = [c for c in vars(_core).values() if isinstance(c, type) and not issubclass(c, Exception)]
     assert {c.__name__ for c in compiled} >= COMPILED
     ways = {
@@ -310,7 +310,8 @@ def test_nothing_compiled_is_copied():
         "__getnewargs__",
         "__getnewargs_ex__",
     }
-    assert [c for c in compiled if ways & set(vars(c))] == []
+    # parts of a table, and what was released
+    assert {c.__name__ for c in compiled if ways & set(vars(c))} == {"ColumnEncoder", "Shard", "TableModel"}
 
 
 TERMS = {"dataset_size": 40, "sampling_probability": 0.5, "steps": 4, "clip_norm": 1.0, "epsilon": 1.0, "delta": 1e-5}
@@ -335,7 +336,7 @@ def torch_of(name):
 
         return made, step
     if name == "ClippedSumOptimizer":
-        return dpopt.torch.ClippedSumOptimizer(inner, **TERMS), lambda o: (o.sample(), o.step([torch.zeros(1, 2)]))
+        return dpopt.torch.ClippedSumOptimizer(inner, **TERMS), lambda o: (o.sample(), o.step())
     if name == "ZerothOrder":
         made = dpopt.torch.ZerothOrder(model, inner, **TERMS)
         return made, lambda o: o.step(lambda x: x.sum(1), torch.zeros(len(o.sample()), 2))
@@ -422,7 +423,7 @@ def test_of_two_copies_of_a_process_one_goes_on(name):
         assert said.startswith(("PrivacyError", "BudgetExceeded")) and "another process" in said, said
         # the one that opened it has all that was planned
         step(made)
-    if hasattr(made, "privacy_") and name != "shares of a SecureSum":
+    if name != "shares of a SecureSum" and hasattr(made, "privacy_"):
         assert in_a_fork(lambda: made.privacy_.epsilon) == str(made.privacy_.epsilon)
 
 
@@ -477,7 +478,7 @@ def work(seed=7):
         .predict(X[:50])
     )
     numbers.append(dpopt.MeanEstimator(1.0, bounds=(-1, 1), **secret).fit(X).mean_)
-    numbers.append([dpopt.mechanisms.quantiles(X[:, 0], [0.5], (-1, 1), 1.0, **secret).value])
+    numbers.append([dpopt.mechanisms.quantiles(X[:, 0], [0.5], epsilon=1.0, **secret).value])
     found = dpopt.minimize(
         lambda x, rows: x[None, :] - rows, (X[:500],), np.zeros(6), epsilon=1.0, delta=1e-5, **secret
     )
@@ -523,7 +524,7 @@ def test_a_lock_that_a_thread_held_does_not_hang_a_fork(tmp_path):
     for thread in threads:
         thread.start()
     try:
-        for k in range(12):
+        for k in range(5):
             assert "another process" in in_a_fork(lambda: sums.step(np.zeros(200_000)))
             assert "another process" in in_a_fork(game.play)
             # a bound that nobody knows yet, a charge and a fit
