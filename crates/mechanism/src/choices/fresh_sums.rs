@@ -307,9 +307,9 @@ mod tests {
         let mut sums = open(&plan(1), 3);
         assert_eq!(sums.add(&RoundLosses::of(&[0.5, 0.5]).unwrap()), Err(CuratorError::Shape));
         sums.process = Process::another();
-        assert!(matches!(sums.add(&number(0.5)), Err(CuratorError::Unusable(_))));
-        assert!(matches!(sums.close(), Err(CuratorError::Unusable(_))));
-        assert!(matches!(sums.coin(), Err(CuratorError::Unusable(_))));
+        assert!(matches!(sums.add(&number(0.5)), Err(CuratorError::Copied { .. })));
+        assert!(matches!(sums.close(), Err(CuratorError::Copied { .. })));
+        assert!(matches!(sums.coin(), Err(CuratorError::Copied { .. })));
         assert_eq!((sums.added, sums.released, sums.sum), (0, 0, 0));
         for (rounds, releases, epsilon, k, relation) in [
             (0, 1, 1.0, 1, Relation::ZeroOut),

@@ -123,8 +123,10 @@ impl ScoredPoints {
             Counted::Within(middle) => vec![middle; records.len()],
             Counted::ByDistance(_) => {
                 let of = |scratch: &mut O::Scratch, i| objective.value(&self.centre, records, i, scratch);
-                let all = || (0..records.len()).into_par_iter().with_min_len(1024).map_init(O::Scratch::default, of);
-                in_threads(|| all().collect::<Result<Vec<f64>, R::Error>>())?
+                in_threads(|| {
+                    let all = (0..records.len()).into_par_iter().with_min_len(1024);
+                    all.map_init(O::Scratch::default, of).collect::<Result<Vec<f64>, R::Error>>()
+                })?
             }
         };
         let mut scores = vec![0i64; self.count()];

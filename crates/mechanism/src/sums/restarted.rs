@@ -417,7 +417,7 @@ mod tests {
         let mut forked = open(&plan(), 1);
         forked.process = Process::another();
         let refused = forked.add(Leaf::First, &records, &slopes(), (1, 1.0), &[0.0]).unwrap_err();
-        assert!(matches!(refused, CuratorError::Unusable(_)), "{refused}");
+        assert!(matches!(refused, CuratorError::Copied { .. }), "{refused}");
         let mut sums = open(&plan(), 1);
         let fewer = Sensitive::new(vec![0.1; N as usize - 1]);
         assert!(sums.add(Leaf::First, &fewer, &slopes(), (1, 1.0), &[0.0]).is_err(), "other records");

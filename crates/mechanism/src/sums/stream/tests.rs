@@ -143,7 +143,7 @@ fn a_forked_stream_refuses_to_go_on() {
     let mut stream = Curator::for_event(&arriving.event(), NoiseSource::insecure(8)).open(&arriving).unwrap();
     stream.process = Process::another();
     let refused = stream.next_arrived(&examples(2, 1), &[0.0]).unwrap_err();
-    assert!(matches!(refused, CuratorError::Unusable(_)), "{refused}");
+    assert!(matches!(refused, CuratorError::Copied { .. }), "{refused}");
     stream.process = Process::here();
     assert!(stream.next_arrived(&examples(2, 1), &[0.0]).is_ok());
 }
