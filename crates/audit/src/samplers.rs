@@ -15,6 +15,7 @@ use dpopt_noise::{
     PoissonSkips, Repetitions, RoundedGaussian, RoundedLaplace, StepRule,
 };
 use dpopt_privacy::special::normal_cdf;
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::time::Instant;
@@ -90,10 +91,8 @@ fn run_one(test: &LawTest, tier: Tier, seed: u64) -> LawOutcome {
     let started = Instant::now();
     let seeds = if tier == Tier::Long { 100 } else { 1 };
     let p_values = |code: Code, first: u64| -> Result<Vec<f64>, String> {
-        (first..first + seeds)
-            .into_par_iter()
-            .map(|stream| (test.p_value)(code, &mut Draws::new(seed, stream)))
-            .collect()
+        let of = |stream| (test.p_value)(code, &mut Draws::new(seed, stream));
+        in_threads(|| (first..first + seeds).into_par_iter().map(of).collect())
     };
     let both = p_values(Code::Correct, 0).and_then(|c| p_values(Code::Planted, 1 << 32).map(|p| (c, p)));
     let (correct, planted, failure) = match both {

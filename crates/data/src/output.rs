@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Result, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Files under construction.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -117,7 +117,7 @@ fn place(path: &Path, limit: &[Rights]) -> Result<Place> {
     // Ctrl-C finds the file in the list, or finds no file: never one without the other
     let mut list = unfinished();
     let file = builder.tempfile_in(&directory)?;
-    list.insert(file.path().to_path_buf());
+    list.as_mut().map(|list| list.insert(file.path().to_path_buf()));
     drop(list);
     let mut file = Unfinished(file);
     restrict(file.0.as_file(), standing.as_ref(), limit)?;
@@ -207,7 +207,7 @@ fn restrict(_: &File, _: Option<&Rights>, _: &[Rights]) -> Result<()> {
 /// afterwards: whoever tries waits for the end of the process.
 pub fn remove_unfinished() {
     let mut list = unfinished();
-    for path in std::mem::take(&mut *list) {
+    for path in list.as_mut().map(|list| std::mem::take(&mut **list)).unwrap_or_default() {
         // one of the two it is
         let _ = std::fs::remove_file(&path);
         let _ = std::fs::remove_dir_all(&path);
@@ -215,15 +215,21 @@ pub fn remove_unfinished() {
     std::mem::forget(list); // stays locked
 }
 
-fn unfinished() -> std::sync::MutexGuard<'static, BTreeSet<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+/// `None` in a copy of a process that was using it when it was copied.
+fn unfinished() -> Option<std::sync::MutexGuard<'static, BTreeSet<PathBuf>>> {
+    dpopt_process::locked(&UNFINISHED)
+}
+
+/// It is finished, or gone.
+fn forget(path: &Path) {
+    unfinished().map(|mut list| list.remove(path));
 }
 
 struct Unfinished(tempfile::NamedTempFile);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        unfinished().remove(self.0.path());
+        forget(self.0.path());
     }
 }
 
@@ -243,7 +249,7 @@ impl PrivateDirectory {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let mut list = unfinished();
         let directory = builder.tempdir()?;
-        list.insert(directory.path().to_path_buf());
+        list.as_mut().map(|list| list.insert(directory.path().to_path_buf()));
         drop(list);
         Ok(Self(directory))
     }
@@ -272,7 +278,7 @@ impl Drop for PrivateDirectory {
         clear(self.0.path());
         // what could not be removed is tried once more when the process ends
         if !self.0.path().exists() {
-            unfinished().remove(self.0.path());
+            forget(self.0.path());
         }
     }
 }

@@ -500,7 +500,12 @@ fn a_crate_uses_only_crates_above_it_in_the_list() {
         }
         // what is trusted for privacy, and the way past it
         if name == "dpopt-mechanism" {
-            assert_eq!(used.len(), 3, "the kernel stands on noise, accounting and objectives: {used:?}");
+            let stands_on = ["dpopt-noise", "dpopt-objective", "dpopt-privacy", "dpopt-process"].map(str::to_string);
+            assert_eq!(
+                used,
+                BTreeSet::from(stands_on),
+                "the kernel stands on noise, accounting, objectives and processes"
+            );
         }
     }
     let folders = std::fs::read_dir(root.join("crates")).expect("the crates").count();
@@ -563,6 +568,64 @@ fn only_audits_go_past_the_curator() {
     }
     let handed = "mod b { fn f() {} } pub(crate) use dpopt_mechanism::past_the_curator::made_up;";
     assert_eq!(past_the_curator(&[("audit/a.rs".into(), handed.into())]).1, ["audit/a.rs"]);
+}
+
+/// Where code runs in parallel, or asks how many threads there are, without going through `in_threads` and `thread_count`.
+fn threads_of_nobody(source: &str) -> Vec<String> {
+    let t = without_tests(&tokens(source));
+    let parallel =
+        |word: &str| word.starts_with("par_") || word.starts_with("into_par_") || word == "current_num_threads";
+    let (mut found, mut i) = (Vec::new(), 0);
+    while i < t.len() {
+        let called = t.get(i + 1).is_some_and(|next| next == "(");
+        match t[i].as_str() {
+            // whatever is inside of its brackets
+            "in_threads" if called => i = after_group(&t, i + 1),
+            word => {
+                // a method or a path: a function of the same name may be anything
+                if parallel(word) && i > 0 && matches!(t[i - 1].as_str(), "." | "::") && called {
+                    found.push(word.to_string());
+                }
+                i += 1;
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn parallel_work_is_done_by_threads_of_the_own_process() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut through, mut wrong) = (0, Vec::new());
+    for folder in std::fs::read_dir(&crates).expect("the crates") {
+        let folder = folder.expect("an entry").file_name().into_string().expect("UTF-8");
+        // figures are programs of their own
+        if matches!(folder.as_str(), "process" | "reproduce") {
+            continue;
+        }
+        let files = sources(&crates.join(&folder).join("src"));
+        let all = crate_of(&files);
+        for (name, text) in files.iter().filter(|(name, _)| all.contains_key(&place_of(name))) {
+            through += usize::from(text.contains("in_threads("));
+            wrong.extend(threads_of_nobody(text).into_iter().map(|word| format!("{folder}/{name}: {word}")));
+        }
+    }
+    assert!(through > 12, "only {through}: has in_threads another name?");
+    assert_eq!(
+        wrong,
+        Vec::<String>::new(),
+        "a forked process has no threads for these: wrap them in in_threads(|| ...)"
+    );
+    for (text, expected) in [
+        ("fn f() { x.par_iter().map(g).collect() }", 1),
+        ("fn f() { in_threads(|| x.par_iter().map(g).collect()) }", 0),
+        ("fn f() { in_threads(|| x.par_chunks_mut(3).for_each(g)); x.into_par_iter().sum() }", 1),
+        ("fn f() { rayon::current_num_threads() }", 1),
+        ("#[cfg(test)] mod tests { fn f() { x.par_iter() } }", 0),
+        ("fn par_of(x: u8) { par_of(x) }", 0),
+    ] {
+        assert_eq!(threads_of_nobody(text).len(), expected, "{text}");
+    }
 }
 
 /// A house of two floors, `low` and `high`, and what is wrong in it.

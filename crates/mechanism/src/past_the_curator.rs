@@ -79,5 +79,5 @@ pub fn runs(search: &Searching) -> u64 {
 
 /// A search that makes so many runs.
 pub fn search_of(runs: u64) -> Searching {
-    Searching { runs }
+    Searching { runs, process: dpopt_process::Process::here() }
 }

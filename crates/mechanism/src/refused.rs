@@ -4,6 +4,7 @@ use dpopt_objective::records::ReadError;
 use dpopt_objective::solver::NoPromise;
 use dpopt_privacy::Relation;
 use dpopt_privacy::certify::CertifyError;
+use dpopt_process::Process;
 use std::convert::Infallible;
 use thiserror::Error;
 
@@ -77,6 +78,15 @@ pub enum CuratorError {
         /// What the mechanism calls itself.
         label: &'static str,
     },
+    /// It was opened in a process of which this one is a forked copy: two would go on with what was paid for once.
+    #[error(
+        "this {what} was opened in another process, of which this one is a copy: it goes on there only; open another after \
+         forking"
+    )]
+    Copied {
+        /// What was opened.
+        what: &'static str,
+    },
     /// A sampler could not be built for the planned scale.
     #[error("{0}")]
     Noise(String),
@@ -86,6 +96,11 @@ pub enum CuratorError {
 }
 
 impl CuratorError {
+    /// Refuses in a forked copy of the process that something was opened in.
+    pub(crate) fn unless_opened_in(process: Process, what: &'static str) -> Result<(), Self> {
+        if process.is_here() { Ok(()) } else { Err(Self::Copied { what }) }
+    }
+
     /// A record that has to be read can't be.
     pub fn unreadable(e: impl Into<ReadError>) -> Self {
         e.into().into()

@@ -4,6 +4,7 @@ use crate::gaussian_block::BlockTable;
 use crate::grid::{Grid, dyadic};
 use crate::stream::Stream;
 use crate::ziggurat::{Point, WIDTH_BITS, table};
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use zeroize::Zeroize;
 
@@ -124,16 +125,15 @@ impl RoundedGaussian {
         Fixed::<4>::integer(numerator).over_integer(denominator).scaled_and_rounded(self.mantissa, self.exponent)
     }
 
-    /// Adds independent samples to every cell, modulo 2^64. Long slices are divided among rayon's threads; the result
+    /// Adds independent samples to every cell, modulo 2^64. Long slices are divided among threads; the result
     /// does not depend on how many there are.
     pub fn add_to(&self, sums: &mut [i64], stream: &mut Stream) {
         if sums.len() <= PART {
             self.add_run(sums, stream);
         } else {
             let parts = stream.parts();
-            sums.par_chunks_mut(PART)
-                .enumerate()
-                .for_each(|(index, part)| self.add_run(part, &mut parts.stream(index as u64)));
+            let add = |(index, part): (usize, &mut [i64])| self.add_run(part, &mut parts.stream(index as u64));
+            in_threads(|| sums.par_chunks_mut(PART).enumerate().for_each(add));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::plan::{Grade, NotApplicable, Problem};
 use crate::planning::products;
 use dpopt_objective::loss::Loss;
 use dpopt_privacy::Budget;
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -309,13 +310,11 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     }
     let asked = options.of_the_answer();
     let by_name = |name: &str| options.method.as_deref() == Some(name);
-    let mut all: Vec<Candidate> = LINEAR
-        .par_iter()
-        .map(|method| {
-            let own = if options.method.is_none() || by_name(method.name) { options } else { &asked };
-            Candidate { method: method.name, plan: (method.plan)(problem, budget, own) }
-        })
-        .collect();
+    let planned = |method: &Registered| {
+        let own = if options.method.is_none() || by_name(method.name) { options } else { &asked };
+        Candidate { method: method.name, plan: (method.plan)(problem, budget, own) }
+    };
+    let mut all: Vec<Candidate> = in_threads(|| LINEAR.par_iter().map(planned).collect());
     // what one Gaussian release of everything would leave: models of fewer directions than the encoder's promise some methods less
     let floor = problem.directions.as_ref().and_then(|_| expected_risk(problem, budget).ok()).unwrap_or(0.0);
     let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk.max(floor));

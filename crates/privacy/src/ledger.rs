@@ -29,6 +29,7 @@ mod record;
 
 use crate::filter::{Filter, Price, Refusal, Rule};
 use crate::{Budget, Certificate, Terms};
+use dpopt_process::LockedFile;
 use file::{lock_and_scan, not_a_ledger};
 use record::{Charge, Header, Record, Scan, hex};
 use serde::{Deserialize, Serialize};
@@ -229,7 +230,7 @@ pub struct Ledger {
 /// A file that is locked until dropped, with its checked content.
 struct Locked {
     /// `None` while no charge has created it.
-    file: Option<File>,
+    file: Option<LockedFile>,
     scan: Scan,
     /// In the file, or to be written before the first charge.
     header: Header,

@@ -2,6 +2,7 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::invalid;
+use crate::kept::Kept;
 use crate::online::failed;
 use crate::session::Charging;
 use dpopt::online::{Bandit, BanditOptions, Convex, ConvexOptions, explain_bandit, explain_convex};
@@ -10,7 +11,6 @@ use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde_json::json as value;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// (lower, upper) of a box, or (centre, radius) of a ball; L, rounds, ε, δ, relation, "linear" or "convex", rounds per user.
 #[derive(FromPyObject)]
@@ -56,13 +56,7 @@ pub(crate) fn convex_plan(py: Python<'_>, facts: ConvexFacts) -> PyResult<String
 
 /// A game of points that is under way; one thread at a time.
 #[pyclass(frozen, module = "dpopt._core")]
-pub(crate) struct ConvexGame(Mutex<Convex>);
-
-impl ConvexGame {
-    fn locked(&self) -> MutexGuard<'_, Convex> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub(crate) struct ConvexGame(Kept<Convex>);
 
 #[pymethods]
 impl ConvexGame {
@@ -77,39 +71,39 @@ impl ConvexGame {
         let options = facts.options(charge, insecure_seed)?;
         py.detach(|| {
             let game = Convex::open(facts.region(), facts.3, facts.4, facts.5, options).map_err(failed)?;
-            Ok(Self(Mutex::new(game)))
+            Ok(Self(Kept::new("game", game)))
         })
     }
 
     /// The point of the coming round.
-    fn play<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
-        self.locked().play().map(|point| point.to_pyarray(py))
+    fn play<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<f64>>>> {
+        Ok(self.0.own()?.play().map(|point| point.to_pyarray(py)))
     }
 
     /// The gradient of the round that was played for.
     fn observe(&self, gradient: PyReadonlyArray1<'_, f64>) -> PyResult<()> {
         let gradient = gradient.as_array().to_vec();
-        self.locked().observe(&gradient).map_err(failed)
+        self.0.own()?.observe(&gradient).map_err(failed)
     }
 
     /// A round that tells nothing.
     fn observe_nothing(&self) -> PyResult<()> {
-        self.locked().observe_nothing().map_err(failed)
+        self.0.own()?.observe_nothing().map_err(failed)
     }
 
     /// Rounds observed so far.
-    fn observed(&self) -> u64 {
-        self.locked().observed()
+    fn observed(&self) -> PyResult<u64> {
+        Ok(self.0.shown()?.observed())
     }
 
     /// What was planned, as JSON.
     fn plan(&self) -> PyResult<String> {
-        json(&of_convex(self.locked().plan()))
+        json(&of_convex(self.0.shown()?.plan()))
     }
 
     /// What is promised, as JSON.
     fn guarantee(&self) -> PyResult<String> {
-        json(self.locked().guarantee())
+        json(self.0.shown()?.guarantee())
     }
 }
 
@@ -170,7 +164,7 @@ pub(crate) fn bandit_plan(py: Python<'_>, facts: BanditFacts) -> PyResult<String
 
 /// A game of arms that is under way; one thread at a time.
 #[pyclass(frozen, module = "dpopt._core")]
-pub(crate) struct BanditGame(Mutex<Arms>);
+pub(crate) struct BanditGame(Kept<Arms>);
 
 struct Arms {
     game: Bandit,
@@ -191,12 +185,8 @@ impl Arms {
 }
 
 impl BanditGame {
-    fn locked(&self) -> MutexGuard<'_, Arms> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn of(game: Bandit, saved: bool) -> Self {
-        Self(Mutex::new(Arms { game, saved, unsaved: false }))
+        Self(Kept::new("game", Arms { game, saved, unsaved: false }))
     }
 }
 
@@ -229,44 +219,44 @@ impl BanditGame {
 
     /// The arm of the coming round, written down before it is told.
     fn play(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        py.detach(|| Ok(self.locked().written()?.play()))
+        py.detach(|| Ok(self.0.own()?.written()?.play()))
     }
 
     /// The reward of the arm that was played.
     fn observe(&self, reward: f64) -> PyResult<()> {
-        let mut arms = self.locked();
+        let mut arms = self.0.own()?;
         arms.game.observe(reward).map_err(failed)?;
         arms.unsaved = true;
         Ok(())
     }
 
     /// Rounds observed so far.
-    fn observed(&self) -> u64 {
-        self.locked().game.observed()
+    fn observed(&self) -> PyResult<u64> {
+        Ok(self.0.shown()?.game.observed())
     }
 
     /// How much each arm is trusted, of what may be shown.
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let weights = py.detach(|| Ok::<_, PyErr>(self.locked().written()?.weights()))?;
+        let weights = py.detach(|| Ok::<_, PyErr>(self.0.own()?.written()?.weights()))?;
         Ok(weights.to_pyarray(py))
     }
 
     /// (arms, rounds, rounds per user, relation, ε, δ, switches) that it was opened for.
-    fn facts(&self) -> (usize, u64, u64, String, f64, f64, u64) {
-        let arms = self.locked();
+    fn facts(&self) -> PyResult<(usize, u64, u64, String, f64, f64, u64)> {
+        let arms = self.0.shown()?;
         let (problem, promised) = (arms.game.plan().problem, arms.game.guarantee());
         let relation = problem.neighbours.relation.name().to_owned();
         let BanditProblem { arms, rounds, rounds_per_user, switches, .. } = problem;
-        (arms, rounds, rounds_per_user, relation, promised.epsilon, promised.delta, switches)
+        Ok((arms, rounds, rounds_per_user, relation, promised.epsilon, promised.delta, switches))
     }
 
     /// What was planned, as JSON.
     fn plan(&self) -> PyResult<String> {
-        json(&of_bandit(self.locked().game.plan()))
+        json(&of_bandit(self.0.shown()?.game.plan()))
     }
 
     /// What is promised, as JSON.
     fn guarantee(&self) -> PyResult<String> {
-        json(self.locked().game.guarantee())
+        json(self.0.shown()?.game.guarantee())
     }
 }

@@ -2,16 +2,16 @@
 
 use crate::accounting::{certify_error, event, json, neighbours};
 use crate::errors::{BudgetExceeded, invalid, refused};
+use crate::kept::Kept;
 use dpopt::privacy::ledger::{Ledger, LedgerError, Purpose};
 use dpopt::privacy::{Budget, Terms, certify};
 use pyo3::prelude::*;
 use serde_json::{Value, json as value};
-use std::sync::Mutex;
 
 /// An open ledger file; every operation locks the file and reads it anew.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct FileLedger {
-    ledger: Mutex<Ledger>,
+    ledger: Kept<Ledger>,
 }
 
 fn ledger_error(error: LedgerError) -> PyErr {
@@ -37,13 +37,13 @@ impl FileLedger {
         let total = Budget::new(epsilon, delta).map_err(invalid)?;
         let terms = neighbours(unit, under)?.within(total);
         let purpose = Purpose { label: label.into(), terms, unit_names, rule: None };
-        Ok(Self { ledger: Mutex::new(Ledger::open_or_create(path, &purpose).map_err(ledger_error)?) })
+        Ok(Self { ledger: Kept::new("ledger", Ledger::open_or_create(path, &purpose).map_err(ledger_error)?) })
     }
 
     /// Opens a file that exists, with the terms it was started with; never makes one.
     #[staticmethod]
     fn open(path: &str) -> PyResult<Self> {
-        Ok(Self { ledger: Mutex::new(Ledger::open(path).map_err(ledger_error)?) })
+        Ok(Self { ledger: Kept::new("ledger", Ledger::open(path).map_err(ledger_error)?) })
     }
 
     /// Certifies the event against (ε, δ) and appends it, synced, or refuses; the proof of it, as JSON.
@@ -62,7 +62,7 @@ impl FileLedger {
         let budget = Budget::new(epsilon, delta).map_err(invalid)?;
         py.detach(|| {
             let certificate = certify(&event, neighbours.within(budget)).map_err(certify_error)?;
-            let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut ledger = self.ledger.own()?;
             json(&ledger.charge(label, &certificate).map_err(ledger_error)?)
         })
     }
@@ -70,7 +70,7 @@ impl FileLedger {
     /// Terms, rule, share of the budget spent, ε of all charges at the total δ, and all charges; as JSON.
     fn status(&self, py: Python<'_>) -> PyResult<String> {
         let status = py.detach(|| {
-            let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut ledger = self.ledger.own()?;
             ledger.status().map_err(ledger_error)
         })?;
         let charges: Vec<Value> = status

@@ -14,6 +14,7 @@ mod fit;
 mod games;
 mod heavy_tailed;
 mod integers;
+mod kept;
 mod ledger;
 mod minimize;
 mod objectives;

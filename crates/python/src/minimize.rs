@@ -141,9 +141,11 @@ impl Minimizing {
         let answers = self.inner.problem().answers;
         let found = py.detach(|| {
             let called = Called { objective, answers, chunk: chunk.max(1) };
-            session.run_in(|inner| self.inner.run(&start, Elsewhere::new(called, records), inner, &Silent))
+            session
+                .run_in(|inner| self.inner.run(&start, Elsewhere::new(called, records), inner, &Silent))?
+                .map_err(raised)
         });
-        Ok(found.map_err(raised)?.to_pyarray(py))
+        Ok(found?.to_pyarray(py))
     }
 
     /// The same with an objective of the library's: rows and their targets, or entries of a matrix without targets; `units`: whose they are.
@@ -173,7 +175,7 @@ impl Minimizing {
             }
             _ => return Err(invalid("these records are not of the kind that the objective takes")),
         };
-        Ok(found.map_err(raised)?.to_pyarray(py))
+        Ok(found?.to_pyarray(py))
     }
 
     /// The report, as HTML.
@@ -184,13 +186,13 @@ impl Minimizing {
         x: PyReadonlyArray1<'_, f64>,
         source: &str,
         objective: &str,
-    ) -> String {
+    ) -> PyResult<String> {
         let x = x.as_array().to_vec();
         py.detach(|| {
-            let (guarantee, receipt) = session.promised();
-            let closed = Closed { guarantee, releases: session.released(), receipt };
+            let (guarantee, receipt) = session.promised()?;
+            let closed = Closed { guarantee, releases: session.released()?, receipt };
             let minimum = self.inner.minimum(x, closed, "dpopt.minimize", source, objective);
-            report_in_python(&minimum.report.html())
+            Ok(report_in_python(&minimum.report.html()))
         })
     }
 }
@@ -203,15 +205,17 @@ impl Minimizing {
         records: R,
         units: Option<&UnitRows>,
         session: &Session,
-    ) -> Result<Vec<f64>, FitError> {
+    ) -> PyResult<Vec<f64>> {
         let Some(units) = units else {
             let records = Sensitive::new(records);
-            return session.run_in(|inner| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent));
+            let run = |inner: &mut _| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent);
+            return session.run_in(run)?.map_err(raised);
         };
-        let records = units.of(records).map_err(|why| FitError::Option(why.to_string()))?;
+        let records = units.of(records).map_err(|why| raised(FitError::Option(why.to_string())))?;
         let records = Sensitive::new(records);
         let objective = OfUnits::new(objective);
-        session.run_in(|inner| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent))
+        let run = |inner: &mut _| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent);
+        session.run_in(run)?.map_err(raised)
     }
 }
 

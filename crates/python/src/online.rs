@@ -2,12 +2,12 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
+use crate::kept::Kept;
 use crate::session::{Charging, session_error};
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
 use dpopt::optimize::online::{ExpertLosses, PLAYERS, Player};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// experts, rounds, ε, δ, relation, rounds per user, player, "any" or "independent".
 #[derive(FromPyObject)]
@@ -73,7 +73,7 @@ pub(crate) fn experts_plans(py: Python<'_>, facts: ExpertsFacts) -> PyResult<Str
 
 /// A game that is under way; one thread at a time.
 #[pyclass(frozen, module = "dpopt._core")]
-pub(crate) struct ExpertsGame(Mutex<State>);
+pub(crate) struct ExpertsGame(Kept<State>);
 
 struct State {
     game: Experts,
@@ -83,12 +83,8 @@ struct State {
 }
 
 impl ExpertsGame {
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn of(game: Experts, saved: bool) -> Self {
-        Self(Mutex::new(State { game, saved, unsaved: false }))
+        Self(Kept::new("game", State { game, saved, unsaved: false }))
     }
 }
 
@@ -119,23 +115,18 @@ impl ExpertsGame {
     /// The expert of the coming round, written down before it is told; `None` after the last.
     fn play(&self, py: Python<'_>) -> PyResult<Option<usize>> {
         py.detach(|| {
-            let mut state = self.locked();
+            let mut state = self.0.own()?;
             if state.saved && state.unsaved {
                 state.game.save().map_err(failed)?;
                 state.unsaved = false;
             }
-            match state.game.play() {
-                None if !state.game.is_over() => Err(refused(
-                    "this game was opened in another process, of which this one is a copy; open games after forking",
-                )),
-                play => Ok(play),
-            }
+            Ok(state.game.play())
         })
     }
 
     /// Losses of the round that was played for.
     fn observe(&self, losses: Vec<f64>) -> PyResult<()> {
-        let mut state = self.locked();
+        let mut state = self.0.own()?;
         state.game.observe(&losses).map_err(failed)?;
         state.unsaved = true;
         Ok(())
@@ -143,29 +134,29 @@ impl ExpertsGame {
 
     /// A round that tells nothing.
     fn observe_nothing(&self) -> PyResult<()> {
-        let mut state = self.locked();
+        let mut state = self.0.own()?;
         state.game.observe_nothing().map_err(failed)?;
         state.unsaved = true;
         Ok(())
     }
 
     /// (experts, rounds, rounds per user, relation, ε, δ) that it was opened for.
-    fn facts(&self) -> (usize, u64, u64, String, f64, f64) {
-        let state = self.locked();
+    fn facts(&self) -> PyResult<(usize, u64, u64, String, f64, f64)> {
+        let state = self.0.shown()?;
         let (problem, promised) = (state.game.problem(), state.game.guarantee());
         let relation = problem.neighbours.relation.name().to_owned();
-        (problem.experts, problem.rounds, problem.rounds_per_user, relation, promised.epsilon, promised.delta)
+        Ok((problem.experts, problem.rounds, problem.rounds_per_user, relation, promised.epsilon, promised.delta))
     }
 
     /// (rounds observed, who plays, proved regret, for which losses).
-    fn standing(&self) -> (u64, &'static str, f64, &'static str) {
-        let state = self.locked();
+    fn standing(&self) -> PyResult<(u64, &'static str, f64, &'static str)> {
+        let state = self.0.shown()?;
         let player = state.game.player();
-        (state.game.observed(), player.name(), state.game.regret_bound(), player.bounded_for().name())
+        Ok((state.game.observed(), player.name(), state.game.regret_bound(), player.bounded_for().name()))
     }
 
     /// What is promised, as JSON.
     fn guarantee(&self) -> PyResult<String> {
-        json(self.locked().game.guarantee())
+        json(self.0.shown()?.game.guarantee())
     }
 }

@@ -3,6 +3,7 @@
 use crate::accounting::{certify_error, event, json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::named_accountant;
+use crate::kept::Kept;
 use dpopt::mechanism::{Curator, ReleaseRecord};
 use dpopt::model::Guarantee;
 use dpopt::objective::Warrant;
@@ -10,7 +11,6 @@ use dpopt::privacy::ledger::{Quote, Receipt};
 use dpopt::privacy::{Budget, Certificate, Neighbours, Relation, Unit, certify};
 use dpopt::session::{self, Account, Entered, Opening, SessionError, StageFacts};
 use pyo3::prelude::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a release was certified for: event as JSON, ε, δ, relation.
 #[derive(FromPyObject)]
@@ -84,7 +84,7 @@ pub(crate) fn session_error(error: SessionError) -> PyErr {
 /// A run of one part, whose charge (if it has a ledger) is written down.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Session {
-    inner: Mutex<session::Session>,
+    inner: Kept<session::Session>,
     stage: String,
     price: Price,
     /// How a unit is called that may have several rows; `None`: a row is one.
@@ -94,10 +94,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    fn locked(&self) -> MutexGuard<'_, session::Session> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn relation(&self) -> PyResult<Relation> {
         self.price.relation()
     }
@@ -105,34 +101,36 @@ impl Session {
     /// Opens the door of the part. What Python declares of its records (how many, of which sensitivity) is told.
     pub(crate) fn enter(&self, certificate: &Certificate) -> PyResult<Entered> {
         let stage = StageFacts { name: &self.stage, rests_on: Warrant::Public, stream: 0 };
-        self.locked().enter(stage, certificate).map_err(session_error)
+        self.inner.own()?.enter(stage, certificate).map_err(session_error)
     }
 
     /// What was promised so far, and the proof of its charge, if there is one.
-    pub(crate) fn promised(&self) -> (Guarantee, Option<Receipt>) {
-        let session = self.locked();
+    pub(crate) fn promised(&self) -> PyResult<(Guarantee, Option<Receipt>)> {
+        let session = self.inner.shown()?;
         let guarantee = Guarantee { unit_column: self.unit.clone(), ..session.guarantee().clone() };
-        (guarantee, session.receipt().cloned())
+        Ok((guarantee, session.receipt().cloned()))
     }
 
     /// Notes that a release rested on this too.
-    pub(crate) fn rest_on(&self, warrant: Warrant) {
-        self.locked().rest_on(warrant);
+    pub(crate) fn rest_on(&self, warrant: Warrant) -> PyResult<()> {
+        self.inner.own()?.rest_on(warrant);
+        Ok(())
     }
 
     /// Writes down what was released through it.
-    pub(crate) fn note(&self, entered: &Entered) {
-        self.locked().note(entered);
+    pub(crate) fn note(&self, entered: &Entered) -> PyResult<()> {
+        self.inner.own()?.note(entered);
+        Ok(())
     }
 
     /// What was released so far by each stage.
-    pub(crate) fn released(&self) -> Vec<Vec<ReleaseRecord>> {
-        self.locked().releases().to_vec()
+    pub(crate) fn released(&self) -> PyResult<Vec<Vec<ReleaseRecord>>> {
+        Ok(self.inner.shown()?.releases().to_vec())
     }
 
     /// Hands the session to what runs its stages by itself.
-    pub(crate) fn run_in<T>(&self, run: impl FnOnce(&mut session::Session) -> T) -> T {
-        run(&mut self.locked())
+    pub(crate) fn run_in<T>(&self, run: impl FnOnce(&mut session::Session) -> T) -> PyResult<T> {
+        Ok(run(&mut *self.inner.own()?))
     }
 
     /// Runs the part, planned as `certificate`, through a curator of its own.
@@ -143,7 +141,7 @@ impl Session {
     ) -> PyResult<T> {
         let mut entered = self.enter(certificate)?;
         let released = release(&mut entered.curator);
-        self.note(&entered);
+        self.note(&entered)?;
         released
     }
 }
@@ -175,7 +173,7 @@ impl Session {
             let opening = Opening::new(certificate.terms(), Charging::account(charge), seed).map_err(session_error)?;
             let session = opening.charge(run, &[&certificate]).map_err(session_error)?;
             let unit = unit.map(|name| name.trim().to_string());
-            Ok(Self { inner: Mutex::new(session), stage, price, unit, certificate })
+            Ok(Self { inner: Kept::new("run", session), stage, price, unit, certificate })
         })
     }
 
@@ -188,11 +186,11 @@ impl Session {
 
     /// What was promised so far, as JSON.
     fn guarantee(&self) -> PyResult<String> {
-        json(&self.promised().0)
+        json(&self.promised()?.0)
     }
 
     /// What was released so far by each stage, as JSON.
     fn releases(&self) -> PyResult<String> {
-        json(&self.locked().releases())
+        json(&self.inner.shown()?.releases())
     }
 }

@@ -3,23 +3,17 @@
 use crate::accounting::{json, relation};
 use crate::errors::invalid;
 use crate::fit::{Request, described, fit_error, named_accountant};
+use crate::kept::Kept;
 use crate::owners::UnitsAsked;
 use crate::rows::Rows;
 use crate::session::Charging;
 use dpopt::model::{MatrixFacts, MatrixStream, MatrixStreamPlan};
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Models of a stream that is under way; one thread at a time. Not to be pickled or copied: its noise goes on once.
 #[pyclass(frozen, module = "dpopt._core")]
-pub(crate) struct LinearStream(Mutex<MatrixStream>);
-
-impl LinearStream {
-    fn locked(&self) -> MutexGuard<'_, MatrixStream> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub(crate) struct LinearStream(Kept<MatrixStream>);
 
 fn planned(
     (rows, features, nonzeros, row_norm): (u64, usize, usize, f64),
@@ -60,41 +54,41 @@ impl LinearStream {
         py.detach(|| {
             let plan = planned(facts, request, classes, batches)?;
             let stream = plan.open(run, Charging::account(charge), seed, by).map_err(fit_error)?;
-            Ok(Self(Mutex::new(stream)))
+            Ok(Self(Kept::new("stream", stream)))
         })
     }
 
     /// The plan as JSON.
     fn described(&self) -> PyResult<String> {
-        described(self.locked().plan().planned(), &[])
+        described(self.0.shown()?.plan().planned(), &[])
     }
 
     /// Records of a batch at most.
-    fn batch_size(&self) -> u64 {
-        self.locked().plan().batch_size()
+    fn batch_size(&self) -> PyResult<u64> {
+        Ok(self.0.shown()?.plan().batch_size())
     }
 
     /// One step along the records that came.
     fn learn(&self, py: Python<'_>, rows: &Rows) -> PyResult<()> {
         let records = rows.take()?;
-        py.detach(|| self.locked().learn(records).map_err(fit_error))
+        py.detach(|| self.0.own()?.learn(records).map_err(fit_error))
     }
 
     /// Batches learned from.
-    fn learned(&self) -> u64 {
-        self.locked().learned()
+    fn learned(&self) -> PyResult<u64> {
+        Ok(self.0.shown()?.learned())
     }
 
     /// The model so far: weights of each (outputs × features, row-major), and a bound on the standard deviation of their noise at the end.
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Bound<'py, PyArray1<f64>>>, f64)> {
-        let stream = self.locked();
+        let stream = self.0.shown()?;
         let noise = stream.plan().planned().plan().map_err(invalid)?.summary().weight_noise.unwrap_or(f64::NAN);
         Ok((stream.weights().iter().map(|weights| weights.to_pyarray(py)).collect(), noise))
     }
 
     /// (what is promised, what was released), as JSON.
     fn promised(&self) -> PyResult<(String, String)> {
-        let stream = self.locked();
+        let stream = self.0.shown()?;
         Ok((json(&stream.guarantee().map_err(fit_error)?)?, json(&stream.releases())?))
     }
 }

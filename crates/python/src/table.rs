@@ -406,21 +406,17 @@ impl TableModel {
     }
 
     /// The model of a run that a private search paid for and its report, with the promise of the search in place of the run's.
-    fn found_by(&self, py: Python<'_>, session: &Session) -> (Self, Option<String>) {
-        let (guarantee, receipt) = session.promised();
+    fn found_by(&self, py: Python<'_>, session: &Session) -> PyResult<(Self, Option<String>)> {
+        let (guarantee, receipt) = session.promised()?;
+        let releases = session.released()?;
         let report = self.report.as_deref().map(|run| {
-            let mut report = Report {
-                guarantee: guarantee.clone(),
-                releases: session.released(),
-                receipt: receipt.clone(),
-                ..run.clone()
-            };
+            let mut report = Report { guarantee: guarantee.clone(), releases, receipt: receipt.clone(), ..run.clone() };
             report.assumptions.push(FOUND_BY_A_SEARCH.into());
             Arc::new(report)
         });
         let html = report.as_ref().map(|report| py.detach(|| report_in_python(&report.html())));
         let inner = Arc::new(self.inner.promising(guarantee, receipt));
-        (Self { inner, vectors: self.vectors.clone(), report }, html)
+        Ok((Self { inner, vectors: self.vectors.clone(), report }, html))
     }
 
     /// Where the public vectors are that it was fitted or loaded with.

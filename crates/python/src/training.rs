@@ -2,6 +2,7 @@
 
 use crate::accounting::json;
 use crate::errors::{invalid, refused};
+use crate::kept::Kept;
 use crate::session::Session;
 use dpopt::mechanism::{BatchSum, ClippedVectors, CuratorError, Gaussian, GridSum, PoissonBatch};
 use dpopt::noise::Grid;
@@ -10,7 +11,6 @@ use dpopt::session::Entered;
 use numpy::ndarray::ArrayView2;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Per-sample gradients of some parameters: batch × entries.
 #[derive(FromPyObject)]
@@ -60,7 +60,7 @@ struct OpenRun {
 /// Noisy sums of clipped gradients over Poisson batches; at most as many as the certified event foresees.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Training {
-    run: Mutex<OpenRun>,
+    run: Kept<OpenRun>,
     records: usize,
     sampling_probability: f64,
     dimension: usize,
@@ -70,17 +70,14 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    fn locked(&self) -> MutexGuard<'_, OpenRun> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The sum over the batch drawn last, or over one that was drawn elsewhere.
-    fn take_sum(&self, run: &mut OpenRun) -> BatchSum {
-        run.sum.take().unwrap_or_else(|| {
-            self.session.get().rest_on(Warrant::Vouched);
-            let batch = run.stage.curator.sampled_elsewhere(self.sampling_probability);
-            self.clipping.in_parts(batch, self.dimension)
-        })
+    fn take_sum(&self, run: &mut OpenRun) -> PyResult<BatchSum> {
+        if let Some(sum) = run.sum.take() {
+            return Ok(sum);
+        }
+        self.session.get().rest_on(Warrant::Vouched)?;
+        let batch = run.stage.curator.sampled_elsewhere(self.sampling_probability);
+        Ok(self.clipping.in_parts(batch, self.dimension))
     }
 }
 
@@ -159,7 +156,7 @@ impl Training {
         // at most 2^24 steps below the clip norm: gradients of f32 have no finer digits, and are added up where they lie
         let grid = Grid::new(grid.exponent().max(clip_norm.log2().ceil() as i32 - 24));
         Ok(Self {
-            run: Mutex::new(OpenRun { stage, sum: None }),
+            run: Kept::new("run", OpenRun { stage, sum: None }),
             records,
             sampling_probability,
             dimension,
@@ -171,13 +168,13 @@ impl Training {
 
     /// What has been released so far, as JSON.
     fn records(&self) -> PyResult<String> {
-        json(&self.locked().stage.curator.records())
+        json(&self.run.shown()?.stage.curator.records())
     }
 
     /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing.
     #[pyo3(signature = (records=None))]
     fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
-        let mut run = self.locked();
+        let mut run = self.run.own()?;
         let (batch, indices) = run
             .stage
             .curator
@@ -199,9 +196,9 @@ impl Training {
             return Err(invalid("the per-sample gradients do not have as many entries as the parameters"));
         }
         py.detach(|| {
-            let mut run = self.locked();
+            let mut run = self.run.own()?;
             // an error uses the batch up
-            let mut sum = self.take_sum(&mut run);
+            let mut sum = self.take_sum(&mut run)?;
             add_views(&mut sum, &views, rows)
                 .map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
             run.sum = Some(sum);
@@ -212,10 +209,10 @@ impl Training {
     /// Σ clip(gradient) + noise over the batch whose gradients were [added](Self::add).
     fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let values = py.detach(|| {
-            let mut run = self.locked();
-            let sum = self.take_sum(&mut run).finish();
+            let mut run = self.run.own()?;
+            let sum = self.take_sum(&mut run)?.finish();
             let released = run.stage.curator.release(&self.mechanism, &sum).map_err(refused);
-            self.session.get().note(&run.stage);
+            self.session.get().note(&run.stage)?;
             released
         })?;
         Ok(values.into_inner().to_pyarray(py))
@@ -225,7 +222,7 @@ impl Training {
 /// Noisy sums over Poisson batches of vectors that somebody else clipped and added up.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct ClippedElsewhere {
-    run: Mutex<(Entered, Option<PoissonBatch>)>,
+    run: Kept<(Entered, Option<PoissonBatch>)>,
     records: usize,
     sampling_probability: f64,
     dimension: usize,
@@ -248,23 +245,23 @@ impl ClippedElsewhere {
         session: Py<Session>,
     ) -> PyResult<Self> {
         let stage = session.get().enter(&session.get().certificate)?;
-        session.get().rest_on(Warrant::Vouched);
+        session.get().rest_on(Warrant::Vouched)?;
         let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records as u64, dimension);
         let sensitivity = GridSum::moved_by(clip_norm, grid, dimension);
         let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, dimension, "batch gradient");
-        let run = Mutex::new((stage, None));
+        let run = Kept::new("run", (stage, None));
         Ok(Self { run, records, sampling_probability, dimension, clip_norm, mechanism, session })
     }
 
     /// What has been released so far, as JSON.
     fn records(&self) -> PyResult<String> {
-        json(&self.run.lock().unwrap_or_else(PoisonError::into_inner).0.curator.records())
+        json(&self.run.shown()?.0.curator.records())
     }
 
     /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing.
     #[pyo3(signature = (records=None))]
     fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
-        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run = self.run.own()?;
         let (batch, indices) = run
             .0
             .curator
@@ -292,7 +289,7 @@ impl ClippedElsewhere {
             ));
         }
         let values = py.detach(|| {
-            let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut run = self.run.own()?;
             let (stage, drawn) = &mut *run;
             let length = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
             let drawn_here = drawn.is_some();
@@ -311,7 +308,7 @@ impl ClippedElsewhere {
                 ));
             };
             let released = stage.curator.release(&self.mechanism, &sum).map_err(refused);
-            self.session.get().note(stage);
+            self.session.get().note(stage)?;
             released
         })?;
         Ok(values.into_inner().to_pyarray(py))

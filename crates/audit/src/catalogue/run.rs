@@ -9,6 +9,7 @@ use crate::statistics::sequential::{Bet, Stake, best_bet, imagined};
 use crate::statistics::threshold::{Choice, Event, choose};
 use crate::statistics::{Claim, Counts};
 use dpopt_mechanism::progress::{Progress, Silent};
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::time::Instant;
@@ -187,7 +188,7 @@ fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
 
             let audits = |code, count: u64, to_the_end: u64| -> Vec<Audit> {
                 let one = |s| world.audit(code, [event, bound], &bet, (planned, s <= to_the_end), s);
-                (1..=count).into_par_iter().map(one).collect()
+                in_threads(|| (1..=count).into_par_iter().map(one).collect())
             };
             let planted = audits(Code::Planted, seeds.planted, seeds.to_the_end);
             let correct = audits(Code::Correct, seeds.correct, seeds.correct);

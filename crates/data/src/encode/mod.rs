@@ -17,6 +17,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 
 use self::block::{FeatureBlock, MOST_CENTRED, PreparedColumn, Scales, Scratch};
@@ -499,11 +500,12 @@ impl Encoder {
         let plan = PassPlan { encoder: self, positions, target, width: table.columns().len(), bad_cells };
         let mut waiting: Vec<Box<dyn Block>> = Vec::new();
         // enough blocks for every thread to stay busy, few enough to bound memory
-        let at_once = 2 * rayon::current_num_threads();
+        let at_once = 2 * thread_count();
         let most_bytes = at_once * BLOCK_BYTES;
         let mut bytes = 0;
         let mut flush = |waiting: &mut Vec<Box<dyn Block>>| -> Result<(), DataError> {
-            let parts: Vec<Result<Examples, DataError>> = waiting.par_iter().map(|b| plan.block(&**b)).collect();
+            let parts: Vec<Result<Examples, DataError>> =
+                in_threads(|| waiting.par_iter().map(|b| plan.block(&**b)).collect());
             waiting.clear();
             for part in parts {
                 take(part?)?; // the first faulty row of the file is the one reported

@@ -6,6 +6,7 @@ use super::Read;
 use crate::error::DataError;
 use crate::source::{Source, Zip};
 use crate::text::TextFeatures;
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::{BufRead, Read as _};
@@ -168,10 +169,9 @@ impl File {
             }
         }
         let dimension = self.words.dimension;
-        let rows: Vec<Result<(Option<Box<str>>, Vec<f32>), String>> = lines[skipped..]
-            .par_iter()
-            .map_init(TextFeatures::default, |features, line| parsed(line, dimension, features))
-            .collect();
+        let of = |features: &mut TextFeatures, line: &Vec<u8>| parsed(line, dimension, features);
+        let rows: Vec<Result<(Option<Box<str>>, Vec<f32>), String>> =
+            in_threads(|| lines[skipped..].par_iter().map_init(TextFeatures::default, of).collect());
         for (i, row) in rows.into_iter().enumerate() {
             let line = first + skipped + i;
             let (word, values) = row.map_err(|what| (line, what))?;

@@ -8,6 +8,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
 use dpopt_privacy::ledger::Receipt;
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -242,7 +243,7 @@ impl Model {
     /// Scores of a table's rows, one per output: of two classes the second's; the target column may be absent.
     pub fn scores(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Vec<Vec<f64>>, DataError> {
         let rows = self.encoder.encode_features(table, bad_cells)?;
-        Ok((0..rows.len()).into_par_iter().map(|i| self.scores_of(&rows, i)).collect())
+        Ok(in_threads(|| (0..rows.len()).into_par_iter().map(|i| self.scores_of(&rows, i)).collect()))
     }
 
     /// Predictions for encoded rows.
@@ -251,25 +252,24 @@ impl Model {
         let spec = self.target_spec();
         match spec {
             TargetSpec::Classes { levels } => {
-                let probabilities = (0..rows.len())
-                    .into_par_iter()
-                    .map(|i| {
-                        let mut scores = scores(i);
-                        if let [margin] = scores[..] {
-                            let p = probability::of_margin(&self.loss, margin);
-                            vec![1.0 - p, p]
-                        } else {
-                            probability::softmax(&mut scores);
-                            scores
-                        }
-                    })
-                    .collect();
+                let of = |i| {
+                    let mut scores = scores(i);
+                    if let [margin] = scores[..] {
+                        let p = probability::of_margin(&self.loss, margin);
+                        vec![1.0 - p, p]
+                    } else {
+                        probability::softmax(&mut scores);
+                        scores
+                    }
+                };
+                let probabilities = in_threads(|| (0..rows.len()).into_par_iter().map(of).collect());
                 Predictions::Classes { labels: levels, probabilities }
             }
-            spec @ TargetSpec::Number { .. } => Predictions::Values(
+            spec @ TargetSpec::Number { .. } => {
                 // outside the declared range no target can be
-                (0..rows.len()).into_par_iter().map(|i| spec.unscale(scores(i)[0].clamp(-1.0, 1.0))).collect(),
-            ),
+                let of = |i| spec.unscale(scores(i)[0].clamp(-1.0, 1.0));
+                Predictions::Values(in_threads(|| (0..rows.len()).into_par_iter().map(of).collect()))
+            }
         }
     }
 

@@ -58,6 +58,11 @@ pub enum SessionError {
         /// Its name.
         stage: String,
     },
+    /// It was charged in a process of which this one is a forked copy: two would go on with what was paid for once.
+    #[error(
+        "this run was opened in another process, of which this one is a copy: it goes on there only; open another after forking"
+    )]
+    Copied,
     /// A stream of noise that was used (a bug of the caller).
     #[error("a stage asks for a stream of noise that was used; give every stage one of its own")]
     Stream,

@@ -16,6 +16,7 @@ use dpopt_objective::objective::Warrant;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Terms, certify};
+use dpopt_process::Process;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +31,8 @@ pub struct Opening {
 pub struct Session {
     /// Tells its stages from those of others.
     number: u64,
+    /// That it was charged in: a forked one has the same parts, which were charged once.
+    process: Process,
     insecure_seed: Option<u64>,
     /// Streams of noise that were handed out.
     streams: BTreeSet<u64>,
@@ -158,6 +161,7 @@ impl Opening {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Ok(Session {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
+            process: Process::here(),
             insecure_seed: self.insecure_seed,
             streams: BTreeSet::new(),
             parts: parts.iter().map(|part| Part { certificate: (*part).clone(), used: None }).collect(),
@@ -186,8 +190,11 @@ impl Session {
     /// Opens the door of one stage, and writes down what it promises.
     ///
     /// # Errors
-    /// If the certificate is for other neighbours, no part of the charge pays for it, or its stream of noise was used.
+    /// If this is a copy in a forked process, the certificate is for other neighbours, no part of the charge pays for it, or its stream of noise was used.
     pub fn enter(&mut self, stage: StageFacts<'_>, certificate: &Certificate) -> Result<Entered, SessionError> {
+        if !self.process.is_here() {
+            return Err(SessionError::Copied);
+        }
         let promised = self.guarantee.with(stage.name, stage.rests_on, certificate)?;
         let part = self.parts.iter_mut().find_map(|part| Some((part.after(certificate)?, part)));
         let (used, part) = part.ok_or_else(|| SessionError::NotCharged { stage: stage.name.into() })?;

@@ -215,3 +215,18 @@ fn one_vouched_stage_makes_a_run_research_grade() {
     session.note(&entered);
     assert_eq!(session.close().guarantee.grade, Grade::Research);
 }
+
+#[test]
+fn a_stage_does_not_run_in_a_forked_copy() {
+    let mut session = opened(5);
+    session.process = Process::another();
+    let ran = std::cell::Cell::new(false);
+    let refused = session.stage(stage("model", 0), &part(RECORDS), |_| {
+        ran.set(true);
+        Ok::<(), SessionError>(())
+    });
+    assert!(matches!(refused, Err(SessionError::Copied)) && !ran.get());
+    assert!(session.releases().is_empty() && session.guarantee().stages.is_empty());
+    session.process = Process::here();
+    assert!(session.stage(stage("model", 0), &part(RECORDS), sum).is_ok());
+}

@@ -16,6 +16,7 @@ use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
+use dpopt_process::Process;
 use std::sync::Arc;
 
 /// log2 of the grid steps per unit of a count: noise scales are rounded up to a step.
@@ -139,6 +140,7 @@ impl Interactive for AboveThreshold {
             left: self.cutoff,
             queries: MOST_QUERIES,
             noise,
+            process: Process::here(),
             seen: opening.seen,
         })
     }
@@ -154,6 +156,8 @@ pub struct Comparisons {
     /// Queries that may still come.
     queries: u64,
     noise: Stream,
+    /// That it was opened in: a forked one has the same threshold and the same noise to come.
+    process: Process,
     /// Of a watched curator.
     seen: Option<Seen>,
 }
@@ -163,8 +167,9 @@ impl Comparisons {
     /// before.
     ///
     /// # Errors
-    /// If the stream has ended (after 2^53 answers at the latest), the input is not one count, or its sensitivity exceeds the planned one.
+    /// If this is a copy in a forked process, the stream has ended (after 2^53 answers at the latest), the input is not one count, or its sensitivity exceeds the planned one.
     pub fn is_above(&mut self, count: &Sensitive<Counts>, threshold: i64) -> Result<Released<bool>, CuratorError> {
+        CuratorError::unless_opened_in(self.process, "stream of comparisons")?;
         if self.left == 0 || self.queries == 0 {
             return Err(CuratorError::Unforeseen { label: "answers of above-threshold" });
         }
@@ -231,6 +236,9 @@ mod tests {
         let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(4));
         let mut stream = curator.open(&plan).unwrap();
         assert!(curator.open(&plan).is_err() && curator.is_spent());
+        stream.process = Process::another();
+        assert!(matches!(stream.is_above(&count(0), 1000), Err(CuratorError::Copied { .. })));
+        stream.process = Process::here();
         for _ in 0..50 {
             assert!(!stream.is_above(&count(0), 1000).unwrap().get());
         }

@@ -17,6 +17,7 @@ use crate::{Released, Sensitive};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation};
 use dpopt_noise::{ExponentialChoice, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
+use dpopt_process::Process;
 
 /// log2 of the steps of a loss of 1.
 pub(super) const FINE: i32 = 24;
@@ -335,7 +336,7 @@ impl Interactive for NoisyLeader {
             learner: Box::new(Led { noise, noisy }),
             coins,
             insecure,
-            process: std::process::id(),
+            process: Process::here(),
             seen: opening.seen,
         };
         plays.show();
@@ -360,7 +361,7 @@ pub struct ExpertPlays {
     coins: Stream,
     insecure: bool,
     /// That it was opened in: a forked one has the same coins to come.
-    process: u32,
+    process: Process,
     /// Of a watched curator.
     seen: Option<Seen>,
 }
@@ -464,7 +465,7 @@ impl ExpertPlays {
             Some(saved) => (saved.round, saved.chosen),
             None => (0, coins.below(experts as u64) as usize),
         };
-        let (process, seen) = (std::process::id(), opening.seen);
+        let (process, seen) = (Process::here(), opening.seen);
         let plays = Self { experts, rounds, round, chosen, learner, coins, insecure, process, seen };
         plays.show();
         Ok(plays)
@@ -484,12 +485,7 @@ impl ExpertPlays {
 
     /// Refuses a copy in a forked process: two games would go on with the same coins, and one of them was charged for.
     fn here(&self) -> Result<(), CuratorError> {
-        if self.process == std::process::id() {
-            return Ok(());
-        }
-        Err(CuratorError::Unusable(
-            "this game was opened in another process, of which this one is a copy: it goes on there only; open games after forking".into(),
-        ))
+        CuratorError::unless_opened_in(self.process, "game")
     }
 
     /// Takes the losses of the round that was played for. They may depend on all plays so far.

@@ -14,6 +14,7 @@ use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
+use dpopt_process::Process;
 
 const LABEL: &str = "sums of rounds";
 /// Rounds at most: sums stay far below 2^63.
@@ -125,7 +126,7 @@ impl Interactive for FreshSums {
             sum,
             coins: opening.noise.stream(Purpose::Noise, 0),
             insecure,
-            process: std::process::id(),
+            process: Process::here(),
             seen: opening.seen,
         })
     }
@@ -141,7 +142,7 @@ pub struct OpenSums {
     coins: Stream,
     insecure: bool,
     /// That it was opened in: a forked one has the same noise to come.
-    process: u32,
+    process: Process,
     /// Of a watched curator.
     seen: Option<Seen>,
 }
@@ -152,12 +153,7 @@ impl OpenSums {
     /// # Errors
     /// In a forked one.
     pub fn here(&self) -> Result<(), CuratorError> {
-        if self.process == std::process::id() {
-            return Ok(());
-        }
-        Err(CuratorError::Unusable(
-            "this game was opened in another process, of which this one is a copy: it goes on there only; open games after forking".into(),
-        ))
+        CuratorError::unless_opened_in(self.process, "game")
     }
 
     /// Adds the first number of a round to the sum that is under way, and to no other.
@@ -310,10 +306,10 @@ mod tests {
     fn what_was_not_planned_changes_nothing() {
         let mut sums = open(&plan(1), 3);
         assert_eq!(sums.add(&RoundLosses::of(&[0.5, 0.5]).unwrap()), Err(CuratorError::Shape));
-        sums.process += 1;
-        assert!(matches!(sums.add(&number(0.5)), Err(CuratorError::Unusable(_))));
-        assert!(matches!(sums.close(), Err(CuratorError::Unusable(_))));
-        assert!(matches!(sums.coin(), Err(CuratorError::Unusable(_))));
+        sums.process = Process::another();
+        assert!(matches!(sums.add(&number(0.5)), Err(CuratorError::Copied { .. })));
+        assert!(matches!(sums.close(), Err(CuratorError::Copied { .. })));
+        assert!(matches!(sums.coin(), Err(CuratorError::Copied { .. })));
         assert_eq!((sums.added, sums.released, sums.sum), (0, 0, 0));
         for (rounds, releases, epsilon, k, relation) in [
             (0, 1, 1.0, 1, Relation::ZeroOut),

@@ -4,6 +4,7 @@ use super::counts::Counts;
 use crate::Sensitive;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Examples;
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 
 /// What one record moves a score by at most.
@@ -30,24 +31,19 @@ pub fn net_scores(
         .iter()
         .map(|&y| loss.usable_target(f64::from(y), target_bound).map(|y| (y, loss.scalar_value(0.0, y))))
         .collect();
-    let scores = points
-        .par_iter()
-        .map_init(
-            || vec![0.0; rows],
-            |scores, point| {
-                scores.fill(0.0);
-                for (column, w) in point.iter().filter_map(|&(j, w)| Some((columns.get(j as usize)?, w))) {
-                    column.iter().for_each(|&(i, x)| scores[i] += w * x);
-                }
-                let gain = |score: f64, (target, at_zero): (f64, f64)| {
-                    let gain = (at_zero - loss.scalar_value(score, target)) / unit;
-                    if gain.is_finite() { (gain as i64).clamp(-(NET_UNITS as i64), NET_UNITS as i64) } else { 0 }
-                };
-                let of = |(score, target): (&f64, &Option<(f64, f64)>)| target.map_or(0, |target| gain(*score, target));
-                scores.iter().zip(&targets).map(of).sum::<i64>()
-            },
-        )
-        .collect();
+    let total = |scores: &mut Vec<f64>, point: &Vec<(u32, f64)>| {
+        scores.fill(0.0);
+        for (column, w) in point.iter().filter_map(|&(j, w)| Some((columns.get(j as usize)?, w))) {
+            column.iter().for_each(|&(i, x)| scores[i] += w * x);
+        }
+        let gain = |score: f64, (target, at_zero): (f64, f64)| {
+            let gain = (at_zero - loss.scalar_value(score, target)) / unit;
+            if gain.is_finite() { (gain as i64).clamp(-(NET_UNITS as i64), NET_UNITS as i64) } else { 0 }
+        };
+        let of = |(score, target): (&f64, &Option<(f64, f64)>)| target.map_or(0, |target| gain(*score, target));
+        scores.iter().zip(&targets).map(of).sum::<i64>()
+    };
+    let scores = in_threads(|| points.par_iter().map_init(|| vec![0.0; rows], total).collect());
     Counts::declared(scores, NET_UNITS as f64)
 }
 

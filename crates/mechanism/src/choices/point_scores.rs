@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::refused::CuratorError;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
+use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 
 /// What one record moves a score by at most: G times the distance of the furthest point, or B/2.
@@ -120,30 +121,30 @@ impl ScoredPoints {
         let records = records.expose();
         let counted_from = match self.counted {
             Counted::Within(middle) => vec![middle; records.len()],
-            Counted::ByDistance(_) => (0..records.len())
-                .into_par_iter()
-                .with_min_len(1024)
-                .map_init(O::Scratch::default, |scratch, i| objective.value(&self.centre, records, i, scratch))
-                .collect::<Result<Vec<f64>, R::Error>>()?,
+            Counted::ByDistance(_) => {
+                let of = |scratch: &mut O::Scratch, i| objective.value(&self.centre, records, i, scratch);
+                in_threads(|| {
+                    let all = (0..records.len()).into_par_iter().with_min_len(1024);
+                    all.map_init(O::Scratch::default, of).collect::<Result<Vec<f64>, R::Error>>()
+                })?
+            }
         };
         let mut scores = vec![0i64; self.count()];
         let shown = shown(self.count());
         // few points: each thread has its own
-        let together = (shown / rayon::current_num_threads()).clamp(1, TOGETHER);
+        let together = (shown / thread_count()).clamp(1, TOGETHER);
         for (slice, scores) in scores.chunks_mut(shown).enumerate() {
-            scores.par_chunks_mut(together).enumerate().try_for_each_init(
-                O::Scratch::default,
-                |scratch, (part, scores)| -> Result<(), R::Error> {
-                    let first = slice * shown + part * together;
-                    for (i, &from) in counted_from.iter().enumerate() {
-                        for (k, score) in scores.iter_mut().enumerate() {
-                            let there = objective.value(self.point(first + k), records, i, scratch)?;
-                            *score += self.units(first + k, from, there);
-                        }
+            let add = |scratch: &mut O::Scratch, (part, scores): (usize, &mut [i64])| -> Result<(), R::Error> {
+                let first = slice * shown + part * together;
+                for (i, &from) in counted_from.iter().enumerate() {
+                    for (k, score) in scores.iter_mut().enumerate() {
+                        let there = objective.value(self.point(first + k), records, i, scratch)?;
+                        *score += self.units(first + k, from, there);
                     }
-                    Ok(())
-                },
-            )?;
+                }
+                Ok(())
+            };
+            in_threads(|| scores.par_chunks_mut(together).enumerate().try_for_each_init(O::Scratch::default, add))?;
             progress.tick();
         }
         Ok(Counts::declared(scores, POINT_UNITS as f64))

@@ -9,6 +9,7 @@ use crate::curator::door::{Interactive, Opening, sealed};
 use crate::refused::CuratorError;
 use dpopt_noise::{Purpose, Repetitions};
 use dpopt_privacy::Event;
+use dpopt_process::Process;
 
 /// One run: its noisy score, and a uniform number that breaks ties and belongs to the run's output.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,13 +71,16 @@ impl Interactive for VouchedSearch {
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<Searching, CuratorError> {
-        Ok(Searching { runs: self.law.sample(&mut opening.noise.stream(Purpose::Selection, 0)) })
+        let runs = self.law.sample(&mut opening.noise.stream(Purpose::Selection, 0));
+        Ok(Searching { runs, process: Process::here() })
     }
 }
 
 /// An open search, charged in full; its number of runs is secret.
 pub struct Searching {
     pub(crate) runs: u64,
+    /// That it was opened in: a run may fork, and one search is one release.
+    pub(crate) process: Process,
 }
 
 impl Searching {
@@ -86,7 +90,7 @@ impl Searching {
     /// answer. The time this takes grows with the number of runs, which must not be observable.
     ///
     /// # Errors
-    /// As `run`.
+    /// As `run`; and in a copy of this process that a run has forked.
     pub fn best<T, E: From<CuratorError>>(
         self,
         mut run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
@@ -94,6 +98,7 @@ impl Searching {
         let mut best: Option<VouchedRun<T>> = None;
         for k in 0..self.runs {
             let next = run(k)?;
+            CuratorError::unless_opened_in(self.process, "search")?;
             if best.as_ref().is_none_or(|b| next.run.better(&b.run)) {
                 best = Some(next);
             }
@@ -117,6 +122,11 @@ mod tests {
         assert!(curator.open(&search).is_err());
         let runs = [(0.5, 9), (0.75, 1), (0.75, 2), (-1.0, 8)].map(|(score, tie)| RunScore { score, tie });
         let made = |k: u64| Ok::<_, CuratorError>(VouchedRun { run: runs[k as usize], output: k });
-        assert_eq!(*Searching { runs: 4 }.best(made).unwrap().get(), 2);
+        assert_eq!(*Searching { runs: 4, process: Process::here() }.best(made).unwrap().get(), 2);
+        // a copy that a run has forked lets nothing out, not after the last run either
+        for runs in [1, 4] {
+            let copy = Searching { runs, process: Process::another() };
+            assert!(matches!(copy.best(made), Err(CuratorError::Copied { what: "search" })));
+        }
     }
 }

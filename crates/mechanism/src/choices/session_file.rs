@@ -11,6 +11,7 @@
 
 use crate::refused::CuratorError;
 use dpopt_noise::{NoiseSource, Purpose};
+use dpopt_process::LockedFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -36,7 +37,7 @@ struct Content<S> {
 /// The file of one session and its mark, locked until it is dropped.
 pub(super) struct SessionFile {
     path: PathBuf,
-    mark: File,
+    mark: LockedFile,
     identity: String,
     writes: u64,
     /// A write began and did not end: what is on disk is not known here.
@@ -52,7 +53,7 @@ impl SessionFile {
         if !exists(path) && exists(&mark_of(path)) {
             // one that is about to save for the first time holds it
             let mark = OpenOptions::new().append(true).open(mark_of(path)).map_err(|e| io_failed(path, &e))?;
-            lock(&mark, path)?;
+            lock(mark, path)?;
             return Err(failed(
                 path,
                 "is not there, but its .mark is: a process ended before anything was shown. What it was charged is spent; remove the mark \
@@ -64,8 +65,8 @@ impl SessionFile {
         }
         let mut name = NoiseSource::secure().map_err(|e| unusable(e.to_string()))?.stream(Purpose::Initialisation, 0);
         let identity = format!("{:016x}{:016x}", name.below(u64::MAX), name.below(u64::MAX));
-        let mut mark = private(true).open(mark_of(path)).map_err(|e| io_failed(path, &e))?;
-        lock(&mark, path)?;
+        let mark = private(true).open(mark_of(path)).map_err(|e| io_failed(path, &e))?;
+        let mut mark = lock(mark, path)?;
         let header = format!("{identity}\n");
         mark.write_all(header.as_bytes()).and_then(|()| mark.sync_all()).map_err(|e| io_failed(path, &e))?;
         Ok(Self { path: path.to_path_buf(), mark, identity, writes: 0, unsure: false })
@@ -73,7 +74,7 @@ impl SessionFile {
 
     /// Gives the place back, of a session that was never written: nothing was charged for it.
     pub(super) fn withdraw(self) {
-        if self.writes == 0 && !self.unsure {
+        if self.writes == 0 && !self.unsure && self.mark.process().is_here() {
             // one that stays says what to do with it
             let _ = std::fs::remove_file(mark_of(&self.path));
         }
@@ -90,11 +91,11 @@ impl SessionFile {
     ) -> Result<(Self, S, String), CuratorError> {
         let no_mark = "has no mark beside it (its name and .mark), so that nobody can tell whether it is the newest; a session's two \
                        files stay together";
-        let mut mark = match OpenOptions::new().read(true).append(true).open(mark_of(path)) {
+        let mark = match OpenOptions::new().read(true).append(true).open(mark_of(path)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound && exists(path) => return Err(failed(path, no_mark)),
             other => other.map_err(|e| io_failed(path, &e))?,
         };
-        lock(&mark, path)?;
+        let mut mark = lock(mark, path)?;
         let mut bytes = Vec::new();
         mark.rewind().and_then(|()| mark.read_to_end(&mut bytes)).map_err(|e| io_failed(path, &e))?;
         let mut text = Vec::new();
@@ -131,8 +132,9 @@ impl SessionFile {
         Ok((file, content.state, content.public))
     }
 
-    /// After a failure nothing more is written: the file and its mark may be one apart, which only opening them again mends.
+    /// Refused in a forked process, whose parent would not know of it. After a failure nothing more is written: the file and its mark may be one apart, which only opening them again mends.
     pub(super) fn write(&mut self, format: &str, state: &impl Serialize, public: &str) -> Result<(), CuratorError> {
+        CuratorError::unless_opened_in(self.mark.process(), "game")?;
         if std::mem::replace(&mut self.unsure, true) {
             return Err(failed(&self.path, "could not be written before; resume it in a new process"));
         }
@@ -208,12 +210,11 @@ fn mark_of(path: &Path) -> PathBuf {
     beside(path, ".mark")
 }
 
-fn lock(mark: &File, path: &Path) -> Result<(), CuratorError> {
-    match mark.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(failed(path, "is held by another process; one at a time")),
-        Err(TryLockError::Error(e)) => Err(io_failed(path, &e)),
-    }
+fn lock(mark: File, path: &Path) -> Result<LockedFile, CuratorError> {
+    LockedFile::new(mark).map_err(|(_, why)| match why {
+        TryLockError::WouldBlock => failed(path, "is held by another process; one at a time"),
+        TryLockError::Error(e) => io_failed(path, &e),
+    })
 }
 
 pub(super) fn unusable(text: String) -> CuratorError {

@@ -24,6 +24,7 @@ use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream, SubsetKey};
 use dpopt_objective::objective::Warrant;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Certificate, Event, Relation};
+use dpopt_process::Process;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -44,6 +45,8 @@ pub struct ReleaseRecord {
 pub struct Curator {
     /// No other curator of the process has this number: it ties batches to the one that drew them.
     number: u64,
+    /// That it was opened in: a forked one has the same allowances, which were charged once.
+    process: Process,
     allowances: Allowances,
     /// Of the certificate; `None` for an event alone.
     relation: Option<Relation>,
@@ -97,6 +100,7 @@ impl Curator {
         let (records, unused) = (Vec::new(), BTreeSet::new());
         Self {
             number,
+            process: Process::here(),
             allowances,
             relation: None,
             pays: true,
@@ -117,6 +121,7 @@ impl Curator {
 
     /// The places that a batch of `records` is drawn from.
     fn places(&self, records: usize) -> Result<Range<usize>, CuratorError> {
+        self.here()?;
         match &self.block {
             None => Ok(0..records),
             Some(block) if block.records == records => Ok(block.places.clone()),
@@ -191,6 +196,7 @@ impl Curator {
 
     /// What decides a subset of so many records, paid for.
     fn subset(&mut self, count: u64, probability: f64) -> Result<(PoissonSkips, SubsetKey), CuratorError> {
+        self.here()?;
         let skips = PoissonSkips::new(probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
         if probability > 0.0 && probability < 1.0 {
             self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "sampled batch"))?;
@@ -341,11 +347,15 @@ impl Curator {
     }
 
     /// Applies `mechanism` to `input` if the plan foresees exactly this release.
+    ///
+    /// # Errors
+    /// If it does not, `input` is not what the mechanism was made for, or this is a copy of the curator in a forked process: nothing was drawn then.
     pub fn release<M: Mechanism>(
         &mut self,
         mechanism: &M,
         input: &Sensitive<M::Input>,
     ) -> Result<Released<M::Output>, CuratorError> {
+        self.here()?;
         self.same_relation(mechanism.relation(), mechanism.label())?;
         mechanism.check(input.expose())?;
         let mut event = mechanism.event();
@@ -377,8 +387,9 @@ impl Curator {
     /// Charges a mechanism that stays open, as a whole, and opens it.
     ///
     /// # Errors
-    /// If the plan does not foresee it; within a block only doors that know their records can be opened, and there are none yet.
+    /// If the plan does not foresee it, or this is a copy in a forked process; within a block only doors that know their records can be opened, and there are none yet.
     pub fn open<M: Interactive>(&mut self, mechanism: &M) -> Result<M::Opened, CuratorError> {
+        self.here()?;
         if self.block.is_some() {
             return Err(CuratorError::OutsideBlock { label: mechanism.label() });
         }
@@ -391,6 +402,11 @@ impl Curator {
             pays: self.pays,
             seen: self.seen.clone(),
         })
+    }
+
+    /// Refuses a copy in a forked process: both would release all that was charged for once.
+    fn here(&self) -> Result<(), CuratorError> {
+        CuratorError::unless_opened_in(self.process, "run")
     }
 
     /// Refuses noise that was made for another relation than the certificate's: the events may be alike.
@@ -435,5 +451,40 @@ fn refused(denied: Denied, label: &'static str) -> CuratorError {
     match denied {
         Denied::Unforeseen => CuratorError::Unforeseen { label },
         Denied::Distance => CuratorError::Inexact { label },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Blocks, ClippedVectors, Gaussian};
+    use dpopt_noise::Grid;
+
+    #[test]
+    fn a_forked_copy_neither_draws_nor_releases() {
+        let grid = Grid::new(-20);
+        let (clipped, mechanism) = (ClippedVectors::new(1.0, grid).unwrap(), Gaussian::new(3.0, 1.0, grid, 1, "sum"));
+        let event = mechanism.event().poisson_sampled(0.5).self_composed(2);
+        let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
+        let batch = curator.poisson_sample(4, 0.5).unwrap();
+        let sum = clipped.in_parts(batch, 1).finish();
+        let blocks = Blocks::new(4, vec![Event::gaussian(3.0)]).unwrap();
+        curator.process = Process::another();
+        let copied = CuratorError::Copied { what: "run" };
+        assert_eq!(curator.release(&mechanism, &sum).err().as_ref(), Some(&copied));
+        assert_eq!(curator.open(&blocks).err().as_ref(), Some(&copied));
+        assert_eq!(curator.poisson_sample(4, 0.5).err().as_ref(), Some(&copied));
+        assert_eq!(curator.sample_for_loader(4, 0.5).err().as_ref(), Some(&copied));
+        assert_eq!(curator.fixed_sample(4, 2).err().as_ref(), Some(&copied));
+        assert_eq!(curator.all_for_loader(4).err().as_ref(), Some(&copied));
+        assert!(curator.records().is_empty());
+        // nothing was spent by it
+        curator.process = Process::here();
+        assert!(curator.release(&mechanism, &sum).is_ok());
+        assert!(
+            copied
+                .to_string()
+                .contains("opened in another process, of which this one is a copy: it goes on there only")
+        );
     }
 }

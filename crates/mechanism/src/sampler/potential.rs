@@ -4,6 +4,7 @@ use crate::sampler::wide::{Wide, two_sum};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::{RecordSet, Rows};
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use std::convert::Infallible;
 
@@ -100,7 +101,7 @@ impl<'a> GlmPotential<'a> {
 fn chunks<T: Send>(n: usize, parallel: bool, of: impl Fn(std::ops::Range<usize>) -> T + Sync) -> Vec<T> {
     let range = |c: usize| c * CHUNK..((c + 1) * CHUNK).min(n);
     if parallel {
-        (0..n.div_ceil(CHUNK)).into_par_iter().map(|c| of(range(c))).collect()
+        in_threads(|| (0..n.div_ceil(CHUNK)).into_par_iter().map(|c| of(range(c))).collect())
     } else {
         (0..n.div_ceil(CHUNK)).map(|c| of(range(c))).collect()
     }

@@ -3,6 +3,7 @@
 //! Integers commute: parts of any size, added in any order by any number of threads, give the same bits. What a record
 //! contributes is clipped and truncated by whoever makes a part; sums wrap, so that overflow costs accuracy and nothing else.
 
+use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -35,15 +36,14 @@ pub(crate) fn add_up<E: Send>(
     part: impl Fn(Range<usize>) -> Result<Vec<i64>, E> + Sync,
 ) -> Result<Vec<i64>, E> {
     let grain = grain.max(1);
-    let size = count.div_ceil(rayon::current_num_threads().max(1)).next_multiple_of(grain).max(grain);
-    (0..count.div_ceil(size))
-        .into_par_iter()
-        .map(|p| part(p * size..((p + 1) * size).min(count)))
-        .try_reduce_with(|mut a, b| {
-            merge(&mut a, &b);
-            Ok(a)
-        })
-        .unwrap_or_else(|| Ok(vec![0; width]))
+    let size = count.div_ceil(thread_count().max(1)).next_multiple_of(grain).max(grain);
+    let of = |p: usize| part(p * size..((p + 1) * size).min(count));
+    let merged = |mut a: Vec<i64>, b: Vec<i64>| {
+        merge(&mut a, &b);
+        Ok(a)
+    };
+    let sum = in_threads(|| (0..count.div_ceil(size)).into_par_iter().map(of).try_reduce_with(merged));
+    sum.unwrap_or_else(|| Ok(vec![0; width]))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use super::contributions::merge_equal;
 use super::sparse_sum::Projection;
 use dpopt_noise::{Grid, SKETCH_EXPONENT, Sketch, project_l1_l2_dense};
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 
 /// Entries of the matrix that are kept in memory (4 bytes each: 512 MiB); columns of a larger one are drawn again whenever
@@ -41,13 +42,11 @@ impl<'a> Columns<'a> {
         let m = sketch.rows();
         let kept = (dimension.saturating_mul(m as u64) <= MOST_KEPT).then(|| {
             let mut all = vec![0f32; dimension as usize * m];
-            all.par_chunks_mut(m).enumerate().for_each_init(
-                || vec![0i32; m],
-                |units, (j, column)| {
-                    sketch.column(j as u64, units);
-                    scaled(units, column);
-                },
-            );
+            let fill = |units: &mut Vec<i32>, (j, column): (usize, &mut [f32])| {
+                sketch.column(j as u64, units);
+                scaled(units, column);
+            };
+            in_threads(|| all.par_chunks_mut(m).enumerate().for_each_init(|| vec![0i32; m], fill));
             all
         });
         Self { sketch, kept }
@@ -81,13 +80,14 @@ impl<'a> Columns<'a> {
     fn adjoint(&self, residual: &[f64], dimension: u64) -> Vec<f64> {
         let m = self.sketch.rows();
         let mut out = vec![0.0; dimension as usize];
-        out.par_chunks_mut(BLOCK as usize).enumerate().for_each(|(block, part)| {
+        let fill = |(block, part): (usize, &mut [f64])| {
             let (mut units, mut buffer) = (vec![0i32; m], vec![0f32; m]);
             for (k, cell) in part.iter_mut().enumerate() {
                 let column = self.column(block as u64 * BLOCK + k as u64, &mut units, &mut buffer);
                 *cell = residual.iter().zip(column).map(|(r, &g)| r * f64::from(g)).sum();
             }
-        });
+        };
+        in_threads(|| out.par_chunks_mut(BLOCK as usize).enumerate().for_each(fill));
         out
     }
 }

@@ -19,6 +19,7 @@ use dpopt_noise::{Grid, Norm, Purpose, Quantizer, RoundedGaussian, Stream};
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Event, Relation};
+use dpopt_process::Process;
 
 const LABEL: &str = "restarted sums";
 
@@ -106,7 +107,7 @@ impl Interactive for RestartedPlan {
             of_tree: self.leaves,
             exact: vec![0; self.dimension],
             randomness: opening.noise.stream(Purpose::Correlated, 0),
-            process: std::process::id(),
+            process: Process::here(),
             seen: opening.seen,
         })
     }
@@ -129,7 +130,7 @@ pub struct RestartedSums {
     exact: Vec<i64>,
     randomness: Stream,
     /// That it was opened in: a forked one would go on with the same noise.
-    process: u32,
+    process: Process,
     /// Of a watched curator.
     seen: Option<Seen>,
 }
@@ -212,11 +213,7 @@ impl RestartedSums {
 
     /// The next `size` records of the order, increasing, which no other leaf gets. Refused in a forked process: two copies would go on with the same noise.
     fn take(&mut self, leaf: Leaf, size: u64) -> Result<Vec<u64>, CuratorError> {
-        if self.process != std::process::id() {
-            return Err(CuratorError::Unusable(
-                "these sums were opened in another process, of which this one is a copy: they go on there only; open sums after forking".into(),
-            ));
-        }
+        CuratorError::unless_opened_in(self.process, "order of sums")?;
         let full = leaf == Leaf::Next && self.of_tree == self.plan.leaves;
         if full || self.taken == self.plan.steps || size > self.unused() {
             return Err(CuratorError::Unforeseen { label: LABEL });
@@ -418,9 +415,9 @@ mod tests {
         assert_eq!((sums.unused(), sums.steps_left(), sums.leaves_left()), (0, 0, 0));
 
         let mut forked = open(&plan(), 1);
-        forked.process += 1;
+        forked.process = Process::another();
         let refused = forked.add(Leaf::First, &records, &slopes(), (1, 1.0), &[0.0]).unwrap_err();
-        assert!(matches!(refused, CuratorError::Unusable(_)), "{refused}");
+        assert!(matches!(refused, CuratorError::Copied { .. }), "{refused}");
         let mut sums = open(&plan(), 1);
         let fewer = Sensitive::new(vec![0.1; N as usize - 1]);
         assert!(sums.add(Leaf::First, &fewer, &slopes(), (1, 1.0), &[0.0]).is_err(), "other records");

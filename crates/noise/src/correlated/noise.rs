@@ -7,6 +7,7 @@ use crate::fixed::Fixed;
 use crate::grid::{Grid, dyadic};
 use crate::stream::Stream;
 use crate::wide_normal::{FRACTION_BITS as PATH_BITS, WideNormal};
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 
 /// Coordinates per part of a step; a part has its own stream.
@@ -115,10 +116,13 @@ impl CorrelatedNoise {
             }
         };
         if width == 0 {
-            sums.par_chunks_mut(PART).enumerate().for_each(|(i, part)| run((i, (part, &mut []))));
+            in_threads(|| sums.par_chunks_mut(PART).enumerate().for_each(|(i, part)| run((i, (part, &mut [])))));
         } else {
-            let memory = self.memory.par_chunks_mut(PART * width);
-            sums.par_chunks_mut(PART).zip(memory).enumerate().for_each(run);
+            let memory = &mut self.memory;
+            in_threads(|| {
+                let memory = memory.par_chunks_mut(PART * width);
+                sums.par_chunks_mut(PART).zip(memory).enumerate().for_each(run);
+            });
         }
         true
     }

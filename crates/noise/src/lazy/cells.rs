@@ -5,6 +5,7 @@ use super::recursion::{Gap, Recursion};
 use super::table::{filled, prefetch};
 use crate::stream::Stream;
 use crate::wide_normal::WideNormal;
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -319,7 +320,7 @@ impl<const P: usize> Cells<P> {
             .collect();
         let parts = stream.parts();
         let (normal, max_gradient) = (&self.normal, self.max_gradient);
-        self.cells.par_chunks_mut(PART).enumerate().for_each(|(index, cells)| {
+        let caught_up = |(index, cells): (usize, &mut [Cell<P>])| {
             let mut stream = parts.stream(index as u64);
             for cell in cells {
                 if let Some(gap) = &table[cell.last as usize] {
@@ -327,7 +328,8 @@ impl<const P: usize> Cells<P> {
                     (cell.last, cell.seat) = (step, NOWHERE);
                 }
             }
-        });
+        };
+        in_threads(|| self.cells.par_chunks_mut(PART).enumerate().for_each(caught_up));
     }
 
     /// Component `part` of all coordinates, in steps of 2^`shift` units.

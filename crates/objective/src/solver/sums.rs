@@ -10,6 +10,7 @@ use super::double::{self, Double, two_sum};
 use crate::loss::Loss;
 use crate::objective::Linear;
 use crate::records::{Examples, Rows};
+use dpopt_process::in_threads;
 use rayon::prelude::*;
 
 /// Unit roundoff of f64.
@@ -180,36 +181,35 @@ impl RegularizedSum<'_> {
         self.rows.len().div_ceil(most).max(512)
     }
 
-    fn chunks(&self, size: usize) -> impl IndexedParallelIterator<Item = std::ops::Range<usize>> + use<> {
+    /// `of` each chunk of rows, in order.
+    fn chunks<T: Send>(&self, size: usize, of: impl Fn(std::ops::Range<usize>) -> T + Sync + Send) -> Vec<T> {
         let n = self.rows.len();
-        (0..n.div_ceil(size)).into_par_iter().map(move |c| c * size..((c + 1) * size).min(n))
+        let range = |c: usize| c * size..((c + 1) * size).min(n);
+        in_threads(|| (0..n.div_ceil(size)).into_par_iter().map(|c| of(range(c))).collect())
     }
 
     /// Gradient at `theta` in plain arithmetic, without a certificate: three times cheaper, for the steps before the last.
     pub(super) fn evaluate_plainly(&self, theta: &Split) -> Evaluation {
         let theta = theta.rounded();
         let (d, k) = (self.rows.columns(), self.outputs());
-        let parts: Vec<(Vec<f64>, Vec<f64>)> = self
-            .chunks(self.chunk(d * k))
-            .map(|range| {
-                let mut sum = vec![0.0; d * k];
-                let mut scores = vec![0.0; range.len() * k];
-                let mut slope = vec![0.0; k];
-                for (i, score) in range.zip(scores.chunks_exact_mut(k)) {
-                    let (indices, values) = self.rows.row(i);
-                    for (out, s) in score.iter_mut().enumerate() {
-                        *s = plain_dot(indices, values, &theta[out * d..(out + 1) * d]);
-                    }
-                    if let Some(target) = self.target(i) {
-                        self.loss.slope(score, target, &mut slope);
-                        for (out, &c) in slope.iter().enumerate() {
-                            plain_add(indices, values, c, &mut sum[out * d..(out + 1) * d]);
-                        }
+        let parts: Vec<(Vec<f64>, Vec<f64>)> = self.chunks(self.chunk(d * k), |range| {
+            let mut sum = vec![0.0; d * k];
+            let mut scores = vec![0.0; range.len() * k];
+            let mut slope = vec![0.0; k];
+            for (i, score) in range.zip(scores.chunks_exact_mut(k)) {
+                let (indices, values) = self.rows.row(i);
+                for (out, s) in score.iter_mut().enumerate() {
+                    *s = plain_dot(indices, values, &theta[out * d..(out + 1) * d]);
+                }
+                if let Some(target) = self.target(i) {
+                    self.loss.slope(score, target, &mut slope);
+                    for (out, &c) in slope.iter().enumerate() {
+                        plain_add(indices, values, c, &mut sum[out * d..(out + 1) * d]);
                     }
                 }
-                (scores, sum)
-            })
-            .collect();
+            }
+            (scores, sum)
+        });
         let mut gradient: Vec<f64> = theta.iter().zip(self.linear).map(|(t, b)| self.regularization * t + b).collect();
         let mut scores = Vec::with_capacity(self.rows.len() * k);
         for (part_scores, part) in parts {
@@ -229,27 +229,24 @@ impl RegularizedSum<'_> {
     pub fn evaluate(&self, theta: &Split) -> Evaluation {
         let (d, k) = (self.rows.columns(), self.outputs());
         let width = d * k;
-        let parts: Vec<(Vec<f64>, Vec<[f64; 3]>)> = self
-            .chunks(self.chunk(width))
-            .map(|range| {
-                let mut sums = vec![[0.0; 3]; width];
-                let mut scores = Vec::with_capacity(range.len() * k);
-                let (mut score, mut slope) = (vec![Double::default(); k], vec![Double::default(); k]);
-                for i in range {
-                    let (indices, values) = self.rows.row(i);
-                    exact_scores(indices, values, theta, d, &mut score);
-                    scores.extend(score.iter().map(|s| s.hi));
-                    let Some(target) = self.target(i) else { continue };
-                    double::slope(self.loss, &score, target, &mut slope);
-                    for (out, &c) in slope.iter().enumerate() {
-                        if c.hi != 0.0 {
-                            add_outer(indices, values, c, &mut sums[out * d..(out + 1) * d]);
-                        }
+        let parts: Vec<(Vec<f64>, Vec<[f64; 3]>)> = self.chunks(self.chunk(width), |range| {
+            let mut sums = vec![[0.0; 3]; width];
+            let mut scores = Vec::with_capacity(range.len() * k);
+            let (mut score, mut slope) = (vec![Double::default(); k], vec![Double::default(); k]);
+            for i in range {
+                let (indices, values) = self.rows.row(i);
+                exact_scores(indices, values, theta, d, &mut score);
+                scores.extend(score.iter().map(|s| s.hi));
+                let Some(target) = self.target(i) else { continue };
+                double::slope(self.loss, &score, target, &mut slope);
+                for (out, &c) in slope.iter().enumerate() {
+                    if c.hi != 0.0 {
+                        add_outer(indices, values, c, &mut sums[out * d..(out + 1) * d]);
                     }
                 }
-                (scores, sums)
-            })
-            .collect();
+            }
+            (scores, sums)
+        });
         let mut scores = Vec::with_capacity(self.rows.len() * k);
         let mut total = vec![[0.0; 3]; width];
         for (part_scores, part) in parts {
@@ -271,61 +268,51 @@ impl RegularizedSum<'_> {
 
     /// φ''(score) per record (scalar losses).
     pub(super) fn curvatures(&self, scores: &[f64]) -> Vec<f64> {
-        scores
-            .par_iter()
-            .enumerate()
-            .with_min_len(4096)
-            .map(|(i, &s)| self.target(i).map_or(0.0, |y| self.loss.scalar_curvature(s, y)))
-            .collect()
+        let of = |(i, &s): (usize, &f64)| self.target(i).map_or(0.0, |y| self.loss.scalar_curvature(s, y));
+        in_threads(|| scores.par_iter().enumerate().with_min_len(4096).map(of).collect())
     }
 
     /// tanh(u/2)/(2u) with u = shift − margin per record: the curvature of the parabola that touches the logistic loss and
     /// lies above it everywhere; at most 1/4.
     pub fn majorising_curvatures(&self, theta: &[f64], shift: f64) -> Vec<f64> {
-        (0..self.rows.len())
-            .into_par_iter()
-            .with_min_len(1024)
-            .map(|i| {
-                let (indices, values) = self.rows.row(i);
-                let u = self.target(i).map_or(0.0, |y| shift - y * plain_dot(indices, values, theta));
-                majorising_curvature(u)
-            })
-            .collect()
+        let of = |i| {
+            let (indices, values) = self.rows.row(i);
+            let u = self.target(i).map_or(0.0, |y| shift - y * plain_dot(indices, values, theta));
+            majorising_curvature(u)
+        };
+        in_threads(|| (0..self.rows.len()).into_par_iter().with_min_len(1024).map(of).collect())
     }
 
     /// (∇²J) v for a scalar loss with given curvatures, or for softmax with given scores.
     pub(super) fn hessian_product(&self, weights: &Curvature, v: &[f64]) -> Vec<f64> {
         let (d, k) = (self.rows.columns(), self.outputs());
         let width = d * k;
-        let parts: Vec<Vec<f64>> = self
-            .chunks(self.chunk(width))
-            .map(|range| {
-                let mut sum = vec![0.0; width];
-                let mut along = vec![0.0; k];
-                for i in range {
-                    let (indices, values) = self.rows.row(i);
-                    for (out, a) in along.iter_mut().enumerate() {
-                        *a = plain_dot(indices, values, &v[out * d..(out + 1) * d]);
-                    }
-                    match weights {
-                        Curvature::Scalar(h) => along[0] *= h[i],
-                        Curvature::Softmax(p) => {
-                            let p = &p[i * k..(i + 1) * k];
-                            let mean = dot(p, &along);
-                            for (a, q) in along.iter_mut().zip(p) {
-                                *a = q * (*a - mean);
-                            }
-                        }
-                    }
-                    for (out, &a) in along.iter().enumerate() {
-                        if a != 0.0 {
-                            plain_add(indices, values, a, &mut sum[out * d..(out + 1) * d]);
+        let parts: Vec<Vec<f64>> = self.chunks(self.chunk(width), |range| {
+            let mut sum = vec![0.0; width];
+            let mut along = vec![0.0; k];
+            for i in range {
+                let (indices, values) = self.rows.row(i);
+                for (out, a) in along.iter_mut().enumerate() {
+                    *a = plain_dot(indices, values, &v[out * d..(out + 1) * d]);
+                }
+                match weights {
+                    Curvature::Scalar(h) => along[0] *= h[i],
+                    Curvature::Softmax(p) => {
+                        let p = &p[i * k..(i + 1) * k];
+                        let mean = dot(p, &along);
+                        for (a, q) in along.iter_mut().zip(p) {
+                            *a = q * (*a - mean);
                         }
                     }
                 }
-                sum
-            })
-            .collect();
+                for (out, &a) in along.iter().enumerate() {
+                    if a != 0.0 {
+                        plain_add(indices, values, a, &mut sum[out * d..(out + 1) * d]);
+                    }
+                }
+            }
+            sum
+        });
         let mut total: Vec<f64> = v.iter().map(|x| self.regularization * x).collect();
         for part in parts {
             for (t, p) in total.iter_mut().zip(&part) {
@@ -369,36 +356,33 @@ impl RegularizedSum<'_> {
     pub fn dense_hessian(&self, curvatures: &[f64]) -> Vec<f64> {
         let d = self.rows.columns();
         let block = Self::block(d);
-        let parts: Vec<Vec<f64>> = self
-            .chunks(self.chunk(d * d))
-            .map(|range| {
-                let mut sum = vec![0.0; d * d];
-                let mut whole = Vec::new();
-                for (place, i) in range.enumerate() {
-                    if place > 0 && place % block == 0 {
-                        whole.resize(d * d, 0.0);
-                        add_and_clear(&mut whole, &mut sum);
-                    }
-                    let h = curvatures[i];
-                    if h == 0.0 {
-                        continue;
-                    }
-                    let (indices, values) = self.rows.row(i);
-                    for (a, (&ja, &xa)) in indices.iter().zip(values).enumerate() {
-                        let scale = h * f64::from(xa);
-                        let line = &mut sum[ja as usize * d..ja as usize * d + ja as usize + 1];
-                        for (&jb, &xb) in indices[..=a].iter().zip(&values[..=a]) {
-                            line[jb as usize] += scale * f64::from(xb);
-                        }
-                    }
-                }
-                if !whole.is_empty() {
+        let parts: Vec<Vec<f64>> = self.chunks(self.chunk(d * d), |range| {
+            let mut sum = vec![0.0; d * d];
+            let mut whole = Vec::new();
+            for (place, i) in range.enumerate() {
+                if place > 0 && place % block == 0 {
+                    whole.resize(d * d, 0.0);
                     add_and_clear(&mut whole, &mut sum);
-                    return whole;
                 }
-                sum
-            })
-            .collect();
+                let h = curvatures[i];
+                if h == 0.0 {
+                    continue;
+                }
+                let (indices, values) = self.rows.row(i);
+                for (a, (&ja, &xa)) in indices.iter().zip(values).enumerate() {
+                    let scale = h * f64::from(xa);
+                    let line = &mut sum[ja as usize * d..ja as usize * d + ja as usize + 1];
+                    for (&jb, &xb) in indices[..=a].iter().zip(&values[..=a]) {
+                        line[jb as usize] += scale * f64::from(xb);
+                    }
+                }
+            }
+            if !whole.is_empty() {
+                add_and_clear(&mut whole, &mut sum);
+                return whole;
+            }
+            sum
+        });
         let mut total = vec![0.0; d * d];
         for part in parts {
             for (t, p) in total.iter_mut().zip(&part) {

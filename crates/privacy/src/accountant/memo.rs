@@ -2,8 +2,9 @@
 //! numbers only.
 
 use super::{AccountingError, Bound};
+use dpopt_process::locked;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Bounds that are kept; when there are as many, all are forgotten.
 const MOST: usize = 4096;
@@ -21,13 +22,14 @@ pub(super) fn known(
     if question.len() > LONGEST {
         return work();
     }
-    let kept = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(answer) = kept().as_ref().and_then(|known| known.get(&question)) {
-        return answer.clone();
+    // nothing is kept in a copy of a process whose lock is lost
+    let kept = || locked(&KNOWN);
+    if let Some(answer) = kept().and_then(|known| known.as_ref()?.get(&question).cloned()) {
+        return answer;
     }
     // not under the lock: events are worked out in parallel
     let answer = work();
-    let mut kept = kept();
+    let Some(mut kept) = kept() else { return answer };
     let known = kept.get_or_insert_default();
     if known.len() >= MOST {
         known.clear();

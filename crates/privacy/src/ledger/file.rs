@@ -2,6 +2,7 @@
 
 use super::record::{FORMAT_START, SEPARATOR, Scan, scan};
 use super::{LedgerError, io_error};
+use dpopt_process::LockedFile;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
@@ -28,7 +29,11 @@ impl Default for Access {
 }
 
 /// The locked file and its checked content; `None` if there is no file and none is to be created.
-pub(super) fn lock_and_scan(path: &Path, create: bool, access: &Access) -> Result<Option<(File, Scan)>, LedgerError> {
+pub(super) fn lock_and_scan(
+    path: &Path,
+    create: bool,
+    access: &Access,
+) -> Result<Option<(LockedFile, Scan)>, LedgerError> {
     let started = Instant::now();
     let mut told = false;
     let mut file = loop {
@@ -41,23 +46,24 @@ pub(super) fn lock_and_scan(path: &Path, create: bool, access: &Access) -> Resul
         let file = OpenOptions::new().read(true).append(true).create(create).open(path);
         let file = file.map_err(|source| io_error(path, "open", source))?;
         only_regular(path, &file.metadata().map_err(|source| io_error(path, "open", source))?)?;
-        match file.try_lock() {
-            Ok(()) if is_at(&file, path) => break file,
+        let held = match LockedFile::new(file) {
+            Ok(locked) if is_at(&locked, path) => break locked,
             // it was replaced meanwhile: what is appended to the old one would be lost
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(source)) => return Err(io_error(path, "lock", source)),
-        }
+            Ok(_) => None,
+            Err((file, TryLockError::WouldBlock)) => Some(file),
+            Err((_, TryLockError::Error(source))) => return Err(io_error(path, "lock", source)),
+        };
+        let holder = || held.as_ref().map_or("another process".into(), holder);
         let waited = started.elapsed();
         if waited >= access.patience {
             let seconds = access.patience.as_secs_f64();
-            return Err(LedgerError::Held { path: path.display().to_string(), holder: holder(&file), seconds });
+            return Err(LedgerError::Held { path: path.display().to_string(), holder: holder(), seconds });
         }
         if waited >= SILENCE && !told {
             (access.tell)(&format!(
                 "waiting for {}, which is held by {}; giving up after {} seconds",
                 path.display(),
-                holder(&file),
+                holder(),
                 access.patience.as_secs_f64()
             ));
             told = true;
@@ -66,7 +72,7 @@ pub(super) fn lock_and_scan(path: &Path, create: bool, access: &Access) -> Resul
     };
     let mut bytes = Vec::new();
     let mut read = |most: u64, bytes: &mut Vec<u8>| {
-        (&mut file).take(most).read_to_end(bytes).map_err(|source| io_error(path, "read", source))
+        (&mut *file).take(most).read_to_end(bytes).map_err(|source| io_error(path, "read", source))
     };
     // whatever is not a ledger is not read to its end
     read(FORMAT_START.len() as u64 + 1, &mut bytes)?;

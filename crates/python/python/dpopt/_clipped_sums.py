@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._batches import Batches, stated
+from ._copies import GoesOnOnce
 from ._plan import Privacy
 from ._reading import positive, whole
 from ._self_check import Evidence, examine_sums, of_example
@@ -17,7 +18,7 @@ from ._trees import Leaves, Records
 from .ledger import Ledger
 
 
-class ClippedSums:
+class ClippedSums(GoesOnOnce):
     """Noisy means of sums that you clip: what the sums are is your word, what leaves is the library's.
 
     For programs that make the sum of clipped gradients of a batch themselves, without a gradient for each record in memory: ghost clipping, JAX Privacy.

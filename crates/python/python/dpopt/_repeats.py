@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _core
+from ._copies import lock
 from ._warnings import warn
 
 _KEY = secrets.token_bytes(32)
-_LOCK = threading.Lock()
+_LOCK = lock()
 _HERE = threading.local()
 
 

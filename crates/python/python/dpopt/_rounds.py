@@ -191,15 +191,20 @@ class RoundsInMemory:
     @property
     def taken(self) -> int:
         """Rounds taken so far."""
-        if self._process != os.getpid():
-            raise BudgetExceeded(
-                "these rounds are counted in another process, so that both could release all of them; give session= a file"
-            )
+        refuse_elsewhere(self._process)
         return self._taken
 
     def __reduce__(self) -> Any:
         raise TypeError(
             "rounds that are counted in memory cannot be copied: both could release all of them; give session= a file"
+        )
+
+
+def refuse_elsewhere(process: int) -> None:
+    """Raises BudgetExceeded in a copy of the process in whose memory rounds are counted."""
+    if process != os.getpid():
+        raise BudgetExceeded(
+            "these rounds are counted in another process, so that both could release all of them; give session= a file"
         )
 
 
@@ -304,7 +309,13 @@ def _locked(path: Path, create: int = 0) -> Iterator[BinaryIO]:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise PrivacyError("the session is no regular file; give another path")
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield file  # type: ignore[misc]
+        process = os.getpid()
+        try:
+            yield file  # type: ignore[misc]
+        finally:
+            # a process that was forked meanwhile has the file open too, and would keep it locked
+            if process == os.getpid():
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _identity(file: BinaryIO) -> dict[str, Any]:
@@ -333,5 +344,6 @@ __all__ = [
     "counted",
     "opened",
     "refuse_beyond",
+    "refuse_elsewhere",
     "refuse_ledger",
 ]

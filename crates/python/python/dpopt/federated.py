@@ -18,17 +18,18 @@ operator decides what code runs there: a framework that runs what the server sen
 from __future__ import annotations
 
 import json
-import threading
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core, accounting
+from ._copies import lock
 from ._plan import Privacy
 from ._reading import attempt, number, positive, whole
 from ._repeats import Form, of_numbers, open_session
-from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_beyond, refuse_ledger
+from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_beyond, refuse_elsewhere, refuse_ledger
 from ._warnings import refuse_seed
 from .ledger import Ledger
 
@@ -84,7 +85,8 @@ class PrivateUpdates:
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
         self._check_budget(budget, session)
-        self._session, self._budget, self._opening = session, budget, threading.Lock()
+        self._session, self._budget, self._opening = session, budget, lock()
+        self._process = os.getpid()
         self._open: RoundsFile | RoundsInMemory | None = None
 
     def _check_budget(self, budget: Any, session: Any) -> None:
@@ -104,6 +106,8 @@ class PrivateUpdates:
 
     def _opened(self, dimension: int) -> RoundsFile | RoundsInMemory:
         """The rounds and their plan; charged if they are new."""
+        if self._session is None:
+            refuse_elsewhere(self._process)
         with self._opening:
             if self._open is None:
                 self._open = opened(self._session, self._terms(), lambda: self._charged(dimension), self._budget)

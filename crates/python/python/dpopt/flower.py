@@ -19,13 +19,14 @@ Whether a client takes part is not hidden, and a person with records at two clie
 from __future__ import annotations
 
 import json
-import threading
+import os
 from typing import Any
 
 import numpy as np
 
 from . import _core, accounting
 from ._by_unit import UnitMeans, Units, ids_alone, settled, unused
+from ._copies import lock
 from ._flower_accountant import Accountant
 from ._flower_update import PrivateUpdate
 from ._plan import Privacy
@@ -135,7 +136,7 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         })  # fmt: skip
         epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
         unit = None if self._units is None else self._units.name
-        self._rounds, self._in_file, self._stepping = whole(rounds, "rounds"), session is not None, threading.Lock()
+        self._rounds, self._in_file, self._stepping = whole(rounds, "rounds"), session is not None, lock()
         charge = Charge(budget, () if unit is None else (unit,))
 
         def charged() -> dict[str, Any]:
@@ -151,12 +152,14 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         self._open = opened(session, terms, charged, budget)
         plan = self._open.plan
         self.noise_multiplier, self.event = plan["noise_multiplier"], accounting.from_json(plan["event"])
-        self._session = open_session(
-            "PrivateClient", "training", (plan["event"], epsilon, delta, relation), None, seed, None, unit, of=None
-        )
-        self._training = _core.Training(
-            self._number, self._q, dimension, clip_norm, self.noise_multiplier, self._session
-        )
+
+        def door() -> tuple[Any, Any]:
+            price = (plan["event"], epsilon, delta, relation)
+            paid = open_session("PrivateClient", "training", price, None, seed, None, unit, of=None)
+            return paid, _core.Training(self._number, self._q, dimension, clip_norm, self.noise_multiplier, paid)
+
+        self._door, self._process = door, os.getpid()
+        self._session, self._training = door()
 
     @property
     def privacy_(self) -> Privacy:
@@ -196,6 +199,10 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             )
         with self._stepping:
             self._open.take(self._rounds)
+            if self._process != os.getpid():
+                # the rounds are counted in a file: a forked process goes on through a door of its own
+                self._session, self._training = self._door()
+                self._process = os.getpid()
             for _ in range(self._local):
                 weights = self._local_step(weights)
         return [weights], self._number, {}

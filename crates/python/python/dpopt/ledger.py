@@ -324,6 +324,7 @@ class Ledger:
         )
 
     def _status(self) -> dict[str, Any]:
+        self._here()
         assert self._file is not None
         self._here()
         status: dict[str, Any] = json.loads(self._file.status())

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from ._copies import GoesOnOnce
 from ._plan import Privacy
 from ._reading import array, attempt, kind, number, shown, whole
 from ._repeats import of_numbers, uncharged
@@ -142,7 +143,7 @@ def explain_experts(
     return found
 
 
-class Experts:
+class Experts(GoesOnOnce):
     """One of many experts in every round, privately, while their losses come in.
 
     Args:
@@ -306,7 +307,7 @@ def explain_convex(
     return found
 
 
-class _Planned:
+class _Planned(GoesOnOnce):
     """What can be read of a game whose plan has one player."""
 
     _game: Any

@@ -20,16 +20,17 @@ to show nothing else (:meth:`SecureSum.release`); or each client adds a share of
 from __future__ import annotations
 
 import math
-import threading
+import os
 from typing import Any
 
 import numpy as np
 
 from . import _core, accounting
+from ._copies import lock
 from ._plan import Privacy
 from ._reading import attempt, number, positive, shown, whole
 from ._repeats import Form, of_numbers, open_session
-from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_ledger
+from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_elsewhere, refuse_ledger
 from ._warnings import refuse_seed
 from .federated import UNIT
 from .ledger import Ledger
@@ -124,7 +125,8 @@ class SecureSum:
         if session is not None and insecure_seed is not None:
             raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
         self._seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**32
-        self._session, self._budget, self._opening = session, budget, threading.Lock()
+        self._session, self._budget, self._opening = session, budget, lock()
+        self._process = os.getpid()
         self._choose_grid()
         self._choose_noise()
         self._choose_modulus()
@@ -282,6 +284,8 @@ class SecureSum:
         return open_session("SecureSum", "sums", self._door(), charge, seed, None, UNIT, of=of)
 
     def _opened(self) -> RoundsFile | RoundsInMemory:
+        if self._session is None:
+            refuse_elsewhere(self._process)
         with self._opening:
             if self._open is None:
                 self._open = opened(self._session, self._terms(), self._charged, self._budget)

@@ -22,6 +22,7 @@ use dpopt_noise::{Purpose, RoundedGaussian, Stream};
 use dpopt_objective::objective::{Linear, Objective, Recursive};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Event, Relation};
+use dpopt_process::Process;
 use shape::positions;
 
 const LABEL: &str = "gradients of a stream";
@@ -51,7 +52,7 @@ pub struct GradientStream<O = Linear> {
     noise: StreamNoise,
     randomness: Stream,
     /// That it was opened in: a forked one would go on with the same noise.
-    process: u32,
+    process: Process,
     /// Of a watched curator.
     seen: Option<Seen>,
 }
@@ -210,7 +211,7 @@ impl<O: Clone> Interactive for StreamPlan<O> {
             step: 0,
             noise: source,
             randomness: opening.noise.stream(Purpose::Correlated, 0),
-            process: std::process::id(),
+            process: Process::here(),
             seen: opening.seen,
         })
     }
@@ -345,11 +346,7 @@ impl<O> GradientStream<O> {
     /// Which batch comes next. Refused in a forked process: two copies would go on with the same noise, and the difference of what they release would be that
     /// of the records.
     fn next_batch(&self) -> Result<usize, CuratorError> {
-        if self.process != std::process::id() {
-            return Err(CuratorError::Unusable(
-                "this stream was opened in another process, of which this one is a copy: it goes on there only; open streams after forking".into(),
-            ));
-        }
+        CuratorError::unless_opened_in(self.process, "stream")?;
         match self.step == self.shape.steps {
             true => Err(CuratorError::Unforeseen { label: LABEL }),
             false => Ok(self.step % self.shape.batches),

@@ -10,6 +10,7 @@ use super::atoms::{Atoms, Rest};
 use super::pair::U;
 use super::tree::Sides;
 use crate::special::{gauss_legendre_nodes, log_sum_exp};
+use dpopt_process::locked;
 use std::sync::{Arc, Mutex};
 
 /// Q- or P-mass that is cut off at each end of each sum and counted as lost.
@@ -373,11 +374,11 @@ fn law(steps: u64, mu: f64, side: Side) -> Option<Arc<Law>> {
     }
     let asked = (steps, mu.to_bits(), side);
     let known = |list: &[(Asked, Arc<Law>)]| list.iter().find(|(other, _)| *other == asked).map(|(_, law)| law.clone());
-    if let Some(law) = RECENT.lock().ok().and_then(|list| known(&list)) {
+    if let Some(law) = locked(&RECENT).and_then(|list| known(&list)) {
         return Some(law);
     }
     let law = Arc::new(Law::of(steps, mu, side));
-    if let Ok(mut list) = RECENT.lock() {
+    if let Some(mut list) = locked(&RECENT) {
         if list.len() >= KEPT {
             list.remove(0);
         }

@@ -21,6 +21,7 @@ import numpy as np
 from .. import _core, accounting
 from .._batches import Batches, stated
 from .._by_unit import UnitMeans, Units, ids_alone, settled, unused
+from .._copies import GoesOnOnce
 from .._plan import Privacy
 from .._reading import positive, whole
 from .._self_check import Evidence
@@ -36,7 +37,7 @@ except ImportError as error:  # pragma: no cover - depends on the environment
 OWN_WORD = "that each gradient is that of its own record and of no other is your word (make_private, or gradients= and example=, have it tried)"
 
 
-class PrivateOptimizer:
+class PrivateOptimizer(GoesOnOnce):
     """Clip, noise, step.
 
     Args:

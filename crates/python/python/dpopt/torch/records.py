@@ -62,6 +62,11 @@ class RecordGradients:
         self._tried = True
         return try_model(self._model, own, pools, loss=self._loss, mean=False, each=True, forms=(form,))
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "RecordGradients records the backward passes of the model that it was made with, and not those of a copy; make another with a copy of the model"
+        )
+
     def start(self) -> dict[str, torch.Tensor]:
         """A copy of the weights: where :func:`dpopt.minimize` starts."""
         return {name: p.detach().clone() for name, p in self._parameters.items()}
