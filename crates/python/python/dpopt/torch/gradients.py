@@ -16,17 +16,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .guard import FREEZE, normalizes_by_records, trains
+from .ranks import refuse_parallel
+
 #: Why modules can't be trained here: what a record gives would depend on the other records, or cannot be told apart.
 _MIXING: list[tuple[tuple[type, ...], Callable[[Any], bool], str]] = [
     (
         (nn.modules.batchnorm._BatchNorm,),
-        lambda m: True,
-        "mixes the records of a batch; use GroupNorm or LayerNorm",
+        lambda m: normalizes_by_records(m) or trains(m),
+        f"mixes the records of a batch in training mode; use GroupNorm or LayerNorm, or {FREEZE}",
     ),
     (
         (nn.modules.instancenorm._InstanceNorm,),
-        lambda m: bool(m.track_running_stats),
-        "keeps statistics of the records; make it with track_running_stats=False",
+        lambda m: m.track_running_stats and (m.training or trains(m)),
+        f"keeps statistics of the records; make it with track_running_stats=False, or {FREEZE}",
     ),
     (
         (nn.Embedding, nn.EmbeddingBag),
@@ -46,6 +49,7 @@ def refuse_mixing(model: nn.Module, gradients: bool = True) -> None:
 
     What a module of your own computes cannot be seen: that it treats each record by itself is your word.
     """
+    refuse_parallel(model)
     for name, module in model.named_modules():
         for kinds, wrong, why in _MIXING if gradients else _MIXING[:-1]:
             if isinstance(module, kinds) and wrong(module):

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from .gradients import PerRecord, refuse_mixing
+from .guard import Guard, refuse_weights_of_loss
+from .ranks import warn_of_ranks
 
 
 class RecordGradients:
@@ -37,12 +39,19 @@ class RecordGradients:
         if not isinstance(model, nn.Module) or not callable(loss):
             raise ValueError("give a torch.nn.Module, and a loss of its outputs and the targets")
         refuse_mixing(model)
+        refuse_weights_of_loss(loss)
+        warn_of_ranks()
         self._model = model
         self._loss = loss
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self._parameters:
             raise ValueError("no parameter of the model has requires_grad: nothing would be trained")
-        self._recorder = PerRecord(model, list(self._parameters.values()), mean=False)
+        trained = list(self._parameters.values())
+        self._recorder = PerRecord(model, trained, mean=False)
+        self._guard = Guard(model, trained, self._recording, self._recording)
+
+    def _recording(self) -> bool:
+        return self._recorder.awaited is not None
 
     def start(self) -> dict[str, torch.Tensor]:
         """A copy of the weights: where :func:`dpopt.minimize` starts."""
