@@ -180,7 +180,7 @@ impl Session {
     /// Notes what the guarantee rests on too, and why: `"checked"` on made-up records and not refuted, or `"vouched"` by a word that nobody checked.
     fn rest_on_evidence(&self, evidence: &str, why: &str) -> PyResult<()> {
         let warrant = warrant(evidence)?;
-        self.locked().rest_on_evidence(warrant, why);
+        self.inner.own()?.rest_on_evidence(warrant, why);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use dpopt::objective::Warrant;
 use dpopt::session::Entered;
 use numpy::ndarray::ArrayView2;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Per-sample gradients of some parameters: batch × entries.
@@ -55,6 +56,8 @@ const TOGETHER: usize = 8;
 struct OpenRun {
     stage: Entered,
     sum: Option<BatchSum>,
+    /// The indices of that batch, and how many vectors were added; `None`: it was drawn elsewhere, or there is none.
+    drawn: Option<(Vec<u64>, usize)>,
 }
 
 /// Noisy sums of clipped gradients over Poisson batches; at most as many as the certified event foresees.
@@ -70,15 +73,20 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    /// The sum over the batch drawn last, or over one that was drawn elsewhere.
-    fn take_sum(&self, run: &mut OpenRun) -> PyResult<BatchSum> {
-        if let Some(sum) = run.sum.take() {
-            return Ok(sum);
-        }
+    /// An empty sum over a batch that was drawn elsewhere.
+    fn elsewhere(&self, stage: &mut Entered) -> PyResult<BatchSum> {
         self.session.get().rest_on(Warrant::Vouched)?;
-        let batch = run.stage.curator.sampled_elsewhere(self.sampling_probability);
+        let batch = stage.curator.sampled_elsewhere(self.sampling_probability);
         Ok(self.clipping.in_parts(batch, self.dimension))
     }
+}
+
+/// Whoever may draw until a batch suits chooses who is in it: a batch that was drawn is released before another is drawn.
+fn waiting() -> PyErr {
+    PyRuntimeError::new_err(
+        "a batch waits for its step, and another is drawn after it: whoever draws until a batch suits has its records in more batches than was planned. Step on \
+         it, also where it is empty: then without gradients, and noise alone is released",
+    )
 }
 
 /// Adds rows that lie side by side in blocks, one row for each record.
@@ -156,7 +164,7 @@ impl Training {
         // at most 2^24 steps below the clip norm: gradients of f32 have no finer digits, and are added up where they lie
         let grid = Grid::new(grid.exponent().max(clip_norm.log2().ceil() as i32 - 24));
         Ok(Self {
-            run: Kept::new("run", OpenRun { stage, sum: None }),
+            run: Kept::new("run", OpenRun { stage, sum: None, drawn: None }),
             records,
             sampling_probability,
             dimension,
@@ -171,21 +179,33 @@ impl Training {
         json(&self.run.shown()?.stage.curator.records())
     }
 
-    /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing.
+    /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing. Refused while
+    /// a batch waits for its [step](Self::step).
     #[pyo3(signature = (records=None))]
     fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let mut run = self.run.own()?;
+        if run.sum.is_some() {
+            return Err(waiting());
+        }
         let (batch, indices) = run
             .stage
             .curator
             .sample_for_loader(records.unwrap_or(self.records), self.sampling_probability)
             .map_err(refused)?;
         run.sum = Some(self.clipping.in_parts(batch, self.dimension));
-        Ok(indices.to_pyarray(py))
+        let drawn = indices.to_pyarray(py);
+        run.drawn = Some((indices, 0));
+        Ok(drawn)
+    }
+
+    /// The indices of the batch that was drawn and waits for its step, and how many vectors were added to its sum, for a loop that was
+    /// interrupted; `None`: there is none.
+    fn waiting<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyArray1<u64>>, usize)>> {
+        Ok(self.run.own()?.drawn.as_ref().map(|(indices, added)| (indices.to_pyarray(py), *added)))
     }
 
     /// Clips per-sample gradients and adds them to the sum over the batch drawn last, or over one that was drawn elsewhere. The
-    /// blocks lie side by side: a record's gradient is its row of all of them.
+    /// blocks lie side by side: a record's gradient is its row of all of them. After an error nothing was added, and the batch waits as before.
     fn add(&self, py: Python<'_>, blocks: Vec<Block<'_>>) -> PyResult<()> {
         let views = views(&blocks);
         let rows = views.first().map_or(0, |v| v.shape().0);
@@ -197,11 +217,19 @@ impl Training {
         }
         py.detach(|| {
             let mut run = self.run.own()?;
-            // an error uses the batch up
-            let mut sum = self.take_sum(&mut run)?;
-            add_views(&mut sum, &views, rows)
+            let OpenRun { stage, sum, drawn } = &mut *run;
+            let mut open = match sum.take() {
+                Some(open) => open,
+                None => self.elsewhere(stage)?,
+            };
+            let added = add_views(&mut open, &views, rows);
+            // the batch stays the one that is waiting, also after an error
+            *sum = Some(open);
+            added
                 .map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
-            run.sum = Some(sum);
+            if let Some((_, added)) = drawn {
+                *added += rows;
+            }
             Ok(())
         })
     }
@@ -210,9 +238,14 @@ impl Training {
     fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let values = py.detach(|| {
             let mut run = self.run.own()?;
-            let sum = self.take_sum(&mut run)?.finish();
-            let released = run.stage.curator.release(&self.mechanism, &sum).map_err(refused);
-            self.session.get().note(&run.stage)?;
+            let OpenRun { stage, sum, drawn } = &mut *run;
+            let open = match sum.take() {
+                Some(open) => open,
+                None => self.elsewhere(stage)?,
+            };
+            *drawn = None;
+            let released = stage.curator.release(&self.mechanism, &open.finish()).map_err(refused);
+            self.session.get().note(stage)?;
             released
         })?;
         Ok(values.into_inner().to_pyarray(py))
@@ -258,10 +291,14 @@ impl ClippedElsewhere {
         json(&self.run.shown()?.0.curator.records())
     }
 
-    /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing.
+    /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing. Refused while
+    /// a batch waits for its [step](Self::step).
     #[pyo3(signature = (records=None))]
     fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let mut run = self.run.own()?;
+        if run.1.is_some() {
+            return Err(waiting());
+        }
         let (batch, indices) = run
             .0
             .curator

@@ -482,6 +482,9 @@ def minimized(door, relation, record):
             asked |= {"method": "net", "points": 27}
         elif door == "values o2nc":
             asked |= {"method": "o2nc", "period": 2}
+    elif door.startswith("kinked"):
+        # scores that cancel at the start: the sign of a record's gradient hangs on their last bit
+        objective, asked["method"] = lambda x, a, b: np.sign(a @ x)[:, None] * a, door.split()[1]  # noqa: E731
     else:
         objective = lambda x, a, b: (a @ x - b)[:, None] * a  # noqa: E731
         _, asked["method"], *more = door.split()
@@ -539,7 +542,7 @@ def most_stationary(relation, curved, record):
 
 #: Objectives that Python evaluates, by method, and those of the library.
 OBJECTIVES = (
-    "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
+    "gradients noisy-sgd", "gradients noisy-gradient-descent", "kinked noisy-gradient-descent", "kinked dp-adam", "gradients dp-adam", "gradients dp-ftrl", "values",
     "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed", "gradients accelerated-srgd",
     "gradients spider", "gradients spider persons", "gradients one-pass-spider", "gradients o2nc", "gradients o2nc persons", "values o2nc", "gradients one-pass-o2nc",
     "gradients noisy-sgd persons", "values persons", "RobustRegression persons", "values net", "values net persons",
@@ -582,6 +585,53 @@ def network_by_unit(relation, record):
         model, optimizer, loader = make_private(
             model, torch.optim.SGD(model.parameters(), lr=0.1), data, epsilon=5.0, delta=1e-4, epochs=1, batch_size=10, max_grad_norm=1.0,
             physical_batch_size=4, relation=relation, units=ids, n_units=41, max_rows_per_unit=3, insecure_seed=6,
+            loss=lambda out, t: torch.nn.functional.mse_loss(out[:, 0], t),
+        )  # fmt: skip
+        for x, target in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x)[:, 0], target).backward()
+            optimizer.step()
+        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        released = [(r["label"], r["count"]) for r in optimizer.releases]
+        return len(loader), finite, str(optimizer.privacy_), optimizer.privacy_.event.to_json(), released
+
+    return observed(run)
+
+
+def sorting():
+    """A model that puts its records into the order of a column, and back."""
+    import torch
+
+    class Sorting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(COLUMNS, 4), torch.nn.Linear(4, 1)
+
+        def forward(self, x):
+            order = torch.argsort(x[:, 0])
+            return self.last(torch.tanh(self.first(x[order]))[torch.argsort(order)])
+
+    return Sorting()
+
+
+def network(relation, form, record):
+    """A PyTorch network that is trained on records: with dropout, or one that sorts them, which is refused whatever they are."""
+    import torch
+    from dpopt.torch import make_private
+
+    X, y = table(record, "regression")
+    with np.errstate(all="ignore"):
+        data = (torch.tensor(X.astype(np.float32)), torch.tensor(y.astype(np.float32)))
+    guess = {"dataset_size": ROWS} if relation == "add-or-remove" else {"physical_batch_size": 4}
+
+    def run():
+        torch.manual_seed(0)
+        model = sorting() if form == "sorting" else torch.nn.Sequential(
+            torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1)
+        )  # fmt: skip
+        model, optimizer, loader = make_private(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), data, epsilon=5.0, delta=1e-4, epochs=1, batch_size=10, max_grad_norm=1.0,
+            relation=relation, insecure_seed=6, loss=lambda out, t: torch.nn.functional.mse_loss(out[:, 0], t), **guess,
         )  # fmt: skip
         for x, target in loader:
             optimizer.zero_grad()
@@ -636,7 +686,8 @@ def forward_passes(relation, record):
         model = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
         private = ZerothOrder(
             model, torch.optim.SGD(model.parameters(), lr=0.1), dataset_size=ROWS, sampling_probability=0.3, steps=3, clip_norm=1.0,
-            directions=2, epsilon=5.0, delta=1e-5, relation=relation, insecure_seed=6, physical_batch_size=16,
+            directions=2, epsilon=5.0, delta=1e-5, relation=relation, insecure_seed=6,
+            physical_batch_size=None if relation == "add-or-remove" else 16,
         )  # fmt: skip
         for _ in range(3):
             at = private.sample()
@@ -648,7 +699,7 @@ def forward_passes(relation, record):
     return observed(run)
 
 
-def gradients_of_records(relation, record):
+def gradients_of_records(relation, form, record):
     """A PyTorch network whose gradients `minimize` takes record by record."""
     import torch
     from dpopt.torch import RecordGradients
@@ -659,7 +710,9 @@ def gradients_of_records(relation, record):
 
     def run():
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        model = sorting() if form == "sorting" else torch.nn.Sequential(
+            torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)
+        )  # fmt: skip
         each = RecordGradients(model, lambda out, t: (out[:, 0] - t).square())
         with np.errstate(all="ignore"):
             found = dpopt.minimize(
@@ -890,10 +943,10 @@ def cases():
     for relation in RELATIONS if importlib.util.find_spec("torch") else ():
         yield f"make_private {relation} by unit", lambda record, relation=relation: network_by_unit(relation, record)
         yield f"ZerothOrder {relation}", lambda record, relation=relation: forward_passes(relation, record)
-        yield (
-            f"RecordGradients {relation}",
-            lambda record, relation=relation: gradients_of_records(relation, record),
-        )
+        for form in ("plain", "sorting"):
+            given = (relation, form)
+            yield f"make_private {relation} {form}", lambda record, given=given: network(*given, record)
+            yield f"RecordGradients {relation} {form}", lambda record, given=given: gradients_of_records(*given, record)
     for name in ("PublicScaler", "PublicOneHot", "HashingEncoder"):
         yield name, lambda record, name=name: encoder(name, record)
 

@@ -173,7 +173,17 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
 
     def _local_step(self, weights: np.ndarray) -> np.ndarray:
         """One noisy step on a secret batch, of a round that was taken."""
-        drawn, means = self._training.sample(), None
+        # one waits where an error came between its draw and its step
+        drawn, added = self._training.waiting() or (self._training.sample(), 0)
+        if not added:
+            self._add(drawn, weights)
+        total = self._training.step()
+        # by the expected size of the batch, which is public
+        return weights - self._rate * total / (self._q * self._number)
+
+    def _add(self, drawn: np.ndarray, weights: np.ndarray) -> None:
+        """Adds the gradients of a batch to its sum."""
+        means = None
         if self._units is None:
             batch = drawn.astype(np.int64)
         else:
@@ -186,9 +196,6 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             slopes = -y / (1.0 + np.exp(np.clip(y * scores, -700, 700))) if self._loss == "logistic" else scores - y
             gradients = np.ascontiguousarray(slopes[:, None] * X)
         self._training.add([gradients] if means is None else means.of([gradients]))
-        total = self._training.step()
-        # by the expected size of the batch, which is public
-        return weights - self._rate * total / (self._q * self._number)
 
     def fit(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[list[np.ndarray], int, dict[str, Any]]:
         """`local_steps` noisy steps from the server's weights. The number of records, or of persons, is public."""

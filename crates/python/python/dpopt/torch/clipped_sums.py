@@ -8,9 +8,11 @@ import torch
 
 from .._clipped_sums import ClippedSums
 from .optimizer import fill
+from .ranks import refuse_steps, warn_of_ranks
+from .resume import AroundOptimizer
 
 
-class ClippedSumOptimizer(ClippedSums):
+class ClippedSumOptimizer(ClippedSums, AroundOptimizer):
     """Noise, step: for backward passes after which ``p.grad`` holds the *sum of clipped gradients* of the batch.
 
     ::
@@ -37,7 +39,9 @@ class ClippedSumOptimizer(ClippedSums):
     loss_reduction = "sum"
 
     def __init__(self, optimizer: Any, **terms: Any) -> None:
-        self.optimizer = optimizer
+        self._around(optimizer)
+        refuse_steps(optimizer)
+        warn_of_ranks()
         super().__init__([p.detach() for p in self._parameters()], **terms)
         #: of the parts of the batch so far
         self._parts: torch.Tensor | None = None
@@ -65,7 +69,7 @@ class ClippedSumOptimizer(ClippedSums):
             self._parts = found if self._parts is None else self._parts + found
         self.zero_grad()
 
-    def step(self, clipped_sum: Any = None) -> bool:
+    def step(self, clipped_sum: Any = None) -> bool:  # type: ignore[override]
         """One private step on the sum in ``p.grad`` and what was accumulated. Always True: the weights moved.
 
         Args:
@@ -77,7 +81,7 @@ class ClippedSumOptimizer(ClippedSums):
         found, self._parts = self._parts, None
         mean = self._mean(None if found is None else found.numpy())
         fill(self._parameters(), mean)
-        self.optimizer.step()
+        self._step_inside(self._parameters())
         return True
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from .gradients import HOOKS
+from .guard import HOOKS
 
 #: Of a value: records on its first axis, each row by its record alone; the number of records; nothing of records.
 OWN, COUNT, SHAPE, NONE = "own", "count", "shape", "none"

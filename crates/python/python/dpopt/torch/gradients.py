@@ -16,19 +16,21 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .guard import FREEZE, HOOKS, Refused, normalizes_by_records, trains
+from .ranks import refuse_parallel
 from .slopes import RecordLoss
 
 #: Why modules can't be trained here: what a record gives would depend on the other records, or cannot be told apart.
 _MIXING: list[tuple[tuple[type, ...], Callable[[Any], bool], str]] = [
     (
         (nn.modules.batchnorm._BatchNorm,),
-        lambda m: True,
-        "mixes the records of a batch; use GroupNorm or LayerNorm",
+        lambda m: normalizes_by_records(m) or trains(m),
+        f"mixes the records of a batch in training mode; use GroupNorm or LayerNorm, or {FREEZE}",
     ),
     (
         (nn.modules.instancenorm._InstanceNorm,),
-        lambda m: bool(m.track_running_stats),
-        "keeps statistics of the records; make it with track_running_stats=False",
+        lambda m: m.track_running_stats and (m.training or trains(m)),
+        f"keeps statistics of the records; make it with track_running_stats=False, or {FREEZE}",
     ),
     (
         (nn.Embedding, nn.EmbeddingBag),
@@ -43,15 +45,12 @@ _MIXING: list[tuple[tuple[type, ...], Callable[[Any], bool], str]] = [
 ]
 
 
-class Refused(ValueError):
-    """What this library says of a model or a loss: no value of a record is in it."""
-
-
 def refuse_mixing(model: nn.Module, gradients: bool = True) -> None:
     """Refuses modules whose outputs for a record depend on other records, or (if `gradients` are asked for) whose per-record gradients are not known.
 
     What a module of your own computes cannot be seen here: it is tried on made-up records (:mod:`dpopt.torch.self_check`).
     """
+    refuse_parallel(model)
     for name, module in model.named_modules():
         for kinds, wrong, why in _MIXING if gradients else _MIXING[:-1]:
             if isinstance(module, kinds) and wrong(module):
@@ -135,10 +134,6 @@ def _rule(module: nn.Module, x: Any) -> Rule | None:
     if kind is nn.LayerNorm and x.dim() > len(module.normalized_shape):  # type: ignore[arg-type]
         return _layer_norm
     return None
-
-
-#: Keys of the forward hooks that are this module's.
-HOOKS: set[int] = set()
 
 
 class PerRecord:

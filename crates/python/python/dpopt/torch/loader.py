@@ -6,43 +6,53 @@ is left early and entered again. Which records are in a batch, and how many, is 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+    default_collate,
+)
 
 from .._repeats import Form, of_arrays
+from .made_up import UnknownFormError, of_example, public_item, zeros
 
 #: Entries of per-record gradients that are held at a time, if nothing else was asked for: 256 MiB of float32.
 ENTRIES = 1 << 26
 
 
-def _made_up(value: Any) -> Any:
-    """Zeros of the same shape: a record that is nobody's."""
-    if isinstance(value, torch.Tensor):
-        return torch.zeros_like(value)
-    if isinstance(value, dict):
-        return {k: _made_up(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        parts = [_made_up(v) for v in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    return value
-
-
 class Source:
-    """Records by position, from a data set, a loader (its data set and `collate_fn`), or arrays of equal length."""
+    """Records by position, from a data set, a loader (its data set and `collate_fn`), or arrays of equal length.
 
-    def __init__(self, data: Any) -> None:
+    Args:
+        data: as in :func:`make_private`.
+        example: a batch of records that are not sensitive, in the form that the loader gives; None: there is none.
+    """
+
+    def __init__(self, data: Any, example: Any = None) -> None:
         #: of a loader
         self.batch_size: int | None = None
         self._collate: Callable[[list[Any]], Any] = default_collate
+        #: whether the types of the records were looked up in records
+        self._types_found = False
         if isinstance(data, DataLoader):
+            refuse_sampler(data)
             self.batch_size = data.batch_size
             self._collate = data.collate_fn or default_collate
             data = data.dataset
         elif not isinstance(data, Dataset) and not hasattr(data, "__getitems__") and isinstance(data, (tuple, list)):
+            self._types_found = any(not hasattr(a, "dtype") for a in data)
             tensors = [torch.as_tensor(np.asarray(a)) if not isinstance(a, torch.Tensor) else a for a in data]
             if len({len(t) for t in tensors}) != 1:
                 raise ValueError("the arrays of the data must have one length: an entry per record in each")
@@ -53,6 +63,19 @@ class Source:
             )
         self._data: Any = data
         self._tensors = data.tensors if type(data) is TensorDataset and self._collate is default_collate else None
+        if self.collate is not None and isinstance(example, list):
+            # records that it takes
+            example = self._collate(example)
+        #: makes a batch of one made-up record; None: its form is that of a record
+        self._form: Callable[[], Any] | None = None
+        if example is not None:
+            of = of_example(example)
+            self._form = lambda: of_example(of)
+        else:
+            with contextlib.suppress(UnknownFormError):
+                item = public_item(data)
+                self._form = partial(self._collated, item)
+                self._form()
 
     def __len__(self) -> int:
         return len(self._data)
@@ -66,6 +89,11 @@ class Source:
         kind = type(self._data)
         return Form(f"data sets of this class ({kind.__name__})", (kind.__module__, kind.__qualname__))
 
+    @property
+    def form_is_public(self) -> bool:
+        """Whether what a batch looks like is known without a record: there may be none."""
+        return self._form is not None and not self._types_found
+
     def at(self, positions: np.ndarray) -> Any:
         """The records at these positions, as a batch."""
         if self._tensors is not None:
@@ -78,18 +106,88 @@ class Source:
         """Somebody's function that puts records together; None where it is the usual one."""
         return None if self._collate is default_collate else self._collate
 
-    def empty_batch(self) -> Any:
-        """An empty batch of the types and shapes of the records; None where they cannot be known without reading one."""
-        data = self._data
-        while type(data) is Subset:
-            data = data.dataset
-        if type(data) is TensorDataset and self._collate is default_collate:
-            return tuple(t[:0] for t in data.tensors)
-        return None
+    def known_form(self) -> Any:
+        """A batch of one made-up record; None where its form cannot be known without reading one."""
+        return None if self._form is None else self._form()
 
     def made_up(self) -> Any:
-        """A batch of one record of zeros."""
-        return _made_up(self.at(np.zeros(1, dtype=np.int64)))
+        """A batch of one record of zeros.
+
+        Raises:
+            TypeError: if the form of the records is not known, and is none that can be made up.
+        """
+        if self._form is None:
+            self._form = self._form_of_a_record()
+        return self._form()
+
+    def _collated(self, item: Any) -> Any:
+        if self._tensors is not None:
+            return tuple(part.clone().unsqueeze(0) for part in item)
+        try:
+            return self._collate([zeros(item)])
+        except Exception as why:
+            failed = type(why).__name__
+        raise ValueError(
+            f"collate_fn does not take a record of zeros ({failed}), which stands for one where a batch is empty; give example=, a batch of records that are not sensitive"
+        )
+
+    def _form_of_a_record(self) -> Callable[[], Any]:
+        """The form of record 0, or of what is collated of zeros in its place: nothing else of it is kept."""
+        item = self._data[0]
+        try:
+            batch = zeros(self._collate([item]), objects=False)
+            return lambda: zeros(batch, objects=False)
+        except UnknownFormError as why:
+            unknown = str(why)
+        with contextlib.suppress(UnknownFormError):
+            alone = zeros(item)
+            return partial(self._collated, alone)
+        raise TypeError(
+            f"a batch without records gives one record of zeros, and of {unknown} none can be made up; give example=, a batch of records that are not sensitive in the "
+            "form that the loader gives (it is looked at before anything is charged)"
+        )
+
+
+def refuse_repeats(source: Source) -> None:
+    """Refuses a data set that has a record in several places, where each place is protected by itself."""
+    if _repeats(source._data):
+        raise ValueError(
+            "positions repeat in the data set (Subset, ConcatDataset), so that a record is in several places, and what is protected is each place by itself; give each record "
+            "once, or say whose every place is: units=, max_rows_per_unit="
+        )
+
+
+def _repeats(data: Any) -> bool:
+    if type(data) is Subset:
+        positions = np.asarray(data.indices)
+        places = len(data.dataset)  # type: ignore[arg-type]
+        # counted from the end where they are negative
+        return len(np.unique(np.where(positions < 0, positions + places, positions))) < len(positions) or _repeats(
+            data.dataset
+        )
+    if type(data) is ConcatDataset:
+        return len({id(d) for d in data.datasets}) < len(data.datasets) or any(map(_repeats, data.datasets))
+    return False
+
+
+def refuse_sampler(loader: Any) -> None:
+    """Refuses a loader that would give other records than all of its data set, each once: every one of them is in the draw here."""
+    sampler, why = loader.sampler, None
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        why = f"{type(loader).__name__} iterates in a way of its own"
+    elif loader.batch_size is None:
+        why = "the loader has a batch_sampler of its own, or makes no batches (batch_size=None)"
+    elif loader.drop_last:
+        why = "the loader leaves out the last records of a pass (drop_last=True)"
+    elif type(sampler) not in (SequentialSampler, RandomSampler) or sampler.data_source is not loader.dataset:
+        why = f"the loader has a sampler of its own ({type(sampler).__name__})"
+    elif type(sampler) is RandomSampler and (sampler.replacement or sampler._num_samples is not None):
+        why = "the loader's RandomSampler draws with replacement, or a part of the records"
+    if why is not None:
+        raise ValueError(
+            f"{why}, and no use could be made of it: batches are Poisson samples of all records of the data set, drawn here. Give a plain DataLoader(dataset, batch_size=…), "
+            "and for a part of the records one of torch.utils.data.Subset(dataset, positions)"
+        )
 
 
 class PoissonLoader:
@@ -118,6 +216,8 @@ class PoissonLoader:
 
     def _parts(self) -> Iterator[Any]:
         optimizer = self._optimizer
+        # what cannot be made up is an error in every pass, whatever is drawn
+        self._source.made_up()
         last = min(optimizer.steps_taken + self._batches, optimizer.planned_steps)
         while optimizer.steps_taken < last:
             part = optimizer._next_part(self.physical_batch_size)

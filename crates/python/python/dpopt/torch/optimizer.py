@@ -26,6 +26,8 @@ from .._plan import Privacy
 from .._reading import positive, whole
 from .._self_check import Evidence
 from ..ledger import Ledger
+from .ranks import refuse_steps, warn_of_ranks
+from .resume import AroundOptimizer
 
 try:
     import torch as _torch
@@ -37,8 +39,8 @@ except ImportError as error:  # pragma: no cover - depends on the environment
 OWN_WORD = "that each gradient is that of its own record and of no other is your word (make_private, or gradients= and example=, have it tried)"
 
 
-class PrivateOptimizer(GoesOnOnce):
-    """Clip, noise, step.
+class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
+    """Clip, noise, step. Schedulers of learning rates take it, or the optimizer inside.
 
     Args:
         optimizer: any torch optimizer; its parameters that require gradients are trained.
@@ -94,18 +96,20 @@ class PrivateOptimizer(GoesOnOnce):
         self._gradients = gradients
         if units is None:
             unused(max_rows_per_unit=max_rows_per_unit)
+        self._around(optimizer)
+        refuse_steps(optimizer)
+        warn_of_ranks()
         self.sampling_probability = stated(
             dataset_size, sampling_probability, steps, epsilon, noise_multiplier, delta, budget, insecure_seed,
             "record" if units is None else "unit",
         )  # fmt: skip
-        self.optimizer = optimizer
         self.clip_norm = positive(clip_norm, "clip_norm")
         self.dataset_size = whole(dataset_size, "dataset_size")
         self.planned_steps = whole(steps, "steps")
         self.steps_taken = 0
         numbers, sensitivity = self._given_by_a_record()
         self.scales = scales
-        relation = accounting._relation(relation)
+        self._relation = relation = accounting._relation(relation)
         if units is not None and relation == "add-or-remove":
             raise ValueError(
                 "units= is not for add-or-remove here: gradients come in parts, where parts end depends on who else is in a batch, and so does the rounding of "
@@ -177,9 +181,8 @@ class PrivateOptimizer(GoesOnOnce):
 
     def _drawn_from(self, relation: str) -> int:
         """The most records that a batch is drawn from, for what the plan says of the sampler's error."""
-        # how many units there are may be protected: the plan must not fail by it
-        guessed = self._units is not None and relation == "add-or-remove"
-        return 1 << 40 if guessed else self.dataset_size
+        # how many records there are may be protected: the plan must not fail by it
+        return 1 << 40 if relation == "add-or-remove" else self.dataset_size
 
     def _read_units(self, ids: Any, most: Any, relation: str, seed: int | None) -> Units:
         """The units of ids that came alone: there are `dataset_size` of them."""
@@ -227,26 +230,47 @@ class PrivateOptimizer(GoesOnOnce):
         """What has been released so far: label, event, count."""
         return json.loads(self._training.records())
 
-    def sample(self) -> Any:
+    def sample(self, n_records: int | None = None) -> Any:
         """Indices of a fresh Poisson batch for the next step (may be empty). They are as secret as the records. With `units`: rows of the
-        units that were drawn, unit by unit; gradients must come in this order, in one part or several."""
-        return _torch.from_numpy(self._drawn(self.dataset_size))
+        units that were drawn, unit by unit; gradients must come in this order, in one part or several.
+
+        Args:
+            n_records: how many records there are, where `dataset_size` is a guess of it (add-or-remove).
+
+        Raises:
+            RuntimeError: while a batch that was drawn waits for its :meth:`step`, whatever is in it: batches are not drawn until one suits.
+        """
+        self._refuse_beyond_plan()
+        records = self.dataset_size if n_records is None else whole(n_records, "n_records")
+        if records != self.dataset_size and (self._units is not None or self._relation != "add-or-remove"):
+            raise ValueError("n_records is not dataset_size, which is public under this relation; leave it out")
+        return _torch.from_numpy(self._drawn(records))
 
     def _drawn(self, records: int) -> np.ndarray:
         """Positions of the rows of a fresh batch, drawn from `records` records, or from as many units as there are."""
+        return self._rows_of(self._training.sample(records if self._units is None else len(self._units.rows)))
+
+    def _rows_of(self, drawn: np.ndarray) -> np.ndarray:
+        """Positions of the rows of a batch, of which nothing was added yet."""
         if self._units is None:
-            return self._training.sample(records).astype(np.int64)
-        rows, counts = self._units.rows.draw(self._training.sample(len(self._units.rows)))
+            return drawn.astype(np.int64)
+        rows, counts = self._units.rows.draw(drawn)
         self._means = UnitMeans(counts)
         return rows
 
     def _add(self, blocks: list[np.ndarray]) -> None:
         """Adds gradients of the next rows of the batch to its sum: one vector for each record, or for each unit whose rows are all there."""
         if self._units is not None:
-            if self._means is None:
-                raise RuntimeError("with units= a batch is drawn by sample(), before its gradients are made")
-            blocks = self._means.of(blocks)
+            self._refuse_undrawn()
+            # of a batch whose draw was interrupted nobody has the rows: it is stepped on without gradients
+            blocks = (UnitMeans(np.zeros(0, dtype=np.int64)) if self._means is None else self._means).of(blocks)
         self._training.add(blocks)
+
+    def _refuse_undrawn(self) -> None:
+        if self._units is not None and self._training.waiting() is None:
+            raise RuntimeError(
+                "with units= a batch is drawn by sample(), before its gradients are made, also one that turns out empty"
+            )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients and per-sample gradients."""
@@ -301,8 +325,11 @@ class PrivateOptimizer(GoesOnOnce):
         self._add(self._blocks(per_sample_gradients))
         if per_sample_gradients is None:
             self._forget_samples()
+        # what a backward pass left there beside them was not clipped
+        for p in self._parameters():
+            p.grad = None
 
-    def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> bool:
+    def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> bool:  # type: ignore[override]
         """One private step. Call it for empty batches too (without per-sample gradients: noise only). Always True: the weights moved.
 
         Args:
@@ -324,11 +351,10 @@ class PrivateOptimizer(GoesOnOnce):
             raise RuntimeError(
                 "some rows that sample() drew have no gradients yet; give those of all of them before step()"
             )
-        if self._units is not None and self._means is None:
-            raise RuntimeError("with units= a batch is drawn by sample(), also one that turns out empty")
-        self._means = None
+        self._refuse_undrawn()
         total = self._training.step()
         self.steps_taken += 1
+        self._means = None
         if self._scales is not None:
             total = total / self._scales
         # divided by the *expected* batch size, which is public; the drawn one is not
@@ -337,7 +363,7 @@ class PrivateOptimizer(GoesOnOnce):
     def _move(self, mean: np.ndarray) -> None:
         """A step of the optimizer inside, by what was released."""
         fill(self._parameters(), mean)
-        self.optimizer.step()
+        self._step_inside(self._parameters())
 
 
 def fill(parameters: Sequence[Any], mean: np.ndarray) -> None:

@@ -14,10 +14,14 @@ from .._by_unit import Units, ids_alone, settled, unused
 from .._reading import whole
 from .._repeats import records_of
 from .._self_check import Evidence
+from .._warnings import warn
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
-from .loader import ENTRIES, PoissonLoader, Source
+from .guard import Guard, refuse_untrained
+from .loader import ENTRIES, PoissonLoader, Source, refuse_repeats
 from .optimizer import PrivateOptimizer
+from .ranks import refuse_steps
+from .resume import AroundOptimizer
 from .self_check import (
     first_is_input,
     pool_of_records,
@@ -36,7 +40,7 @@ class BatchOptimizer(PrivateOptimizer):
 
     Attributes:
         noise_multiplier: what is added, over the clip norm.
-        optimizer: the optimizer inside; schedulers of learning rates take this one.
+        optimizer: the optimizer inside.
     """
 
     def __init__(
@@ -47,11 +51,14 @@ class BatchOptimizer(PrivateOptimizer):
         self._recorder = PerRecord(model, self._parameters(), mean, None if loss is None else RecordLoss(loss))
         self._shown = loss is not None
         self._coins: Any = None
+        self._guard = Guard(model, self._parameters(), self._recording, self._open)
         self._records = records
         #: positions of the batch's records that have not been handed out and stepped on; None: no batch is open
         self._rest: np.ndarray | None = None
         self._part = 0
         self._handed_out = False
+        #: learning rates at the first part of the batch
+        self._rates: list[Any] = []
 
     def _evidence_of(self, gradients: Any, example: Any, relation: str) -> Evidence | None:
         return self._evidence
@@ -60,16 +67,13 @@ class BatchOptimizer(PrivateOptimizer):
         """Refused: the loader gives the batches."""
         raise RuntimeError("the loader of make_private gives the batches, and step() follows the backward pass")
 
-    def _drawn_from(self, relation: str) -> int:
-        # how many records there are is protected: the plan must not fail by it
-        return 1 << 40 if relation == "add-or-remove" else self.dataset_size
+    def _recording(self) -> bool:
+        return self._recorder.awaited is not None
 
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """Those of the optimizer inside."""
-        return self.optimizer.param_groups
+    def _open(self) -> bool:
+        return self._handed_out or self.steps_taken < self.planned_steps
 
-    def sample(self) -> Any:
+    def sample(self, n_records: int | None = None) -> Any:
         """Refused: the loader draws the batches."""
         raise RuntimeError("the loader of make_private draws the batches; iterate over it")
 
@@ -85,8 +89,12 @@ class BatchOptimizer(PrivateOptimizer):
     def _next_part(self, size: int) -> np.ndarray:
         """Positions of the next rows, at most `size`; none if the batch has none. A part that was handed out and never stepped on comes
         again: a batch that was drawn is released. The rows of a unit may come in several parts."""
-        if self._rest is None:
+        waiting = self._training.waiting()
+        if waiting is None:
             self._rest = self._drawn(self._records)
+        elif self._rest is None:
+            # drawn, and interrupted before anything of it was handed out
+            self._rest = self._rows_of(waiting[0])
         part = self._rest[:size]
         self._part = len(part)
         self._handed_out = True
@@ -118,7 +126,7 @@ class BatchOptimizer(PrivateOptimizer):
     def _awaits(self) -> bool:
         return self._handed_out
 
-    def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> bool:
+    def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> bool:  # type: ignore[override]
         """Call it for every part of a batch, after its backward pass. True if the batch is complete: its sum was released with noise, and
         the weights moved (a scheduler that counts steps goes on then, and only then)."""
         if per_sample_gradients is not None:
@@ -128,12 +136,21 @@ class BatchOptimizer(PrivateOptimizer):
         self._refuse_beyond_plan()
         if not self._handed_out or self._rest is None:
             raise RuntimeError("no batch: step() follows the backward pass of a part that the loader gave, once")
+        self._rates = self._same_rates()
+        gradients: list[Any] = []
         if self._part:
             gradients = self._recorder.gradients(self._parameters())
             if all(g is None for g in gradients):
                 raise RuntimeError("no gradients: loss.backward() of the part that the loader gave comes before step()")
-            self._add(self._blocks(gradients))
-        self._handed_out = False
+        # it is over before it is added: interrupted here, none is added twice
+        rest, self._rest, self._handed_out = self._rest, self._rest[self._part :], False
+        try:
+            if gradients:
+                self._add(self._blocks(gradients))
+        except Exception:
+            # nothing was
+            self._rest, self._handed_out = rest, True
+            raise
         self._recorder.awaited = None
         self._draw_as_before()
         if self._recorder.strayed:
@@ -141,12 +158,21 @@ class BatchOptimizer(PrivateOptimizer):
                 "vouched",
                 "the loop gave the model something else than the records that the loader gave: that it did not mix them is your word",
             )
-        self._rest = self._rest[self._part :]
         if len(self._rest):
             return False
-        self._rest = None
         self._release()
+        self._rest, self._rates = None, []
         return True
+
+    def _same_rates(self) -> list[Any]:
+        """Learning rates, which are those of the batch's first part, or there is a warning."""
+        rates = [float(group["lr"]) for group in self.param_groups if "lr" in group]
+        if self._rates and rates != self._rates:
+            warn(
+                "a learning rate changed between two parts of a batch: how many parts a batch has is secret, and a schedule that counts them shows it; step the "
+                "scheduler where step() was True, or once a pass"
+            )
+        return rates
 
 
 def _public_size(given: int | None, counted: int, relation: str) -> int:
@@ -208,11 +234,14 @@ def make_private(
     closed list of steps that treat records one by one (dense, convolutional and frozen models are, as people write them), ``"checked"`` where the trial
     found nothing, and ``"research"`` without `loss`, which nobody has seen then. Do not publish losses: they are computed on the records.
 
+    One process, and one training: ``optimizer.state_dict()`` is a state from which this training goes on while its process lives, and no other. One that is
+    interrupted is over; its weights are released and may be the start of another, which is planned and paid for by itself.
+
     Args:
         model: a module whose inputs and outputs have the records on their first axis; it is returned as it is, with hooks.
         optimizer: any torch optimizer of the model's parameters, except those that call the loss themselves.
-        data: a data set with a length, a ``DataLoader`` of one (its data set, ``collate_fn`` and ``batch_size`` are taken), or a
-            tuple of arrays.
+        data: a data set with a length, a ``DataLoader`` of one (its data set, ``collate_fn`` and ``batch_size`` are taken; one that gives other records than all
+            of its data set is refused: ``torch.utils.data.Subset`` is a part), or a tuple of arrays.
         epsilon, delta: what all steps together may spend; the least noise is found by calibration. Or
         noise_multiplier: noise standard deviation over `max_grad_norm`, instead of `epsilon`.
         epochs: passes over the loader; one more is refused.
@@ -234,18 +263,16 @@ def make_private(
             place of `dataset_size`.
         loss: ``loss(output, *targets)`` of batches ``(x, *targets)``: what the loop calls ``backward`` of. Each record's slope at the model's output is then
             made by this loss from that record alone, and the loop's own loss only begins the backward pass.
-        example: a batch of at least two records that are not sensitive, in the form that the loader gives them (with a ``collate_fn``: a list of records that it
-            takes): what model and loss are tried on. By
-            default records are made up from the types and shapes of the data: numbers from a normal distribution, whole numbers 0 and 1.
+        example: a batch of at least two records that are not sensitive (made-up ones, say), in the form that the loader gives them (with a ``collate_fn``: a list of
+            records that it takes): what model and loss are tried on, and what a batch without records looks like, with zeros for its numbers. Of arrays and of data sets of
+            tensors the form is known, and records are made up from it: numbers from a normal distribution, whole numbers 0 and 1. Of other data sets the form of an empty batch is that of
+            record 0, and nothing is tried; under add-or-remove, which protects whether there is a record, `example` must be given.
     """
     if loss_reduction not in ("mean", "sum"):
         raise ValueError(f'loss_reduction is {loss_reduction!r}; give "mean" or "sum"')
-    if isinstance(optimizer, PrivateOptimizer):
+    if isinstance(optimizer, AroundOptimizer):
         raise ValueError("the optimizer is private already; give the one inside")
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError(
-            "LBFGS calls the loss many times in a step, each of which would be a release; use another optimizer"
-        )
+    refuse_steps(optimizer)
     refuse_mixing(model)
     known = {id(p) for p in model.parameters()}
     trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
@@ -255,13 +282,19 @@ def make_private(
         raise ValueError("the optimizer has a parameter twice")
     if loss is not None and not callable(loss):
         raise ValueError("loss must be a function of the model's output and the targets")
-    source = Source(data)
+    refuse_untrained(model, trained)
+    source = Source(data, example)
     relation = accounting._relation(relation)
     one_at_a_time = relation == "add-or-remove"
     if one_at_a_time and physical_batch_size not in (None, 1):
         raise ValueError(
             "under add-or-remove records go through the model one at a time, since products of matrices round a record's row by how many others there are; leave "
             'physical_batch_size out, or use relation="zero-out"'
+        )
+    if one_at_a_time and not source.form_is_public:
+        raise ValueError(
+            "add-or-remove protects whether there is any record, so that none can be looked at for the form of a batch; give arrays with a dtype, a TensorDataset, or "
+            "example=, a batch of records that are not sensitive in the form that the loader gives"
         )
     if units is not None and relation == "add-or-remove":
         raise ValueError(
@@ -271,6 +304,7 @@ def make_private(
     whose: Units | None = None
     if units is None:
         unused(max_rows_per_unit=max_rows_per_unit, n_units=n_units)
+        refuse_repeats(source)
         dataset_size = _public_size(dataset_size, len(source), relation)
     elif dataset_size is not None:
         raise ValueError("with units= no use is made of a number of records; give n_units, or leave both out")
@@ -309,7 +343,7 @@ def make_private(
 
 def _tried(model: Any, trained: list[Any], source: Source, loss: Any, mean: bool, example: Any) -> Evidence:
     """What may be said of a model and its loss, before anything is charged."""
-    form = source.empty_batch()
+    form = source.known_form()
     if form is None and example is None:
         return Evidence(
             "research",

@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 from .._self_check import CannotBeTried, Evidence, Pool
-from .gradients import PerRecord, Refused, refuse_mixing
+from .gradients import PerRecord, refuse_mixing
+from .guard import Guard, Refused, refuse_weights_of_loss
+from .ranks import warn_of_ranks
 from .self_check import Form, pools_of, secret_coins, try_model
 from .slopes import RecordLoss, is_listed
 
@@ -41,15 +43,22 @@ class RecordGradients:
         if not isinstance(model, nn.Module) or not callable(loss):
             raise ValueError("give a torch.nn.Module, and a loss of its outputs and the targets")
         refuse_mixing(model)
+        refuse_weights_of_loss(loss)
+        warn_of_ranks()
         self._model = model
         self._loss = loss
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self._parameters:
             raise ValueError("no parameter of the model has requires_grad: nothing would be trained")
-        self._recorder = PerRecord(model, list(self._parameters.values()), mean=False)
+        trained = list(self._parameters.values())
+        self._recorder = PerRecord(model, trained, mean=False)
+        self._guard = Guard(model, trained, self._recording, self._recording)
         self._tried = False
         # a loss of torch's functions alone is taken for one record at a time, so that it cannot mix them
         self._by_record = RecordLoss(loss) if is_listed(loss) else None
+
+    def _recording(self) -> bool:
+        return self._recorder.awaited is not None
 
     def _self_check(self, pools: Sequence[Callable[[], Pool]]) -> Evidence:
         """What may be said of model and loss, tried on made-up records: what :func:`dpopt.minimize` asks for."""

@@ -17,6 +17,7 @@ from .. import _core, accounting
 from .._reading import positive, whole
 from .._self_check import SORTS, Evidence, made_up
 from .gradients import refuse_mixing
+from .guard import Guard
 from .optimizer import PrivateOptimizer
 from .self_check import pools_of, secret_coins, secret_seed, try_losses
 
@@ -129,6 +130,12 @@ class ZerothOrder(PrivateOptimizer):
             raise ValueError("the optimizer must train parameters of the model, and of nothing else")
         self._along: list[Direction] = []
         self._masks = 0
+        #: of the directions of the next step
+        self._seeds: list[int] | None = None
+        self._guard = Guard(model, None, self._stepping, self._stepping)
+
+    def _stepping(self) -> bool:
+        return bool(self._along)
 
     def _evidence_of(self, gradients: Any, example: Any, relation: str) -> Evidence | None:
         if self._losses_tried is None:
@@ -175,16 +182,20 @@ class ZerothOrder(PrivateOptimizer):
             raise ValueError("give a function of the records' losses, and the records: arrays of equal length")
         (count,) = sizes
         self._tried(losses, batch)
-        seeds = _core.random_below(
-            2**62, self.directions, None if self._seed is None else (self._seed + self.steps_taken) % 2**64
-        )
-        self._along = [Direction(seed, self._parameters()) for seed in seeds]
-        found = np.zeros((count, self.directions))
-        for k, direction in enumerate(self._along):
-            found[:, k] = self._derivatives(direction, losses, batch, count)
-        self._add([found])
-        self._release()
-        self._along = []
+        if self._seeds is None:
+            # after an error the same again: whoever drew until they suit would choose them by the losses
+            seed = None if self._seed is None else (self._seed + self.steps_taken) % 2**64
+            self._seeds = list(_core.random_below(2**62, self.directions, seed))
+        self._along = [Direction(seed, self._parameters()) for seed in self._seeds]
+        try:
+            found = np.zeros((count, self.directions))
+            for k, direction in enumerate(self._along):
+                found[:, k] = self._derivatives(direction, losses, batch, count)
+            self._add([found])
+            self._release()
+            self._seeds = None
+        finally:
+            self._along = []
         return True
 
     def _derivatives(self, direction: Direction, losses: Callable[..., Any], batch: Any, count: int) -> np.ndarray:
@@ -220,7 +231,7 @@ class ZerothOrder(PrivateOptimizer):
             for share, direction in zip(shares.tolist(), self._along):
                 for p, u in zip(self._parameters(), direction.parts()):
                     p.grad.add_(u, alpha=share)
-        self.optimizer.step()
+        self._step_inside(self._parameters())
 
 
 @contextlib.contextmanager
