@@ -523,10 +523,12 @@ def test_sums_clipped_elsewhere_and_losses_keep_a_record_to_themselves():
         private = ClippedSumOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **terms)
         model.weight.grad = torch.full((1, 2), number)
         assert not leaks(private.step)
-        along = ZerothOrder(model, torch.optim.SGD(model.parameters(), lr=0.1), **terms)
         for wrong in (lambda x: x[:, 0], lambda x: x, lambda x: x.sum(), lambda x: [NUMBER], lambda x: TEXT):
+            along = ZerothOrder(model, torch.optim.SGD(model.parameters(), lr=0.1), **terms)
             along.sample()
             assert not leaks(lambda: along.step(wrong, torch.full((1, 2), number)))
+            # after an error the batch waits, and its refusal says nothing of it
+            assert not leaks(along.sample, results=False)
         rows = torch.full((1, 2), number)
         for wrong in (lambda out: out, lambda out: out.sum(), lambda out: [NUMBER], lambda out: TEXT):
             each = RecordGradients(model, wrong)
