@@ -246,6 +246,14 @@ pub enum DataError {
         /// Which part.
         reason: &'static str,
     },
+    /// A Parquet file whose columns can't be read, as its footer says.
+    #[error("{source_name}: {why}")]
+    UnreadableParquet {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// What the footer says, and what to do.
+        why: String,
+    },
     /// A Parquet column whose type no encoder understands.
     #[error(
         "column `{column}` has the nested or binary type {stored}; flatten it, or write `ignore = true` under [{column}]"

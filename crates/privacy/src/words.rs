@@ -1,6 +1,7 @@
 //! Numbers and guarantees as people read them.
 
 use crate::{Relation, Unit};
+use std::borrow::Cow;
 
 /// Four significant digits, scientific outside 1e-3..1e6.
 pub fn number(x: f64) -> String {
@@ -99,6 +100,31 @@ pub fn detection_bound(epsilon: f64, delta: f64, false_alarm: f64) -> f64 {
     let one = epsilon.exp() * false_alarm + delta;
     let other = 1.0 - (-epsilon).exp() * (1.0 - delta - false_alarm);
     one.min(other).clamp(0.0, 1.0)
+}
+
+/// Text of somebody else's file on one line of a terminal: control characters, line breaks and marks that turn the direction of writing
+/// become U+FFFD, so that a file can neither command the terminal nor make a line look like another.
+///
+/// ```
+/// use dpopt_privacy::words::foreign;
+/// assert_eq!(foreign("age in years"), "age in years");
+/// assert_eq!(foreign("age\u{1b}[2J\n\u{202e}holds"), "age\u{fffd}[2J\u{fffd}\u{fffd}holds");
+/// ```
+pub fn foreign(text: &str) -> String {
+    text.replace(commands, "\u{fffd}")
+}
+
+/// Text of several lines, in which words of files may stand: as [`foreign`], and line breaks and tabs stay.
+pub fn foreign_lines(text: &str) -> Cow<'_, str> {
+    let commands = |c: char| !matches!(c, '\n' | '\t') && commands(c);
+    if text.contains(commands) { text.replace(commands, "\u{fffd}").into() } else { text.into() }
+}
+
+/// Whether a terminal may take a character for a command, or show what follows in another place.
+fn commands(c: char) -> bool {
+    // line and paragraph separators; Unicode's Bidi_Control
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Who is protected, as people who look at a table say it.
