@@ -3,6 +3,7 @@
 //! Errors go to the **data owner** who started the run; they are not part of a release. Still no message contains
 //! the value of a record: a column's name, a row's number and the fix are enough to find it.
 
+use dpopt_privacy::words::foreign;
 use std::path::Path;
 
 /// What is wrong with an input, and what to do about it.
@@ -411,9 +412,9 @@ pub fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// Names and levels come from files and may hold line breaks; a message is one line.
+/// Names and levels come from files and may hold line breaks and worse; a message is one line.
 pub(crate) fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    foreign(text)
 }
 
 /// A path as it appears in messages.

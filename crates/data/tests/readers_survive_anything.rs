@@ -233,7 +233,8 @@ fn with_footer(change: impl FnOnce(&mut Vec<u8>, usize)) -> Result<Box<dyn Table
 fn what_a_parquet_footer_says_of_unreadable_columns_is_known_before_they_are_read() {
     assert_eq!(with_footer(|_, _| {}).unwrap().count_rows().unwrap(), 40);
     // the codecs by number, in zigzag
-    for (codec, name) in [(1, None), (2, None), (3, Some("LZO")), (4, Some("BROTLI")), (5, None), (6, None), (7, None)] {
+    for (codec, name) in [(1, None), (2, None), (3, Some("LZO")), (4, Some("BROTLI")), (5, None), (6, None), (7, None)]
+    {
         let opened = with_footer(|bytes, at| bytes[at] = 2 * codec);
         match (name, opened.err()) {
             // it is opened, and that its pages are no such data is found when they are read

@@ -28,6 +28,7 @@ mod file;
 mod record;
 
 use crate::filter::{Filter, Price, Refusal, Rule};
+use crate::words::foreign;
 use crate::{Budget, Certificate, Terms};
 use file::{lock_and_scan, not_a_ledger};
 use record::{Charge, Header, Record, Scan, hex};
@@ -291,7 +292,7 @@ impl Ledger {
         Ok(Quote { rule: filter.rule(), first, before, after: filter.spent_share() })
     }
 
-    /// Appends the charge and returns once it is durable. On any error nothing may be released.
+    /// Appends the charge and returns once it is durable. Of `label`, characters that command a terminal become U+FFFD. On any error nothing may be released.
     pub fn charge(&mut self, label: &str, certificate: &Certificate) -> Result<Receipt, LedgerError> {
         let mut locked = self.lock(false)?;
         let mut filter = self.admit(&locked, certificate)?;
@@ -317,7 +318,7 @@ impl Ledger {
             charge: number,
             id: locked.scan.identity(&time, std::process::id()),
             time,
-            label: label.to_owned(),
+            label: foreign(label),
             rule: filter.rule(),
             requested: certificate.budget(),
             certified_epsilon: certificate.bound().upper,
@@ -363,16 +364,18 @@ impl Ledger {
         let filters = match self.filter(&locked)? {
             Some(filter) => vec![filter],
             // the first charge decides the rule, so that it has the larger room
-            None => [Rule::Renyi, Rule::Basic].into_iter().filter_map(|rule| unspent(rule, self.purpose.terms).ok()).collect(),
+            None => [Rule::Renyi, Rule::Basic]
+                .into_iter()
+                .filter_map(|rule| unspent(rule, self.purpose.terms).ok())
+                .collect(),
         };
         let event_of = |epsilon: f64| match delta > 0.0 {
             true => crate::Event::Gdp { mu: crate::special::gaussian_mu(epsilon, delta) },
             false => crate::Event::ApproxDp { epsilon, delta: 0.0 },
         };
         let fits = |epsilon: f64| {
-            let fits_in = |filter: &Filter| {
-                filter.price(&event_of(epsilon), delta).and_then(|price| filter.fits(price)).is_ok()
-            };
+            let fits_in =
+                |filter: &Filter| filter.price(&event_of(epsilon), delta).and_then(|price| filter.fits(price)).is_ok();
             epsilon > 0.0 && filters.iter().any(fits_in)
         };
         let total = self.purpose.terms.budget.epsilon();
@@ -530,7 +533,8 @@ impl Ledger {
     }
 
     fn differs(&self, field: &'static str, file: impl ToString, asked: impl ToString) -> LedgerError {
-        LedgerError::Terms { path: self.name(), field, file: file.to_string(), asked: asked.to_string() }
+        let (file, asked) = (foreign(&file.to_string()), foreign(&asked.to_string()));
+        LedgerError::Terms { path: self.name(), field, file, asked }
     }
 
     fn refused(&self, refusal: Refusal) -> LedgerError {
@@ -542,7 +546,7 @@ impl Ledger {
     }
 
     fn name(&self) -> String {
-        self.path.display().to_string()
+        foreign(&self.path.display().to_string())
     }
 }
 
@@ -565,7 +569,7 @@ fn three_digits_down(x: f64) -> f64 {
 }
 
 fn io_error(path: &Path, action: &'static str, source: io::Error) -> LedgerError {
-    LedgerError::Io { path: path.display().to_string(), action, source }
+    LedgerError::Io { path: foreign(&path.display().to_string()), action, source }
 }
 
 #[cfg(test)]

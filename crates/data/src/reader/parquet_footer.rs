@@ -39,7 +39,9 @@ pub(super) fn unreadable(metadata: &ParquetMetaData, bytes: u64) -> Option<Strin
                 ));
             }
             if column.file_path().is_some() {
-                return Some("its columns are in other files; write them into one file, or name the files themselves".into());
+                return Some(
+                    "its columns are in other files; write them into one file, or name the files themselves".into(),
+                );
             }
             let start = column.dictionary_page_offset().unwrap_or(i64::MAX).min(column.data_page_offset());
             let end = start.checked_add(column.compressed_size());

@@ -2,6 +2,7 @@
 
 use super::record::{FORMAT_START, SEPARATOR, Scan, scan};
 use super::{LedgerError, io_error};
+use crate::words::foreign;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
@@ -51,7 +52,11 @@ pub(super) fn lock_and_scan(path: &Path, create: bool, access: &Access) -> Resul
         let waited = started.elapsed();
         if waited >= access.patience {
             let seconds = access.patience.as_secs_f64();
-            return Err(LedgerError::Held { path: path.display().to_string(), holder: holder(&file), seconds });
+            return Err(LedgerError::Held {
+                path: foreign(&path.display().to_string()),
+                holder: holder(&file),
+                seconds,
+            });
         }
         if waited >= SILENCE && !told {
             (access.tell)(&format!(
@@ -76,12 +81,12 @@ pub(super) fn lock_and_scan(path: &Path, create: bool, access: &Access) -> Resul
     read(u64::MAX, &mut bytes)?;
     match scan(&bytes) {
         Ok(scan) => Ok(Some((file, scan))),
-        Err((line, damage)) => Err(LedgerError::Damaged { path: path.display().to_string(), line, damage }),
+        Err((line, damage)) => Err(LedgerError::Damaged { path: foreign(&path.display().to_string()), line, damage }),
     }
 }
 
 pub(super) fn not_a_ledger(path: &Path, why: &'static str) -> LedgerError {
-    LedgerError::NotALedger { path: path.display().to_string(), why }
+    LedgerError::NotALedger { path: foreign(&path.display().to_string()), why }
 }
 
 /// Empty, the start of a header, or what an interrupted first write left of one.

@@ -171,7 +171,12 @@ class Ledger:
 
         Raises:
             dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
+            ValueError: if `name` has control characters, which the ledger would send to whoever's terminal shows it.
         """
+        if isinstance(name, str) and _core.foreign(name) != name:
+            raise ValueError(
+                "the name of a charge has characters that command a terminal (control characters, line breaks, marks of direction); give a short text"
+            )
         self._charged(name, event, epsilon, delta, relation, self._names if unit is None else _names_of(unit))
 
     def _charged(
@@ -330,7 +335,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent
-        per = f" per {self._per}" if self._names else ""
+        per = f" per {_core.foreign(self._per)}" if self._names else ""
         return (
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{per}; spent epsilon={epsilon:g}, delta={delta:g})"
         )
