@@ -6,7 +6,7 @@ use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::sums::clipped::Clipped;
-use crate::sums::gaussian::add_rounded_gaussian;
+use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
 use crate::sums::grid_sum::GridSum;
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::objective::Linear;
@@ -67,11 +67,17 @@ impl LastIterate {
         (square * (1.0 + 1e-9)).min(steps).sqrt()
     }
 
-    /// Grid of what a record gives: fine against L, and n records stay within 60 bits.
+    /// Grid of what a record gives: fine against L, n records stay within 60 bits, and L within 47.
     fn gradient_grid(&self) -> Grid {
         let root = (self.objective.weights() as f64).sqrt();
         let room = 60.0 - (self.most_rows as f64 * root).log2().ceil().max(0.0);
-        Grid::new((self.lipschitz() / root).log2().floor() as i32 - room.clamp(8.0, 40.0) as i32)
+        let finest = self.lipschitz().log2().ceil() as i32 - 47;
+        Grid::new(((self.lipschitz() / root).log2().floor() as i32 - room.clamp(8.0, 40.0) as i32).max(finest))
+    }
+
+    /// What clips and adds up what records give.
+    fn clipped(&self) -> Result<Clipped<Linear>, CuratorError> {
+        Clipped::new(self.objective, self.lipschitz(), self.gradient_grid())
     }
 
     /// Grid of the iterates: 2^-14 of what one record moves.
@@ -161,6 +167,11 @@ impl Mechanism for LastIterate {
         "last iterate"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        self.clipped()?;
+        rounded_gaussian(self.noise_std(), self.grid()).map(drop)
+    }
+
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
         made_for(&self.objective, input)?;
         let counted = input.rows.len() as u64 <= self.most_rows;
@@ -172,7 +183,7 @@ impl Mechanism for LastIterate {
     }
 
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        let clipped = Clipped::new(self.objective, self.lipschitz(), self.gradient_grid())?;
+        let clipped = self.clipped()?;
         let (grid, gradients) = (self.grid(), self.gradient_grid());
         let mut x = vec![0.0; self.objective.weights()];
         for _ in 0..self.steps {
