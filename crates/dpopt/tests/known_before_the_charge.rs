@@ -137,8 +137,8 @@ fn planned_runs(case: u64) -> Result<bool, String> {
     let (problem, budget) = (problem(coins), budget(coins));
     let method = METHODS[case as usize % METHODS.len()];
     let limited = has_option(method, "max_features") && method != "frank-wolfe";
-    let options = MethodOptions { intercept: (method == "centred-descent").then_some(0), ..MethodOptions::of(method) };
-    let options = options.with_if("max_features", limited.then_some(2));
+    let mut options = MethodOptions::of(method).with_if("max_features", limited.then_some(2));
+    options.intercept = (method == "centred-descent").then_some(0);
     let Some(Ok(plan)) = named(&problem, budget, &options).map(|candidate| candidate.plan) else { return Ok(false) };
     let summary = plan.summary();
     if (summary.gradients + summary.steps as f64) * problem.features as f64 * 3.0 > MOST_WORK {
@@ -158,7 +158,7 @@ fn planned_runs(case: u64) -> Result<bool, String> {
 
 #[test]
 fn what_was_planned_runs() {
-    let cases = cases("DPOPT_WALK_PLANS", 600);
+    let cases = cases("DPOPT_WALK_PLANS", 400);
     let count = cases.end - cases.start;
     let results: Vec<Result<bool, String>> = cases.into_par_iter().map(planned_runs).collect();
     let failed: Vec<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
@@ -202,7 +202,7 @@ fn fit(coins: &mut Coins, account: Arc<dyn Account>) -> Result<(), FitError> {
         delta: Some(budget.delta()),
         relation: one_of(coins, &RELATIONS),
         schema: Schema::from_toml(&bounds)?,
-        method: MethodOptions { method, ..MethodOptions::default() },
+        method: method.map_or_else(MethodOptions::default, MethodOptions::of),
         regression: numbers,
         ..FitOptions::default()
     };

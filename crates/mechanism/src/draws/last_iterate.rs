@@ -258,6 +258,19 @@ mod tests {
         assert!(few <= 3f64.sqrt() && few > 0.999 * 3f64.sqrt(), "{few}");
     }
 
+    /// Many weights and few rows: the finest grid that a clip norm may have.
+    #[test]
+    fn what_records_give_is_clipped_in_any_dimension() {
+        for weights in [2, 65_535, 65_536, 1 << 20, 1 << 28] {
+            for most_rows in [1, 40, 4096, 1 << 40] {
+                let m = LastIterate { objective: Linear::new(LOGISTIC, weights, 1.0), ..mechanism(most_rows) };
+                assert_eq!(m.can_draw(), Ok(()), "{weights} {most_rows}");
+            }
+        }
+        let absurd = LastIterate { noise_multiplier: 1e-150, ..mechanism(10) };
+        assert!(matches!(absurd.can_draw(), Err(CuratorError::Noise(_))));
+    }
+
     /// The computed map against the exact one: what the records of a large weight vector give, added up exactly.
     #[test]
     fn the_map_is_as_near_to_the_exact_one_as_its_bound_says() {
