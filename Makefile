@@ -227,6 +227,10 @@ corner-hunt: ## headline numbers by interval arithmetic; is any answer to random
 	$(CARGO) test -q --release -p dpopt-privacy --lib headline_numbers_are_verified -- --nocapture
 	DPOPT_CORNER_CASES=$(CASES) DPOPT_CORNER_FROM=$(FROM) $(CARGO) test -q --release -p dpopt-privacy --test corner_hunt -- --nocapture
 
+.PHONY: known-before
+known-before: ## 10,000 random plans and 1,000 random fits: does anything refuse after the charge that could be known before?
+	DPOPT_WALK_PLANS=10000 DPOPT_WALK_FITS=1000 DPOPT_WALK_FROM=$(FROM) $(CARGO) test -q --release -p dpopt --test known_before_the_charge -- --nocapture
+
 .PHONY: reproduce
 NAME ?= all
 

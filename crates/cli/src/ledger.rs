@@ -9,6 +9,7 @@ use dpopt::model::{Guarantee, Stage};
 use dpopt::report::{number, probability, protected};
 use dpopt_privacy::Event;
 use dpopt_privacy::ledger::{Entry, Found, Ledger, Status};
+use dpopt_privacy::words::foreign;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -92,7 +93,7 @@ fn verdict(claim: &Claim, status: &Status) -> Result<String, String> {
                     "its charge {number} is another run's: event, epsilon or neighbours differ from what the file states"
                 ));
             }
-            Ok(format!("its charge {number} of {} is there", entry.time))
+            Ok(format!("its charge {number} of {} is there", foreign(&entry.time)))
         }
         (Found::Lost, _) | (_, None) => Err(format!(
             "its charge {number} is gone, the ledger has {}: it was rolled back to an earlier state, or is another ledger",
@@ -151,7 +152,7 @@ fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
     let total = status.purpose.terms.budget;
     let unit = match status.purpose.unit_names.as_slice() {
         [] => protected(status.purpose.terms.neighbours.unit).to_string(),
-        names => unit_name(names),
+        names => foreign(&unit_name(names)),
     };
     let mut out = format!(
         "{file}: total epsilon {}, delta {}, per {unit}, {}\n",
@@ -186,7 +187,7 @@ fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
     }
     out.push_str(&match room > 0.0 {
         true => format!("a next run fits with about epsilon {} at delta {}\n", number(room), probability(delta)),
-        false => "no next run fits\n".into(),
+        false => format!("no next run fits at delta {}\n", probability(delta)),
     });
     if status.charges.is_empty() {
         return out;

@@ -108,6 +108,9 @@ struct SessionFlags {
     /// sensitive as the rounds
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_seed", "explain"])]
     session: Option<PathBuf>,
+    /// The session was moved here from another file system, and nothing goes on where it was: without this a copy is refused
+    #[arg(long, requires = "session")]
+    moved: bool,
     /// The input begins with round 1 again: lines of rounds that the session has seen are skipped
     #[arg(long, requires = "session")]
     replay: bool,

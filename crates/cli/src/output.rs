@@ -1,5 +1,7 @@
-//! What leaves the process: text on stdout, one line on stderr, an exit code.
+//! What leaves the process: text on stdout, one line on stderr, an exit code. Words of files stand in much of it: no control character but line
+//! breaks and tabs goes out.
 
+use dpopt_privacy::words::{foreign, foreign_json, foreign_lines};
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,7 +34,7 @@ impl Failure {
 /// One line.
 impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message.split_whitespace().collect::<Vec<_>>().join(" "))
+        f.write_str(&foreign(&self.message.split_whitespace().collect::<Vec<_>>().join(" ")))
     }
 }
 
@@ -44,7 +46,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// The same; whether the reader is still there.
 pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(foreign_lines(text).as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(e) => Err(Failure::machine(format!("cannot write to standard output: {}", e.kind()))),
@@ -54,20 +56,21 @@ pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
 /// Pretty JSON on stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::machine)?;
-    print(&format!("{text}\n"))
+    print(&format!("{}\n", foreign_json(&text)))
 }
 
 /// A note on stderr.
 pub(crate) fn note(text: impl Display) {
-    let _ = writeln!(std::io::stderr(), "dpopt: {text}");
+    let _ = writeln!(std::io::stderr(), "dpopt: {}", foreign_lines(&text.to_string()));
 }
 
 /// Columns padded with two spaces between; headings starting with `#` are right-aligned numbers. A row with fewer
 /// cells than headings lets its last cell run over the rest.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| foreign(cell)).collect()).collect();
     let titles: Vec<&str> = headings.iter().map(|h| h.trim_start_matches('#')).collect();
     let mut widths: Vec<usize> = titles.iter().map(|t| t.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (i, cell) in row.iter().enumerate() {
             let overflows = row.len() < headings.len() && i + 1 == row.len();
             if !overflows {
@@ -89,7 +92,7 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         format!("{}\n", text.trim_end())
     };
     let mut out = line(&titles.iter().map(|t| t.to_string()).collect::<Vec<_>>());
-    for row in rows {
+    for row in &rows {
         out.push_str(&line(row));
     }
     out

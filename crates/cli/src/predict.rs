@@ -10,6 +10,7 @@ use dpopt::data::{WordVectors, files_of};
 use dpopt::model::{Evaluation, Model, Predictions, metrics};
 use dpopt::output::Places;
 use dpopt::report::number;
+use dpopt_privacy::words::foreign_json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub(crate) struct PredictArguments {
     /// Table with the columns the model was fitted on; the target may be absent
     #[arg(required = true)]
     data: Vec<PathBuf>,
-    /// CSV with one line per row; `-` for standard output
+    /// CSV with one line per row; `-` for standard output, where characters of labels that command a terminal become U+FFFD
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// The public vectors of words that the model was fitted with
@@ -95,7 +96,7 @@ fn as_csv(model: &Model, predictions: &Predictions) -> String {
 fn as_json(model: &Model, predictions: &Predictions) -> Result<String, Failure> {
     let mut out = String::new();
     let mut line = |value: serde_json::Value| {
-        out.push_str(&value.to_string());
+        out.push_str(&foreign_json(&value.to_string()));
         out.push('\n');
     };
     match predictions {

@@ -6,6 +6,7 @@ use clap::Args;
 use dpopt::model::{Guarantee, Recomputed};
 use dpopt::report::probability;
 use dpopt_privacy::ledger::Receipt;
+use dpopt_privacy::words::foreign;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -91,7 +92,7 @@ fn shown(name: &str, claim: &Guarantee, found: &Recomputed) -> String {
         "{name}: epsilon {}, delta {} per {}, {}\n",
         claim.epsilon,
         probability(claim.delta),
-        claim.protected(),
+        foreign(claim.protected()),
         claim.relation
     );
     out.push_str(&table(
@@ -100,15 +101,31 @@ fn shown(name: &str, claim: &Guarantee, found: &Recomputed) -> String {
     ));
     if found.faults.is_empty() {
         out.push_str(&format!(
-            "holds: the events cost epsilon {:.6} at delta {} together. That the file came from these events is not checked\n\n",
+            "holds: the events cost epsilon {:.6} at delta {} together\nthe file's own word, not checked: {}\n\n",
             up(found.epsilon),
-            probability(found.delta)
+            probability(found.delta),
+            own_word(claim).join("; ")
         ));
     } else {
         found.faults.iter().for_each(|fault| out.push_str(&format!("does not hold: {fault}\n")));
         out.push('\n');
     }
     out
+}
+
+/// What no accountant can tell, of a file whose noise is said to be secret.
+fn own_word(claim: &Guarantee) -> Vec<String> {
+    let unit = foreign(claim.protected());
+    let mut words = vec![
+        "that these events are all that was released, and what was released came from them".into(),
+        "that noise came from secret coins and no fixed seed".into(),
+        format!("that noise was made for one {unit}, {}, and that a person has one", claim.relation),
+        format!("that the grade is {}", serde_json::json!(claim.grade).as_str().unwrap_or("unknown")),
+    ];
+    if claim.public_ownership {
+        words.push("that who owns which rows may be known".into());
+    }
+    words
 }
 
 fn up(epsilon: f64) -> f64 {
@@ -131,6 +148,6 @@ fn document(name: &str, claim: &Guarantee, found: &Recomputed) -> serde_json::Va
     serde_json::json!({
         "file": name, "holds": found.faults.is_empty(), "faults": found.faults, "epsilon_allowed": claim.epsilon,
         "protected": claim.protected(), "relation": claim.relation.to_string(),
-        "delta_allowed": claim.delta, "epsilon": found.epsilon, "delta": found.delta, "stages": stages,
+        "own_word": own_word(claim), "delta_allowed": claim.delta, "epsilon": found.epsilon, "delta": found.delta, "stages": stages,
     })
 }

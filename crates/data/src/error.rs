@@ -3,6 +3,7 @@
 //! Errors go to the **data owner** who started the run; they are not part of a release. Still no message contains
 //! the value of a record: a column's name, a row's number and the fix are enough to find it.
 
+use dpopt_privacy::words::foreign;
 use std::path::Path;
 
 /// What is wrong with an input, and what to do about it.
@@ -246,6 +247,14 @@ pub enum DataError {
         /// Which part.
         reason: &'static str,
     },
+    /// A Parquet file whose columns can't be read, as its footer says.
+    #[error("{source_name}: {why}")]
+    UnreadableParquet {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// What the footer says, and what to do.
+        why: String,
+    },
     /// A Parquet column whose type no encoder understands.
     #[error(
         "column `{column}` has the nested or binary type {stored}; flatten it, or write `ignore = true` under [{column}]"
@@ -403,9 +412,9 @@ pub fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// Names and levels come from files and may hold line breaks; a message is one line.
+/// Names and levels come from files and may hold line breaks and worse; a message is one line.
 pub(crate) fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    foreign(text)
 }
 
 /// A path as it appears in messages.

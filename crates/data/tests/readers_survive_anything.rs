@@ -217,6 +217,53 @@ fn a_cut_parquet_file_is_an_error_at_every_length() {
     }
 }
 
+/// What a table of one column of doubles, uncompressed, becomes when its footer says otherwise.
+fn with_footer(change: impl FnOnce(&mut Vec<u8>, usize)) -> Result<Box<dyn TableReader>, DataError> {
+    let numbers: Float64Array = (0..40).map(|i| Some(f64::from(i))).collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![("x", Arc::new(numbers))];
+    let mut bytes = write_parquet(RecordBatch::try_from_iter(columns).unwrap(), 0);
+    // in the column's metadata: the path ["x"], then the codec
+    let path = b"\x19\x18\x01x\x15\x00";
+    let at = bytes.windows(path.len()).rposition(|w| w == path).unwrap();
+    change(&mut bytes, at + path.len() - 1);
+    open_bytes(bytes, Format::Parquet, &ReadOptions::default())
+}
+
+#[test]
+fn what_a_parquet_footer_says_of_unreadable_columns_is_known_before_they_are_read() {
+    assert_eq!(with_footer(|_, _| {}).unwrap().count_rows().unwrap(), 40);
+    // the codecs by number, in zigzag
+    for (codec, name) in [(1, None), (2, None), (3, Some("LZO")), (4, Some("BROTLI")), (5, None), (6, None), (7, None)]
+    {
+        let opened = with_footer(|bytes, at| bytes[at] = 2 * codec);
+        match (name, opened.err()) {
+            // it is opened, and that its pages are no such data is found when they are read
+            (None, None) => {}
+            (Some(name), Some(DataError::UnreadableParquet { why, .. })) => {
+                assert!(why.contains(name) && why.contains("write the file with snappy, gzip, zstd or lz4"), "{why}");
+            }
+            (_, error) => panic!("{codec}: {error:?}"),
+        }
+    }
+    let why = |opened: Result<Box<dyn TableReader>, DataError>| match opened.err() {
+        Some(DataError::UnreadableParquet { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    let encrypted = with_footer(|bytes, _| {
+        let end = bytes.len();
+        bytes[end - 1] = b'E';
+    });
+    assert!(why(encrypted).starts_with("its footer is encrypted"));
+    // the size of what is compressed, field 7 and two bytes long here, beyond the file's end
+    let beyond = with_footer(|bytes, at| {
+        let sizes = bytes[at + 1..].iter().position(|b| *b == 0x16).unwrap() + at + 1;
+        // 5: values, one byte; 6: size, two bytes; 7: compressed size
+        let compressed = bytes[sizes + 3..].iter().position(|b| *b == 0x16).unwrap() + sizes + 3;
+        bytes[compressed + 2] = 0x7f;
+    });
+    assert!(why(beyond).contains("beyond its end"));
+}
+
 #[test]
 fn files_are_opened_by_extension_and_by_magic_bytes() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use dpopt_objective::objective::Warrant;
 use dpopt_optimize::plan::Grade;
 use dpopt_privacy::accountant::{Accountant, AccountingError};
-use dpopt_privacy::words::{probability_up, protected, six_digits_up};
+use dpopt_privacy::words::{foreign, probability_up, protected, six_digits_up};
 use dpopt_privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Shown, Terms, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
@@ -223,10 +223,12 @@ impl Guarantee {
         }
         for (stage, found) in self.stages.iter().zip(&stages) {
             match found {
-                Err(why) => faults.push(format!("stage {}: {why}", stage.name)),
+                Err(why) => faults.push(format!("stage {}: {why}", foreign(&stage.name))),
                 Ok(bound) if !stated(stage.bound.upper, bound.upper) => faults.push(format!(
                     "stage {} states epsilon {} where its event costs {}",
-                    stage.name, stage.bound.upper, bound.upper
+                    foreign(&stage.name),
+                    stage.bound.upper,
+                    bound.upper
                 )),
                 Ok(_) => {}
             }
@@ -268,7 +270,7 @@ impl Guarantee {
 impl Display for Guarantee {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (allowed, certified) = (Shown(self.epsilon), six_digits_up(self.certified_epsilon));
-        let (delta, unit) = (probability_up(self.delta), self.protected());
+        let (delta, unit) = (probability_up(self.delta), foreign(self.protected()));
         write!(f, "epsilon {allowed} (certified {certified}), delta {delta}, per {unit}, {}", self.relation)?;
         if self.public_ownership {
             write!(f, "; {}", Self::OWNERSHIP)?;

@@ -133,6 +133,13 @@ pub enum NotApplicable {
     Budget(#[from] CertifyError),
 }
 
+/// What can't be drawn or added up is no plan.
+impl From<CuratorError> for NotApplicable {
+    fn from(e: CuratorError) -> Self {
+        Self::Problem(e.to_string())
+    }
+}
+
 impl From<NoPromise> for NotApplicable {
     fn from(none: NoPromise) -> Self {
         match none {

@@ -23,13 +23,19 @@ const SPREAD: u64 = 260;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoiseScaleError {
     /// Not a positive finite number.
-    #[error("the noise standard deviation must be a positive finite number")]
+    #[error(
+        "the standard deviation of the noise is no positive finite number; choose an epsilon nearer to 1, or bring norms and clip norms nearer to 1"
+    )]
     NotPositive,
     /// σ/γ < 1/4.
-    #[error("the noise is below a quarter of a grid step; take a finer grid (`Grid::for_sum` picks one)")]
+    #[error(
+        "so little noise cannot be drawn exactly beside what it protects: it is below a quarter of a step of its grid; lower epsilon, or bring norms and clip norms nearer to 1"
+    )]
     GridTooCoarse,
     /// σ/γ > 2^57.
-    #[error("the noise exceeds 2^57 grid steps; take a coarser grid (`Grid::for_sum` picks one)")]
+    #[error(
+        "noise of this size cannot be drawn exactly: it is above 2^57 steps of its grid; choose an epsilon nearer to 1, or bring norms and clip norms nearer to 1"
+    )]
     GridTooFine,
 }
 

@@ -13,7 +13,9 @@ type Threshold = [u64; 4];
 
 /// A scale that can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the scale must lie between 2^-6 and 2^50 grid steps; another grid brings it there")]
+#[error(
+    "noise of this size cannot be drawn exactly: its scale lies outside 2^-6 to 2^50 steps of its grid; choose an epsilon nearer to 1, or bring norms and clip norms nearer to 1"
+)]
 pub struct ScaleError;
 
 /// P(Z ≥ k) = e^(−k/scale), k = 0, 1, 2, …: the integer part of scale·Exp(1).

@@ -21,10 +21,12 @@ pub enum Norm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantizeError {
     /// Not a positive finite number.
-    #[error("the clip norm must be a positive finite number")]
+    #[error("the clip norm is no positive finite number; bring norms and clip norms nearer to 1")]
     ClipNorm,
     /// Too many grid steps.
-    #[error("the clip norm has 2^{MAX_LOG2_CLIP} grid steps or more; take a coarser grid (`Grid::for_sum` picks one)")]
+    #[error(
+        "contributions of this size cannot be added up exactly beside so little noise: the clip norm is 2^{MAX_LOG2_CLIP} steps of its grid or more; lower epsilon, or bring norms and clip norms nearer to 1"
+    )]
     GridTooFine,
 }
 

@@ -8,7 +8,7 @@
 
 use super::descent::{DescentOptions, DescentSchedule, Releases, descend};
 use super::oracle::NoisySum;
-use super::planning::{MOST_DENSE_FEATURES, SamplerError, in_range};
+use super::planning::{MOST_DENSE_FEATURES, SamplerError, in_range, sum_grid};
 use super::{Algorithm, Run, RunResult, Solution};
 use crate::options::Said;
 use crate::plan::{NotApplicable, Plan, Problem};
@@ -184,7 +184,7 @@ impl Algorithm for CentredDescent {
         let centred_weight_noise = summary.weight_noise.take().unwrap_or(f64::INFINITY);
         let mean_multiplier = mean_of(descent.noise_multiplier);
         let clip = CentredSchedule::mean_clip(problem.row_norm);
-        let grid = Grid::for_sum(clip, mean_multiplier * clip, problem.rows, problem.features + 1);
+        let grid = sum_grid(clip, mean_multiplier * clip, problem.rows, problem.features + 1)?;
         let schedule = CentredSchedule {
             descent,
             mean_multiplier,

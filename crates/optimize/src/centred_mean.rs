@@ -2,6 +2,7 @@
 //! (spec 09 §9.5; docs/proofs/centred-mean.md).
 
 use crate::plan::NotApplicable;
+use crate::planning::sum_grid;
 use dpopt_mechanism::{ClippedVectors, Curator, CuratorError, Gaussian, GridSum, Released, SamplerError, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_objective::records::Elsewhere;
@@ -125,6 +126,9 @@ impl CentredPlan {
         let rounds = clips.iter().zip(&noise);
         let rounds: Vec<CentredRound> =
             rounds.map(|(&clip_norm, &noise_multiplier)| CentredRound { clip_norm, noise_multiplier }).collect();
+        for CentredRound { clip_norm, noise_multiplier } in &rounds {
+            sum_grid(*clip_norm, noise_multiplier * clip_norm, problem.records, problem.dimension)?;
+        }
         let noise_std =
             rounds.last().map_or(f64::NAN, |last| last.clip_norm * last.noise_multiplier / problem.records as f64);
         Ok(Self { rounds, noise_std, certificate })

@@ -15,7 +15,7 @@ use crate::algorithm::Traits;
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, DISTANCE, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{CertifiedPass, ClipTest, Phase};
+use dpopt_mechanism::{CertifiedPass, ClipTest, Mechanism, Phase};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -269,6 +269,7 @@ impl Algorithm for ClippedSgd {
         };
         schedule.noise_multiplier = noise_multiplier;
         let mechanism = schedule.mechanism(problem);
+        mechanism.can_draw()?;
         schedule.noise_stds = schedule.phases.iter().map(|phase| mechanism.noise_std(phase)).collect();
         schedule.allowed_clips = schedule.phases.iter().map(|phase| mechanism.allowed(phase)).collect();
         let order = |phase: &Phase| phase.records as f64 * (phase.learning_rate * phase.clip_norm).powi(2);

@@ -14,7 +14,7 @@ use crate::algorithm::Traits;
 use crate::options::common::{CLIP_NORM, MAX_FEATURES, STEPS};
 use crate::options::{Range, Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{Released, SparseVector, VertexChoice, VertexFacts, VertexScores};
+use dpopt_mechanism::{Mechanism, Released, SparseVector, VertexChoice, VertexFacts, VertexScores};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -153,6 +153,8 @@ impl Algorithm for FrankWolfe {
             SamplerError::rounded(steps as f64).paid(choices, budget.delta())
         };
         let (m, certificate) = noise(problem, budget, event)?;
+        let facts = VertexFacts { loss: problem.loss, clip_norm, epsilon: 1.0 / m, relation: problem.relation() };
+        VertexChoice { facts, dimension: problem.features as u64 }.can_draw()?;
         let n = problem.rows as f64;
         let noise_multiplier = 2.0 * problem.relation().sum_sensitivity() * m;
         let mut warnings = Vec::new();

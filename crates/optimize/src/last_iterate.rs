@@ -9,7 +9,7 @@ use crate::algorithm::Traits;
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT, STEPS};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::LastIterate;
+use dpopt_mechanism::{LastIterate, Mechanism};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -158,6 +158,7 @@ impl Algorithm for LastIterateDescent {
                 "with this regularization a step contracts too little, or weights are too large for the grid; give a larger --regularization".into(),
             ));
         }
+        mechanism.can_draw()?;
         schedule.noise_std = mechanism.noise_std();
         let keep = 1.0 - schedule.step_size * schedule.regularization;
         // of a direction without curvature of its own

@@ -6,6 +6,7 @@
 
 use super::planning::{
     SamplerError, Solver, asked_steps, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive,
+    sum_grid,
 };
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
@@ -15,10 +16,11 @@ use crate::options::Said;
 use crate::options::common::{REGULARIZATION, STEPS};
 use crate::oracle::NoisySum;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{Gaussian, Inverse, NewtonFacts, NewtonStep, SolvedRecords};
+use dpopt_mechanism::{Gaussian, Inverse, Mechanism, NewtonFacts, NewtonStep, SolvedRecords};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::Examples;
 use dpopt_objective::solver::norm;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -120,7 +122,14 @@ impl Algorithm for NoisyNewton {
         let event = |z: f64| SamplerError::rounded(draws).on(Event::gaussian(z).self_composed(2 * steps));
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
         let (step_sensitivity, residual) = facts.sensitivity();
-        let grid = Grid::for_sum(r, noise_multiplier * r, problem.rows, d);
+        let grid = sum_grid(r, noise_multiplier * r, problem.rows, d)?;
+        // a step's noise follows a released gradient: of the size of its noise, or of that of all records
+        for size in [noise_multiplier * r, problem.rows as f64 * r] {
+            let mut gradient = vec![0.0; d];
+            gradient[0] = size;
+            let (theta, gradient) = (&[][..], &gradient[..]);
+            NewtonStep::<Examples> { facts, theta, gradient, noise_multiplier, records: PhantomData }.can_draw()?;
+        }
         let risk = RiskModel::of(problem);
         let gradient_noise = noise_multiplier * r;
         let leftover = gradient_noise * risk.weights.sqrt();

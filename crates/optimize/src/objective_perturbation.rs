@@ -15,7 +15,7 @@ use crate::algorithm::{ByRow, Traits};
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
-use dpopt_mechanism::{PerturbedObjective, SolvedRecords, closing_grid, largest_linear_term};
+use dpopt_mechanism::{Mechanism, PerturbedObjective, SolvedRecords, closing_grid, largest_linear_term};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
@@ -88,6 +88,12 @@ impl ObjectiveSchedule {
             records: PhantomData,
         }
     }
+}
+
+/// Of the closing noise, where all noise can be drawn.
+fn closing<R: SolvedRecords>(release: &PerturbedObjective<R>) -> Result<f64, NotApplicable> {
+    release.can_draw()?;
+    Ok(release.closing_std())
 }
 
 /// Share of ε (at most of 1) and of δ that pays for the closing noise: costs the main noise about 0.1%.
@@ -191,8 +197,8 @@ impl ObjectivePerturbation {
             multipliers: [multiplier, regularization(multiplier)],
         };
         schedule.closing_std = match self.solver {
-            Solver::Here => schedule.mechanism(problem).closing_std(),
-            Solver::InParts => schedule.mechanism_of::<Elsewhere>(problem).closing_std(),
+            Solver::Here => closing(&schedule.mechanism(problem))?,
+            Solver::InParts => closing(&schedule.mechanism_of::<Elsewhere>(problem))?,
         };
         Ok((schedule, certificate, multiplier))
     }

@@ -13,7 +13,7 @@ use crate::algorithm::{ByRow, Traits};
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{PerturbedMinimiser, SolvedRecords, closing_grid};
+use dpopt_mechanism::{Mechanism, PerturbedMinimiser, SolvedRecords, closing_grid};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
@@ -166,8 +166,8 @@ impl Algorithm for OutputPerturbation {
             grid_exponent: grid.exponent(),
         };
         (schedule.sensitivity, schedule.noise_std) = match self.solver {
-            Solver::Here => scales(&schedule.mechanism(problem)),
-            Solver::InParts => scales(&schedule.mechanism_of::<Elsewhere>(problem)),
+            Solver::Here => scales(&schedule.mechanism(problem))?,
+            Solver::InParts => scales(&schedule.mechanism_of::<Elsewhere>(problem))?,
         };
         let noise_std = schedule.noise_std;
         Ok(Plan {
@@ -204,9 +204,10 @@ impl Algorithm for OutputPerturbation {
     }
 }
 
-/// Sensitivity, and noise per weight.
-fn scales<R: SolvedRecords>(mechanism: &PerturbedMinimiser<R>) -> (f64, f64) {
-    (mechanism.sensitivity(), mechanism.noise_std())
+/// Sensitivity, and noise per weight, where it can be drawn.
+fn scales<R: SolvedRecords>(mechanism: &PerturbedMinimiser<R>) -> Result<(f64, f64), NotApplicable> {
+    mechanism.can_draw()?;
+    Ok((mechanism.sensitivity(), mechanism.noise_std()))
 }
 
 /// The one release, of rows wherever they are.

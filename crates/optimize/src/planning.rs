@@ -3,6 +3,8 @@
 use crate::options::Said;
 use crate::plan::{Assumption, NotApplicable, Problem};
 pub(crate) use dpopt_mechanism::SamplerError;
+use dpopt_mechanism::{Gaussian, Mechanism};
+use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::solver::{Accuracy, IntegerSums, MOST_CURVED_WEIGHTS, Scale, USUAL_PASSES};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
@@ -91,6 +93,18 @@ pub(crate) fn check_decay(decay: f64, regularization: f64, learning_rate: f64) -
         "regularization {regularization} with learning rate {learning_rate} shrinks the weights by half or more per step; lower one of \
          them"
     )))
+}
+
+/// The grid of a sum of at most `records` vectors of norm at most `clip_norm` with Gaussian noise of standard deviation `noise_std`, on which both can be made.
+pub(crate) fn sum_grid(clip_norm: f64, noise_std: f64, records: u64, dimension: usize) -> Result<Grid, NotApplicable> {
+    let grid = Grid::for_sum(clip_norm, noise_std, records, dimension);
+    can_sum(clip_norm, noise_std, grid)?;
+    Ok(grid)
+}
+
+/// Refuses a sum whose clip or whose noise can't be made on the grid: known now, and not when the budget is spent.
+pub(crate) fn can_sum(clip_norm: f64, noise_std: f64, grid: Grid) -> Result<(), NotApplicable> {
+    Ok(Gaussian::new(noise_std / clip_norm, clip_norm, grid, 1, "sum").can_draw()?)
 }
 
 /// What a clipped sum keeps.

@@ -2,7 +2,7 @@
 //! released once with isometric Gaussian noise; then T noisy gradient steps are taken in its geometry.
 
 use super::descent::default_clip_norm;
-use super::planning::{SamplerError, asked_steps, check_problem, gaussian_mu, in_range, noise, positive};
+use super::planning::{SamplerError, asked_steps, check_problem, gaussian_mu, in_range, noise, positive, sum_grid};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult, Solution};
 use crate::algorithm::{ByRow, Traits};
@@ -124,8 +124,8 @@ impl Algorithm for ReleasedPreconditioner {
         let matrix_std = matrix_multiplier * smoothness * r2;
         let damping = matrix_std * (2.0 * d as f64).sqrt();
         let grids = [
-            Grid::for_sum(smoothness * r2, matrix_std, problem.rows, SecondMoment::coordinates(d)),
-            Grid::for_sum(clip_norm, gradient_multiplier * clip_norm, problem.rows, weights),
+            sum_grid(smoothness * r2, matrix_std, problem.rows, SecondMoment::coordinates(d))?,
+            sum_grid(clip_norm, gradient_multiplier * clip_norm, problem.rows, weights)?,
         ];
         let lipschitz = problem.lipschitz();
         let predicted = RiskModel::of(problem).clipped(clip_norm, lipschitz).preconditioned(

@@ -14,7 +14,7 @@
 
 use super::output_perturbation::smooth_loss;
 use super::planning::{
-    SamplerError, Solver, TARGET_BOUND, check_problem, most_rows, most_rows_assumption, noise, positive,
+    SamplerError, Solver, TARGET_BOUND, can_sum, check_problem, most_rows, most_rows_assumption, noise, positive,
 };
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunResult};
@@ -22,7 +22,7 @@ use crate::algorithm::Traits;
 use crate::options::Said;
 use crate::options::common::{CLIP_NORM, DISTANCE, REGULARIZATION, SHIFT};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{LaplaceMinimiser, MinimiserReach, PerturbedMinimiser, closing_grid};
+use dpopt_mechanism::{Laplace, LaplaceMinimiser, Mechanism, MinimiserReach, PerturbedMinimiser, closing_grid};
 use dpopt_noise::Grid;
 use dpopt_objective::geometry::nearest_in_l2_ball;
 use dpopt_objective::loss::Loss;
@@ -205,6 +205,10 @@ impl Algorithm for SparseOutputPerturbation {
         };
         let sensitivity = (bare + rounding) * (1.0 + 1e-12);
         let noise_scale = sensitivity * noise_multiplier;
+        match law {
+            NoiseLaw::Gaussian => can_sum(sensitivity, noise_scale, grid)?,
+            NoiseLaw::Laplace => Laplace::new(noise_multiplier, sensitivity, grid, 1).can_draw()?,
+        }
         let noise_std = if law == NoiseLaw::Laplace { 2f64.sqrt() * noise_scale } else { noise_scale };
         let risk_bound = bound(regularization);
         let mut assumptions = vec![

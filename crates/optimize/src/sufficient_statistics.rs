@@ -1,7 +1,7 @@
 //! Least squares from noisy sufficient statistics, two parts (spec 17 §6, after Wang's AdaSSP of 2018): release XᵀX and
 //! Xᵀy once each, regularise by what the smallest eigenvalue of the *noisy* matrix lacks (free: post-processing).
 
-use super::planning::{SamplerError, TARGET_BOUND, check_problem, in_range, noise, require_delta};
+use super::planning::{SamplerError, TARGET_BOUND, check_problem, in_range, noise, require_delta, sum_grid};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunResult, Solution};
@@ -69,8 +69,8 @@ impl Algorithm for SufficientStatistics {
         let r2 = problem.row_norm * problem.row_norm;
         let (matrix_std, vector_std) = (z * r2, z * problem.row_norm * TARGET_BOUND);
         let grids = [
-            Grid::for_sum(r2, matrix_std, problem.rows, SecondMoment::coordinates(d)),
-            Grid::for_sum(problem.row_norm * TARGET_BOUND, vector_std, problem.rows, d),
+            sum_grid(r2, matrix_std, problem.rows, SecondMoment::coordinates(d))?,
+            sum_grid(problem.row_norm * TARGET_BOUND, vector_std, problem.rows, d)?,
         ];
         let eigenvalue_floor = 2.0 * matrix_std * (2.0 * d as f64).sqrt();
         let risk = RiskModel::of(problem);

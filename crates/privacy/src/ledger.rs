@@ -28,6 +28,7 @@ mod file;
 mod record;
 
 use crate::filter::{Filter, Price, Refusal, Rule};
+use crate::words::foreign;
 use crate::{Budget, Certificate, Terms};
 use dpopt_process::LockedFile;
 use file::{lock_and_scan, not_a_ledger};
@@ -292,7 +293,7 @@ impl Ledger {
         Ok(Quote { rule: filter.rule(), first, before, after: filter.spent_share() })
     }
 
-    /// Appends the charge and returns once it is durable. On any error nothing may be released.
+    /// Appends the charge and returns once it is durable. Of `label`, characters that command a terminal become U+FFFD. On any error nothing may be released.
     pub fn charge(&mut self, label: &str, certificate: &Certificate) -> Result<Receipt, LedgerError> {
         let mut locked = self.lock(false)?;
         let mut filter = self.admit(&locked, certificate)?;
@@ -318,7 +319,7 @@ impl Ledger {
             charge: number,
             id: locked.scan.identity(&time, std::process::id()),
             time,
-            label: label.to_owned(),
+            label: foreign(label),
             rule: filter.rule(),
             requested: certificate.budget(),
             certified_epsilon: certificate.bound().upper,
@@ -357,26 +358,37 @@ impl Ledger {
         })
     }
 
-    /// The largest ε (rounded down to three digits) at which one more Gaussian release within (ε, `delta`) would be
-    /// accepted now; 0 if none would.
+    /// The largest ε (rounded down to three digits) at which one more release within (ε, `delta`) would be accepted now: a Gaussian
+    /// one, or any pure one where `delta` is 0. 0 if none would.
     pub fn room(&mut self, delta: f64) -> Result<f64, LedgerError> {
         let locked = self.lock(false)?;
-        let filter = match self.filter(&locked)? {
-            Some(filter) => filter,
-            None => unspent(Rule::Renyi, self.purpose.terms).map_err(|refusal| self.refused(refusal))?,
+        let filters = match self.filter(&locked)? {
+            Some(filter) => vec![filter],
+            // the first charge decides the rule, so that it has the larger room
+            None => [Rule::Renyi, Rule::Basic]
+                .into_iter()
+                .filter_map(|rule| unspent(rule, self.purpose.terms).ok())
+                .collect(),
+        };
+        let event_of = |epsilon: f64| match delta > 0.0 {
+            true => crate::Event::Gdp { mu: crate::special::gaussian_mu(epsilon, delta) },
+            false => crate::Event::ApproxDp { epsilon, delta: 0.0 },
         };
         let fits = |epsilon: f64| {
-            let event = crate::Event::Gdp { mu: crate::special::gaussian_mu(epsilon, delta) };
-            filter.price(&event, delta).and_then(|price| filter.fits(price)).is_ok()
+            let fits_in =
+                |filter: &Filter| filter.price(&event_of(epsilon), delta).and_then(|price| filter.fits(price)).is_ok();
+            epsilon > 0.0 && filters.iter().any(fits_in)
         };
         let total = self.purpose.terms.budget.epsilon();
         let (mut low, mut high) = (0.0, total);
+        if fits(total) {
+            low = total;
+        }
         while high - low > 1e-4 * total {
             let middle = 0.5 * (low + high);
             if fits(middle) { low = middle } else { high = middle }
         }
-        let unit = 10f64.powi(low.max(1e-4 * total).log10().floor() as i32 - 2);
-        Ok((low / unit).floor() * unit)
+        Ok(three_digits_down(low.max(0.0)))
     }
 
     /// The filter after `certificate`, if it fits.
@@ -522,7 +534,8 @@ impl Ledger {
     }
 
     fn differs(&self, field: &'static str, file: impl ToString, asked: impl ToString) -> LedgerError {
-        LedgerError::Terms { path: self.name(), field, file: file.to_string(), asked: asked.to_string() }
+        let (file, asked) = (foreign(&file.to_string()), foreign(&asked.to_string()));
+        LedgerError::Terms { path: self.name(), field, file, asked }
     }
 
     fn refused(&self, refusal: Refusal) -> LedgerError {
@@ -534,7 +547,7 @@ impl Ledger {
     }
 
     fn name(&self) -> String {
-        self.path.display().to_string()
+        foreign(&self.path.display().to_string())
     }
 }
 
@@ -543,8 +556,21 @@ fn unspent(rule: Rule, terms: Terms) -> Result<Filter, Refusal> {
     Filter::new(rule, terms.neighbours.relation, terms.budget)
 }
 
+/// The largest number of three decimal digits that is at most `x`, for x ≥ 0.
+fn three_digits_down(x: f64) -> f64 {
+    if !(x > 0.0 && x.is_finite()) {
+        return 0.0;
+    }
+    let exponent = x.log10().floor() as i32 - 2;
+    let digits = (x / 10f64.powi(exponent)).floor();
+    // through decimals: a product with a power of ten may be rounded above x
+    let written = |digits: f64| format!("{digits}e{exponent}").parse::<f64>().unwrap_or(0.0);
+    let nearest = written(digits);
+    if nearest <= x { nearest } else { written(digits - 1.0) }
+}
+
 fn io_error(path: &Path, action: &'static str, source: io::Error) -> LedgerError {
-    LedgerError::Io { path: path.display().to_string(), action, source }
+    LedgerError::Io { path: foreign(&path.display().to_string()), action, source }
 }
 
 #[cfg(test)]

@@ -35,6 +35,49 @@ fn new_ledger() -> (tempfile::TempDir, PathBuf, Ledger) {
     (directory, path, ledger)
 }
 
+/// What is said to fit does, and nothing is said to fit where nothing does: at δ = 0 pure runs are priced, which Gaussian ones of no noise are not.
+#[test]
+fn what_fits_next_is_true_of_pure_runs() {
+    let pure = |epsilon: f64| certificate(Event::ApproxDp { epsilon, delta: 0.0 }, epsilon, 0.0);
+    for (delta, first, runs) in [(0.0, 0.25, 4), (0.0, 0.3, 3), (1e-5, 0.5, 1), (1e-5, 0.05, 3), (0.0, 1.0, 0)] {
+        let directory = directory();
+        let purpose = Purpose { terms: total(1.0, delta), ..purpose() };
+        let open = || Ledger::open_or_create(directory.path().join("l.jsonl"), &purpose).unwrap();
+        for _ in 0..runs {
+            open().charge("run", &pure(first)).unwrap();
+        }
+        let said = open().room(0.0).unwrap();
+        let bound = (1.0 - first * f64::from(runs)).max(0.0);
+        assert!(if runs == 4 { said == 0.0 } else { said > 0.0 }, "{delta} {first}: {said}");
+        assert!(delta > 0.0 || said <= bound + 1e-9 && said >= 0.99 * bound - 1e-9, "{first}: {said} of {bound}");
+        if said > 0.0 {
+            open().charge("next", &pure(said)).unwrap();
+            assert!(open().room(0.0).unwrap() < 0.02, "{}", open().room(0.0).unwrap());
+        }
+    }
+}
+
+#[test]
+fn names_of_runs_and_terms_of_files_never_command_a_terminal() {
+    let (_directory, path, mut ledger) = new_ledger();
+    ledger.charge("run\u{1b}[2J\nof\u{202e}x", &gaussian()).unwrap();
+    let label = ledger.status().unwrap().charges[0].label.clone();
+    assert_eq!(label, "run\u{fffd}[2J\u{fffd}of\u{fffd}x");
+    let other = Purpose { label: "x\u{9b}2J".into(), ..purpose() };
+    let refused = Ledger::open_or_create(&path, &other).unwrap_err().to_string();
+    assert!(refused.contains("x\u{fffd}2J") && !refused.contains(char::is_control), "{refused}");
+}
+
+#[test]
+fn numbers_are_cut_and_never_rounded_up() {
+    for (x, cut) in
+        [(0.1, 0.1), (0.3, 0.3), (0.09997, 0.0999), (1.0, 1.0), (123.456, 123.0), (2.5e-7, 2.5e-7), (0.0, 0.0)]
+    {
+        assert_eq!(three_digits_down(x), cut);
+        assert!(three_digits_down(x.next_down()) <= x.next_down());
+    }
+}
+
 #[test]
 fn charges_add_up_over_reopening_and_end() {
     let (_directory, path, mut ledger) = new_ledger();

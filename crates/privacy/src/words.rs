@@ -1,6 +1,7 @@
 //! Numbers and guarantees as people read them.
 
 use crate::{Relation, Unit};
+use std::borrow::Cow;
 
 /// Four significant digits, scientific outside 1e-3..1e6.
 pub fn number(x: f64) -> String {
@@ -101,6 +102,47 @@ pub fn detection_bound(epsilon: f64, delta: f64, false_alarm: f64) -> f64 {
     one.min(other).clamp(0.0, 1.0)
 }
 
+/// Text of somebody else's file on one line of a terminal: control characters, line breaks and marks that turn the direction of writing
+/// become U+FFFD, so that a file can neither command the terminal nor make a line look like another.
+///
+/// ```
+/// use dpopt_privacy::words::foreign;
+/// assert_eq!(foreign("age in years"), "age in years");
+/// assert_eq!(foreign("age\u{1b}[2J\n\u{202e}holds"), "age\u{fffd}[2J\u{fffd}\u{fffd}holds");
+/// ```
+pub fn foreign(text: &str) -> String {
+    text.replace(commands, "\u{fffd}")
+}
+
+/// Text of several lines, in which words of files may stand: as [`foreign`], and line breaks and tabs stay.
+pub fn foreign_lines(text: &str) -> Cow<'_, str> {
+    let commands = |c: char| !matches!(c, '\n' | '\t') && commands(c);
+    if text.contains(commands) { text.replace(commands, "\u{fffd}").into() } else { text.into() }
+}
+
+/// JSON whose texts may come from files: every such character is written as its escape, so that the values are what they were.
+pub fn foreign_json(json: &str) -> Cow<'_, str> {
+    let commands = |c: char| !matches!(c, '\n' | '\t') && commands(c);
+    if !json.contains(commands) {
+        return json.into();
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            c if commands(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.into()
+}
+
+/// Whether a terminal may take a character for a command, or show what follows in another place.
+fn commands(c: char) -> bool {
+    // line and paragraph separators; Unicode's Bidi_Control
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
 /// Who is protected, as people who look at a table say it.
 pub fn protected(unit: Unit) -> &'static str {
     match unit {
@@ -138,6 +180,21 @@ pub fn neighbours(relation: Relation, unit: Unit) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_files_neither_command_a_terminal_nor_turn_a_line_round() {
+        let hostile = "\u{1b}]52;c;eA==\u{7}\u{9b}2J\u{7f}a\r\n\tb\u{2066}\u{200f}\u{2028}é\u{200d}漢";
+        assert_eq!(
+            foreign(hostile),
+            "\u{fffd}]52;c;eA==\u{fffd}\u{fffd}2J\u{fffd}a\u{fffd}\u{fffd}\u{fffd}b\u{fffd}\u{fffd}\u{fffd}é\u{200d}漢"
+        );
+        assert_eq!(foreign_lines(hostile).matches(['\n', '\t']).count(), 2);
+        assert!(matches!(foreign_lines("one\ntwo\tü"), Cow::Borrowed(_)));
+        let json = serde_json::to_string_pretty(&[hostile]).unwrap();
+        let escaped = foreign_json(&json);
+        assert!(!escaped.contains(|c: char| c != '\n' && commands(c)), "{escaped:?}");
+        assert_eq!(serde_json::from_str::<[String; 1]>(&escaped).unwrap(), [hostile]);
+    }
 
     #[test]
     fn numbers_read_well() {

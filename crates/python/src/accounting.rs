@@ -228,6 +228,12 @@ pub(crate) fn batch_event(facts: &str, noise_multiplier: f64) -> PyResult<String
     batches(facts)?.event(noise_multiplier).to_json().map_err(invalid)
 }
 
+/// Text of a file on one line: what commands a terminal becomes U+FFFD.
+#[pyfunction]
+pub(crate) fn foreign(text: &str) -> String {
+    dpopt::privacy::words::foreign(text)
+}
+
 /// ε and δ as people read them, both rounded up.
 #[pyfunction]
 pub(crate) fn shown(epsilon: f64, delta: f64) -> (String, String) {

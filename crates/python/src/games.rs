@@ -213,8 +213,11 @@ impl BanditGame {
 
     /// Goes on with a game that was saved.
     #[staticmethod]
-    fn resume(py: Python<'_>, session: PathBuf) -> PyResult<Self> {
-        py.detach(|| Ok(Self::of(Bandit::resume(&session).map_err(failed)?, true)))
+    fn resume(py: Python<'_>, session: PathBuf, moved: bool) -> PyResult<Self> {
+        py.detach(|| {
+            let game = if moved { Bandit::resume_moved(&session) } else { Bandit::resume(&session) };
+            Ok(Self::of(game.map_err(failed)?, true))
+        })
     }
 
     /// The arm of the coming round, written down before it is told.

@@ -108,8 +108,11 @@ impl ExpertsGame {
 
     /// Goes on with a game that was saved.
     #[staticmethod]
-    fn resume(py: Python<'_>, session: PathBuf) -> PyResult<Self> {
-        py.detach(|| Ok(Self::of(Experts::resume(&session).map_err(failed)?, true)))
+    fn resume(py: Python<'_>, session: PathBuf, moved: bool) -> PyResult<Self> {
+        py.detach(|| {
+            let game = if moved { Experts::resume_moved(&session) } else { Experts::resume(&session) };
+            Ok(Self::of(game.map_err(failed)?, true))
+        })
     }
 
     /// The expert of the coming round, written down before it is told; `None` after the last.

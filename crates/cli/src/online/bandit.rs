@@ -83,6 +83,7 @@ pub(super) fn run(arguments: &BanditArguments) -> Result<(), Failure> {
         let game = match place {
             Place::Memory => Bandit::open(arms, flags.rounds, flags.epsilon, options),
             Place::New(path) => Bandit::open_at(path, arms, flags.rounds, flags.epsilon, options),
+            Place::Resumed(path) if arguments.session.moved => Bandit::resume_moved(path),
             Place::Resumed(path) => Bandit::resume(path),
         };
         let game = game.map_err(failed)?;

@@ -81,6 +81,7 @@ pub(super) fn run(arguments: &ExpertsArguments) -> Result<(), Failure> {
         let game = match place {
             Place::Memory => Experts::open(arguments.experts, flags.rounds, flags.epsilon, &options),
             Place::New(path) => Experts::open_at(path, arguments.experts, flags.rounds, flags.epsilon, &options),
+            Place::Resumed(path) if arguments.session.moved => Experts::resume_moved(path),
             Place::Resumed(path) => Experts::resume(path),
         };
         let game = game.map_err(failed)?;

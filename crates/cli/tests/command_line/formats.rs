@@ -1,6 +1,6 @@
 //! One table in every format: with the same noise, the same model.
 
-use crate::{census, path, succeed};
+use crate::{census, path, refuse, succeed};
 use arrow::array::{ArrayRef, Float64Array, StringArray};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
@@ -31,6 +31,32 @@ fn write_parquet(text: &str, file: &Path) {
     let mut writer = ArrowWriter::try_new(File::create(file).unwrap(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
+}
+
+/// A codec that is not read, in the second of two files: what can be known from a footer is known before the charge.
+#[test]
+fn files_whose_footer_says_that_they_cannot_be_read_cost_nothing() {
+    let d = tempfile::tempdir().unwrap();
+    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 50\n[y]\nlevels = [0, 1]\n").unwrap();
+    let rows: String = (0..300).map(|i| format!("{},{}\n", i % 50, u8::from(i % 50 > 20))).collect();
+    for name in ["a.parquet", "b.parquet"] {
+        write_parquet(&format!("x,y\n{rows}"), &d.path().join(name));
+    }
+    let mut bytes = std::fs::read(d.path().join("b.parquet")).unwrap();
+    // the first column's path and codec: BROTLI in place of none
+    let at = bytes.windows(6).rposition(|w| w == b"\x19\x18\x01x\x15\x00").unwrap();
+    bytes[at + 5] = 8;
+    std::fs::write(d.path().join("b.parquet"), bytes).unwrap();
+    let ledger = ["--ledger", "l.jsonl", "--total-epsilon", "2", "--total-delta", "1e-2"];
+    let table = ["a.parquet", "b.parquet", "--target", "y", "--epsilon", "1", "--bounds", "b.toml"];
+    for command in [&["fit", "-o", "m.json"][..], &["explain"]] {
+        let line = refuse(d.path(), &[command, &table, &ledger].concat());
+        assert!(
+            line.contains("b.parquet") && line.contains("BROTLI") && line.contains("snappy, gzip, zstd or lz4"),
+            "{line}"
+        );
+    }
+    assert!(!d.path().join("l.jsonl").exists() && !d.path().join("m.json").exists());
 }
 
 fn weights(directory: &Path, data: &str, extra: &[&str]) -> serde_json::Value {

@@ -32,6 +32,39 @@ fn charges(directory: &Path) -> usize {
     text.lines().filter(|l| l.contains("\"event\"")).count()
 }
 
+/// A model and a ledger that somebody sent: their words neither command the terminal nor make lines of their own.
+#[test]
+fn words_of_files_are_shown_and_not_obeyed() {
+    const HOSTILE: &str = "\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}1A\u{202e}red\nholds";
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    succeed(d.path(), &fit(&data, &bounds, "0.9", "m.json"));
+    let text = std::fs::read_to_string(d.path().join("m.json")).unwrap();
+    let mut model: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let promise = &mut model["guarantee"];
+    promise["unit_column"] = HOSTILE.into();
+    promise["stages"][0]["name"] = HOSTILE.into();
+    promise["stages"][0]["bound"]["accountant"] = HOSTILE.into();
+    promise["stages"][0]["bound"]["upper"] = 1e-9.into();
+    std::fs::write(d.path().join("hostile.json"), model.to_string()).unwrap();
+    for arguments in [
+        &["verify", "hostile.json"][..],
+        &["verify", "hostile.json", "--json"],
+        &["ledger", "budget.jsonl", "--verify", "hostile.json"],
+    ] {
+        let output = dpopt(d.path(), arguments);
+        let shown = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        let obeyed = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+        assert!(!shown.contains(obeyed) && !shown.lines().any(|line| line.starts_with("holds")), "{shown:?}");
+    }
+    // what is taken from the file's own word is said
+    let said = succeed(d.path(), &["verify", "m.json"]);
+    assert!(
+        said.contains("own word") && said.contains("one row, zero-out") && said.contains("no fixed seed"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_spent_budget_refuses_before_the_table_is_opened() {
     let d = tempfile::tempdir().unwrap();

@@ -261,6 +261,29 @@ fn two_processes_do_not_share_a_session_and_old_or_cut_files_are_refused() {
 /// Killed at many moments, between writes and within them: what was shown stays so, and every round is played.
 #[cfg(unix)]
 #[test]
+fn of_a_game_and_its_copies_one_goes_on() {
+    let d = tempfile::tempdir().unwrap();
+    fed(d.path(), &with(&["--session", "s"]), &lines(3));
+    std::fs::copy(d.path().join("s"), d.path().join("c")).unwrap();
+    std::fs::copy(d.path().join("s.mark"), d.path().join("c.mark")).unwrap();
+    for copy in [&["--session", "c"][..], &["--session", "c", "--moved"]] {
+        let output = fed(d.path(), &with(copy), &lines(1));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty() && told.contains("is a copy of"), "{told}");
+    }
+    assert!(fed(d.path(), &with(&["--session", "s"]), &lines(1)).status.success());
+    // moved for good
+    std::fs::copy(d.path().join("s"), d.path().join("m")).unwrap();
+    std::fs::copy(d.path().join("s.mark"), d.path().join("m.mark")).unwrap();
+    std::fs::remove_file(d.path().join("s")).unwrap();
+    std::fs::remove_file(d.path().join("s.mark")).unwrap();
+    let told = fed(d.path(), &with(&["--session", "m"]), &lines(1)).stderr;
+    assert!(String::from_utf8_lossy(&told).contains("--moved"));
+    assert!(fed(d.path(), &with(&["--session", "m", "--moved"]), &lines(1)).status.success());
+    assert!(fed(d.path(), &with(&["--session", "m"]), &lines(1)).status.success());
+}
+
+#[test]
 fn kill_9_at_any_moment() {
     killed_at_any_moment(&with(&["--session", "s", "--replay"]), 60, line, 6);
     // pure: by blocks

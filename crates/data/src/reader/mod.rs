@@ -7,6 +7,7 @@ mod columns;
 mod delimited;
 mod libsvm;
 mod parquet;
+mod parquet_footer;
 mod raw;
 mod shards;
 mod stripes;

@@ -3,14 +3,17 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::{Arc, Once};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, LargeStringArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, Int64Type, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::ParquetMetaData;
 
+use super::parquet_footer::{self, Footer, TAIL};
 use super::{
     BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, UNZIPPED_BYTES, Visit,
     checked_names,
@@ -44,20 +47,27 @@ impl Parquet {
             (Source::Path(_), None) => None,
         };
         let mut table = Self { source, memory, columns: Vec::new(), places: Vec::new(), rows: 0 };
-        let damaged = || DataError::DamagedParquet { source_name: table.source.name(), reason: "its footer" };
+        let bytes = table.check_encryption()?;
+        let damaged = || table.damaged("its footer");
         // the footer is public, but nothing of it is worth quoting
-        let (schema, rows) = match &table.memory {
+        let read = |schema: &SchemaRef, metadata: &ParquetMetaData| {
+            (schema.clone(), metadata.file_metadata().num_rows(), parquet_footer::unreadable(metadata, bytes))
+        };
+        let (schema, rows, unreadable) = match &table.memory {
             Some(bytes) => {
                 let builder =
                     guarded(|| ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).ok()).ok_or_else(damaged)?;
-                (builder.schema().clone(), builder.metadata().file_metadata().num_rows())
+                read(builder.schema(), builder.metadata())
             }
             None => {
                 let file = table.file()?;
                 let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file).ok()).ok_or_else(damaged)?;
-                (builder.schema().clone(), builder.metadata().file_metadata().num_rows())
+                read(builder.schema(), builder.metadata())
             }
         };
+        if let Some(why) = unreadable {
+            return Err(DataError::UnreadableParquet { source_name: table.source.name(), why });
+        }
         let names = checked_names(schema.fields().iter().map(|f| f.name().trim().to_string()).collect())?;
         let list = |wanted: &str| {
             names.iter().zip(schema.fields()).position(|(name, field)| name == wanted && is_list(field.data_type()))
@@ -94,6 +104,36 @@ impl Parquet {
             Source::Path(path) => File::open(path).map_err(|e| DataError::unreadable(&self.source.name(), &e)),
             Source::Memory(_) => Err(self.damaged("its source")),
         }
+    }
+
+    /// Refuses what is encrypted; how many bytes there are.
+    fn check_encryption(&self) -> Result<u64, DataError> {
+        let failed = |e: std::io::Error| DataError::unreadable(&self.source.name(), &e);
+        match &self.memory {
+            Some(bytes) => self.check_encryption_of(&mut Cursor::new(bytes)).map_err(failed)?,
+            None => self.check_encryption_of(&mut self.file()?).map_err(failed)?,
+        }
+    }
+
+    fn check_encryption_of(&self, file: &mut (impl Read + Seek)) -> std::io::Result<Result<u64, DataError>> {
+        let encrypted = |what: &str| {
+            let why = format!("{what} encrypted, and dpopt takes no keys; write the file without encryption");
+            Err(DataError::UnreadableParquet { source_name: self.source.name(), why })
+        };
+        let end = file.seek(SeekFrom::End(0))?;
+        let Some(after_footer) = end.checked_sub(TAIL as u64) else { return Ok(Err(self.damaged("its footer"))) };
+        let mut tail = [0; TAIL];
+        file.seek(SeekFrom::Start(after_footer))?;
+        file.read_exact(&mut tail)?;
+        let length = match Footer::of(tail) {
+            Footer::Encrypted => return Ok(encrypted("its footer is")),
+            Footer::Plain(length) if length as u64 <= after_footer => length,
+            _ => return Ok(Err(self.damaged("its footer"))),
+        };
+        let mut footer = vec![0; length];
+        file.seek(SeekFrom::Start(after_footer - length as u64))?;
+        file.read_exact(&mut footer)?;
+        Ok(if parquet_footer::encrypts_columns(&footer) { encrypted("its columns are") } else { Ok(end) })
     }
 
     fn damaged(&self, reason: &'static str) -> DataError {

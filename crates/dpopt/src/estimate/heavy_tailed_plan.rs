@@ -4,8 +4,8 @@
 use super::interval::{Facts, Law, Parts, Width};
 use crate::moment::Moment;
 use dpopt_mechanism::{
-    Blocks, ColumnClip, ColumnCounts, ColumnRanges, Curator, CuratorError, Gaussian, Laplace, Released, SamplerError,
-    Sensitive,
+    Blocks, ColumnClip, ColumnCounts, ColumnRanges, Curator, CuratorError, Gaussian, Laplace, Mechanism, Released,
+    SamplerError, Sensitive,
 };
 use dpopt_noise::{Grid, Norm};
 use dpopt_objective::records::ColumnValues;
@@ -248,6 +248,13 @@ fn plan(problem: &HeavyTailedProblem, budget: Budget, method: &'static str) -> R
     let weight = ColumnClip::weight(law.norm(), coordinates);
     // what truncation takes from a record is far below the noise of the mean
     let grid = Grid::for_sum(1.0, noise_multiplier, averaged.saturating_mul(256), coordinates);
+    match law {
+        Law::Gaussian => Gaussian::new(noise_multiplier, 1.0, grid, coordinates, "mean").can_draw()?,
+        Law::Laplace => Laplace::new(noise_multiplier, 1.0, grid, coordinates).can_draw()?,
+    }
+    if let Some(before) = &ranges {
+        ColumnRanges::new(before.columns.len(), before.thousandths, before.epsilon).can_draw()?;
+    }
     let facts = |moment: Moment| Facts {
         moment,
         records: n,

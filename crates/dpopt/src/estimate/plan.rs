@@ -5,7 +5,9 @@
 
 use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MOST_DENSE, MeanPlan, MeanProblem, MeanSchedule, check};
 use super::sketched::{self, l1_recovery};
-use dpopt_mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, Released, SamplerError, SparseClip, SparseSummer};
+use dpopt_mechanism::{
+    Curator, Mechanism, ProjectedGaussian, ProjectedLaplace, Released, SamplerError, SparseClip, SparseSummer,
+};
 use dpopt_noise::{Grid, Norm};
 use dpopt_optimize::RunError;
 use dpopt_optimize::plan::NotApplicable;
@@ -35,7 +37,10 @@ pub const MEAN_METHODS: [&str; PLANNERS.len()] = [PLANNERS[0].0, PLANNERS[1].0, 
 
 /// Plans every method; the smallest proved error first, methods that do not apply last. Touches no record.
 pub fn mean_candidates(problem: &MeanProblem, budget: Budget) -> Vec<MeanCandidate> {
-    let planned = |&(method, planner): &(_, Planner)| MeanCandidate { method, plan: planner(problem, budget) };
+    let planned = |&(method, planner): &(_, Planner)| MeanCandidate {
+        method,
+        plan: planner(problem, budget).and_then(|plan| plan.possible(problem)),
+    };
     let mut all: Vec<MeanCandidate> = in_threads(|| PLANNERS.par_iter().map(planned).collect());
     let error = |c: &MeanCandidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.error_bound);
     all.sort_by(|a, b| error(a).total_cmp(&error(b)));
@@ -195,6 +200,23 @@ impl MeanPlan {
             sum.into_iter().map(|(j, v)| (j, v * per_record)).filter(|entry| entry.1 != 0.0).collect()
         };
         Ok(released.map_err(RunError::from)?.map(mean))
+    }
+
+    /// The same, if its clip and its noise can be made.
+    fn possible(self, problem: &MeanProblem) -> Result<Self, NotApplicable> {
+        self.clip(problem).can_clip()?;
+        let (noise_multiplier, dimension) = (self.noise_multiplier, problem.dimension);
+        let (grid, projection) = (Grid::new(self.schedule.grid_exponent), problem.projection());
+        if let Some(rows) = self.schedule.sketch_rows {
+            sketched::mechanism(&self, rows, problem).can_draw()?;
+        } else if self.method == LAPLACE {
+            let clip_norm = self.schedule.l1_norm;
+            ProjectedLaplace { noise_multiplier, clip_norm, grid, dimension, projection }.can_draw()?;
+        } else {
+            let clip_norm = self.schedule.norm;
+            ProjectedGaussian { noise_multiplier, clip_norm, grid, dimension, projection }.can_draw()?;
+        }
+        Ok(self)
     }
 
     /// How records are clipped.

@@ -3,7 +3,7 @@
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, Opening, Session, StageFacts};
-use dpopt_mechanism::{CuratorError, NotApplicable, RoundLosses, SumsFile};
+use dpopt_mechanism::{CuratorError, NotApplicable, RoundLosses, SavedSums, SumsFile};
 use dpopt_objective::objective::Warrant;
 use dpopt_optimize::online::{
     ArmPlayer, BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, Rewards, bandit_candidates,
@@ -190,9 +190,21 @@ impl Bandit {
     /// Goes on with a saved game, at no further charge: what was charged for is the whole game. Noise is fresh.
     ///
     /// # Errors
-    /// If another process has the file, it is damaged, or it is older than what was shown of the game: nothing is drawn then.
+    /// If another process has the file, it is damaged, older than what was shown of the game, or a copy: nothing is drawn then.
     pub fn resume(path: &Path) -> Result<Self, OnlineError> {
-        let (file, saved, public) = SumsFile::open(path)?;
+        Self::resumed(path, SumsFile::open(path)?)
+    }
+
+    /// The same, of a game whose session was moved to another file system: you vouch that nothing goes on where it was.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume); also if the session that it was copied from is still there.
+    pub fn resume_moved(path: &Path) -> Result<Self, OnlineError> {
+        Self::resumed(path, SumsFile::open_moved(path)?)
+    }
+
+    fn resumed(path: &Path, opened: (SumsFile, SavedSums, String)) -> Result<Self, OnlineError> {
+        let (file, saved, public) = opened;
         let damaged = |_| OnlineError::Option(format!("session {} is damaged, or of another version", path.display()));
         let Kept { plan, standing, receipt, recent } = serde_json::from_str(&public).map_err(damaged)?;
         let terms = plan.problem.neighbours.within(plan.budget);

@@ -8,6 +8,7 @@ use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, LedgerFile, Opening, Session, SessionError, StageFacts, default_delta};
 use dpopt_mechanism::{
     BlockExperts, ExpertPlays, ExpertsFile, Interactive, LazyExperts, NotApplicable, RoundLosses, SamplerError,
+    SavedExperts,
 };
 use dpopt_objective::objective::Warrant;
 use dpopt_optimize::online::{
@@ -238,9 +239,21 @@ impl Experts {
     /// Goes on with a saved game, at no further charge: what was charged for is the whole game. Coins are fresh.
     ///
     /// # Errors
-    /// If another process has the file, it is damaged, or it is older than what was shown of the game: nothing is drawn then.
+    /// If another process has the file, it is damaged, older than what was shown of the game, or a copy: nothing is drawn then.
     pub fn resume(path: &Path) -> Result<Self, OnlineError> {
-        let (file, saved, public) = ExpertsFile::open(path)?;
+        Self::resumed(path, ExpertsFile::open(path)?)
+    }
+
+    /// The same, of a game whose session was moved to another file system: you vouch that nothing goes on where it was.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume); also if the session that it was copied from is still there.
+    pub fn resume_moved(path: &Path) -> Result<Self, OnlineError> {
+        Self::resumed(path, ExpertsFile::open_moved(path)?)
+    }
+
+    fn resumed(path: &Path, opened: (ExpertsFile, SavedExperts, String)) -> Result<Self, OnlineError> {
+        let (file, saved, public) = opened;
         let damaged = || OnlineError::Option(format!("session {} is damaged, or of another version", path.display()));
         let kept: Kept = serde_json::from_str(&public).map_err(|_| damaged())?;
         let ExpertsProblem { experts, rounds, rounds_per_user, neighbours, .. } = kept.problem;

@@ -1,5 +1,7 @@
 //! Writing well-formed markup: every text and attribute escaped, every element closed.
 
+use dpopt_privacy::words::foreign_lines;
+
 /// A document under construction.
 pub(super) struct Markup(String);
 
@@ -100,7 +102,8 @@ pub(super) fn escape(text: &str) -> String {
             c => out.push(c),
         }
     }
-    out
+    // marks that turn the direction of writing show a line as another
+    foreign_lines(&out).into_owned()
 }
 
 /// Characters that no XML document may hold.

@@ -117,6 +117,10 @@ impl Mechanism for ColumnRanges {
         "ranges of columns"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        ExponentialChoice::new(self.epsilon, Level::OF, false).map(drop).map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+
     fn check(&self, input: &ColumnCounts) -> Result<(), CuratorError> {
         if input.below.len() == self.columns { Ok(()) } else { Err(CuratorError::Shape) }
     }

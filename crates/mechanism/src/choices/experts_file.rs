@@ -118,9 +118,21 @@ impl ExpertsFile {
     /// Opens a session that was saved: the file, what it holds, and what was written beside it.
     ///
     /// # Errors
-    /// If it is held by another process, damaged, or older than what was shown of it.
+    /// If it is held by another process, damaged, older than what was shown of it, or a copy of one.
     pub fn open(path: &Path) -> Result<(Self, SavedExperts, String), CuratorError> {
-        let (file, state, public) = SessionFile::open(path, FORMAT, State::is_sound)?;
+        Self::opened(path, false)
+    }
+
+    /// The same, of a session that was moved to another file system: it is believed that nothing goes on where it was.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); also if the session that it was copied from is still there.
+    pub fn open_moved(path: &Path) -> Result<(Self, SavedExperts, String), CuratorError> {
+        Self::opened(path, true)
+    }
+
+    fn opened(path: &Path, moved: bool) -> Result<(Self, SavedExperts, String), CuratorError> {
+        let (file, state, public) = SessionFile::open(path, FORMAT, State::is_sound, moved)?;
         let State { shape, round, chosen, total, current } = state;
         Ok((Self(file), SavedExperts { shape, round, chosen, total, current }, public))
     }

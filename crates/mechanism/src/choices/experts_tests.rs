@@ -362,6 +362,46 @@ mod restarts {
     }
 
     #[test]
+    fn a_copy_is_refused_and_what_was_moved_goes_on_if_somebody_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let copied = |from: &str, to: &str| {
+            std::fs::copy(at(from), at(to)).unwrap();
+            std::fs::copy(at(&format!("{from}.mark")), at(&format!("{to}.mark"))).unwrap();
+        };
+        let why = |opened: Result<(ExpertsFile, SavedExperts, String), CuratorError>| opened.err().unwrap().to_string();
+        drop(started(&at("session"), 4));
+        std::fs::create_dir(at("else")).unwrap();
+        for copy in ["copy", "else/session"] {
+            copied("session", copy);
+            for opened in [ExpertsFile::open(&at(copy)), ExpertsFile::open_moved(&at(copy))] {
+                let why = why(opened);
+                assert!(why.contains("is a copy of") && why.contains("still there"), "{why}");
+            }
+        }
+        // renamed, on one file system: the mark is the same file
+        std::fs::rename(at("session"), at("renamed")).unwrap();
+        std::fs::rename(at("session.mark"), at("renamed.mark")).unwrap();
+        let (mut file, saved, _) = ExpertsFile::open(&at("renamed")).unwrap();
+        let mut plays = opened(&plan().resumed(saved).unwrap());
+        step(&mut plays);
+        plays.save(&mut file, "renamed").unwrap();
+        drop(file);
+        // to another file system: the original goes
+        copied("renamed", "moved");
+        std::fs::remove_file(at("renamed")).unwrap();
+        std::fs::remove_file(at("renamed.mark")).unwrap();
+        assert!(why(ExpertsFile::open(&at("moved"))).contains("--moved"));
+        let (mut file, saved, _) = ExpertsFile::open_moved(&at("moved")).unwrap();
+        let mut plays = opened(&plan().resumed(saved).unwrap());
+        step(&mut plays);
+        plays.save(&mut file, "moved").unwrap();
+        drop(file);
+        // said once
+        assert_eq!(ExpertsFile::open(&at("moved")).unwrap().1.observed(), 6);
+    }
+
+    #[test]
     fn a_file_that_is_cut_anywhere_or_changed_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");

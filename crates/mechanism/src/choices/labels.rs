@@ -56,6 +56,7 @@ impl LabelSelection {
             relation,
             certificate: certify(&Event::NoOp, terms)?,
         };
+        plan.can_draw()?;
         plan.certificate = certify(&SamplerError::proved(SAMPLER_ERROR).on(plan.event()), terms)?;
         Ok(plan)
     }
@@ -100,6 +101,10 @@ impl Mechanism for LabelSelection {
 
     fn label(&self) -> &'static str {
         "class labels"
+    }
+
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        DiscreteLaplace::with_scale(self.scale).map(drop).map_err(|e| CuratorError::Noise(e.to_string()))
     }
 
     fn check(&self, _input: &BTreeMap<String, u64>) -> Result<(), CuratorError> {

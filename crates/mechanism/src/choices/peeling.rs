@@ -155,6 +155,13 @@ impl Mechanism for FeaturePick {
         "feature"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        let noise = |e: dpopt_noise::ScaleError| CuratorError::Noise(e.to_string());
+        let (epsilon, moved) = (self.facts.epsilon, self.facts.sensitivity());
+        LeveledChoice::unsigned(epsilon, moved, &[], self.dimension).map_err(noise)?;
+        LaplaceMaximum::new(epsilon, moved).map(drop).map_err(noise)
+    }
+
     fn check(&self, input: &FeatureScores) -> Result<(), CuratorError> {
         if input.dimension != self.dimension || input.facts != self.facts {
             return Err(CuratorError::Shape);

@@ -66,6 +66,10 @@ impl Mechanism for RangeEnd {
         "range end"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        ExponentialChoice::new(self.epsilon, Level::OF, false).map(drop).map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+
     fn check(&self, input: &BelowCounts) -> Result<(), CuratorError> {
         if self.column < input.below.len() { Ok(()) } else { Err(CuratorError::Shape) }
     }
@@ -105,6 +109,7 @@ impl PrivateBounds {
         };
         let (noise, certificate) = calibrate::noise(event, terms)?;
         let epsilon = 1.0 / noise;
+        RangeEnd::new(0, 0, epsilon).can_draw()?;
         let rank = 2.0 / epsilon * ((quantile_grid().len() + 1) as f64 / MISS_PROBABILITY).ln();
         let tail = (Level::OF as f64 * rank / rows as f64).ceil().max(10.0);
         if tail > 0.25 * Level::OF as f64 {

@@ -6,11 +6,15 @@
 //! were drawn from before, so it is refused. So are files without a mark, damaged ones and those of another session. While one
 //! process has the session, the mark is locked.
 //!
+//! Each write also says which file the mark is, as far as the system tells: two files that were copied beside their originals are another
+//! session's, and going on with both would play the rest twice on one charge. Whoever moved a session on purpose says so.
+//!
 //! The file holds sums of what rounds told, exact: it is as sensitive as the rounds themselves, and only its owner may read it. It holds no
 //! randomness: a process that goes on draws fresh coins.
 
 use crate::refused::CuratorError;
 use dpopt_noise::{NoiseSource, Purpose};
+use dpopt_privacy::words::foreign;
 use dpopt_process::LockedFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,6 +22,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// Hexadecimal digits of an identity, and a line break: the mark's header.
 const HEADER: usize = 33;
@@ -30,8 +35,53 @@ struct Content<S> {
     format: String,
     identity: String,
     write: u64,
+    /// None in files of versions that wrote none.
+    #[serde(default)]
+    place: Option<Place>,
     state: S,
     public: String,
+}
+
+/// Which file the mark was when the state was written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    /// The session's file, from the root.
+    path: String,
+    mark: Inode,
+}
+
+/// What tells a file from its copies, and stays when it is renamed. Not the device, whose number may change when a machine starts.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inode {
+    number: u64,
+    /// Nanoseconds from 1970, where the file system tells: a removed file's number is given to another.
+    born: Option<u64>,
+}
+
+impl Inode {
+    fn of(file: &File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        #[cfg(unix)]
+        let number = std::os::unix::fs::MetadataExt::ino(&found);
+        #[cfg(not(unix))]
+        let number = 0;
+        let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        Ok(Self { number, born: born.and_then(|since| u64::try_from(since.as_nanos()).ok()) })
+    }
+}
+
+impl Place {
+    fn of(path: &Path, mark: &File) -> io::Result<Self> {
+        let path = std::path::absolute(path)?.to_string_lossy().into_owned();
+        Ok(Self { path, mark: Inode::of(mark)? })
+    }
+
+    /// Whether the session is still where this was written.
+    fn is_there(&self) -> bool {
+        File::open(mark_of(Path::new(&self.path))).and_then(|mark| Inode::of(&mark)).is_ok_and(|mark| mark == self.mark)
+    }
 }
 
 /// The file of one session and its mark, locked until it is dropped.
@@ -80,14 +130,16 @@ impl SessionFile {
         }
     }
 
-    /// Opens a session that was saved as `format`: the file, the state in it, and what was written beside it.
+    /// Opens a session that was saved as `format`: the file, the state in it, and what was written beside it. `moved`: it is believed that
+    /// nothing goes on where it was before.
     ///
     /// # Errors
-    /// If it is held by another process, damaged, or older than what was shown of it.
+    /// If it is held by another process, damaged, older than what was shown of it, or a copy.
     pub(super) fn open<S: DeserializeOwned>(
         path: &Path,
         format: &str,
         is_sound: fn(&S) -> bool,
+        moved: bool,
     ) -> Result<(Self, S, String), CuratorError> {
         let no_mark = "has no mark beside it (its name and .mark), so that nobody can tell whether it is the newest; a session's two \
                        files stay together";
@@ -121,6 +173,7 @@ impl SessionFile {
         if content.write > marked + 1 {
             return Err(failed(path, "is newer than its mark, which was copied back; nothing is resumed"));
         }
+        check_place(path, &mark, content.place.as_ref(), moved)?;
         let mut file =
             Self { path: path.to_path_buf(), mark, identity: content.identity, writes: content.write, unsure: false };
         if marked < content.write {
@@ -139,7 +192,8 @@ impl SessionFile {
             return Err(failed(&self.path, "could not be written before; resume it in a new process"));
         }
         let (format, identity, public) = (format.into(), self.identity.clone(), public.into());
-        let content = Content { format, identity, write: self.writes + 1, state, public };
+        let place = Some(Place::of(&self.path, &self.mark).map_err(|e| io_failed(&self.path, &e))?);
+        let content = Content { format, identity, write: self.writes + 1, place, state, public };
         let body = serde_json::to_string(&content).map_err(|e| unusable(e.to_string()))?;
         let text = format!("{body}\n{}\n", blake3::hash(body.as_bytes()).to_hex());
         self.replace(text.as_bytes()).map_err(|e| io_failed(&self.path, &e))?;
@@ -167,6 +221,31 @@ impl SessionFile {
     fn append_mark(&mut self) -> Result<(), CuratorError> {
         self.mark.write_all(b".").and_then(|()| self.mark.sync_data()).map_err(|e| io_failed(&self.path, &e))
     }
+}
+
+/// Refuses a mark that is not the file that it was, which is a copy unless somebody says that it was moved.
+fn check_place(path: &Path, mark: &File, place: Option<&Place>, moved: bool) -> Result<(), CuratorError> {
+    let here = Inode::of(mark).map_err(|e| io_failed(path, &e))?;
+    let before = match place {
+        Some(place) if place.mark == here => return Ok(()),
+        Some(place) if place.is_there() => {
+            let what = format!(
+                "is a copy of {}, which is still there: both would go on with rounds that were paid for once. Resume that one",
+                shown(Path::new(&place.path))
+            );
+            return Err(failed(path, &what));
+        }
+        Some(place) => format!("is a copy of {}, or was moved from there", shown(Path::new(&place.path))),
+        None => "was written by a version that did not say where".into(),
+    };
+    if moved {
+        return Ok(());
+    }
+    let what = format!(
+        "{before} (a copy would play rounds a second time that were paid for once). If it was moved, and nothing goes on where it was, say so: \
+         --moved (in Python moved=True)"
+    );
+    Err(failed(path, &what))
 }
 
 fn parse<S: DeserializeOwned>(text: &[u8], format: &str) -> Option<Content<S>> {
@@ -222,7 +301,11 @@ pub(super) fn unusable(text: String) -> CuratorError {
 }
 
 fn failed(path: &Path, what: &str) -> CuratorError {
-    CuratorError::Unusable(format!("session {} {what}", path.display()))
+    CuratorError::Unusable(format!("session {} {what}", shown(path)))
+}
+
+fn shown(path: &Path) -> String {
+    foreign(&path.display().to_string())
 }
 
 fn io_failed(path: &Path, error: &io::Error) -> CuratorError {

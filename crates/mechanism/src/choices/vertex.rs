@@ -250,6 +250,12 @@ impl Mechanism for VertexChoice {
         "vertex of the l1 ball"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        LeveledChoice::new(self.facts.epsilon, self.facts.sensitivity(), &[], 2 * self.dimension)
+            .map(drop)
+            .map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+
     fn check(&self, input: &VertexScores) -> Result<(), CuratorError> {
         if input.facts.clip_norm > self.facts.clip_norm {
             return Err(CuratorError::Sensitivity { input: input.facts.clip_norm, mechanism: self.facts.clip_norm });

@@ -36,6 +36,13 @@ pub trait Mechanism: sealed::Sealed {
     fn sampler_error(&self, input: &Self::Input) -> f64;
     /// For the ledger table: what is released, for example `gradient sum`.
     fn label(&self) -> &'static str;
+    /// Makes what it draws with, from public numbers alone, and throws it away: a plan asks before its budget is spent.
+    ///
+    /// # Errors
+    /// If [`apply`](Self::apply) could not make it either.
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        Ok(())
+    }
     /// Refuses an input whose *public* description (clip norm, grid, dimension) is not what the noise was made for.
     fn check(&self, input: &Self::Input) -> Result<(), CuratorError>;
     /// The relation that its noise was made for, where the event does not say it: another certificate's is refused.

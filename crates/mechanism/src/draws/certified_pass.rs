@@ -11,7 +11,7 @@ use super::solved::made_for;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::add_rounded_gaussian;
+use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
 use crate::sums::grid_sum::GridSum;
 use dpopt_noise::{DiscreteLaplace, Grid, NoiseSource, Purpose};
 use dpopt_objective::geometry::project_l2_ball;
@@ -194,6 +194,15 @@ impl Mechanism for CertifiedPass {
 
     fn label(&self) -> &'static str {
         "means of the phases' iterates, where few gradients were clipped"
+    }
+
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        if !self.phases.iter().all(|phase| self.covers(phase)) {
+            return Err(CuratorError::Noise(
+                "a phase's noise is too small beside the rounding of its steps, or its steps are too long; lower epsilon or the learning rate".into(),
+            ));
+        }
+        self.phases.iter().try_for_each(|phase| rounded_gaussian(self.noise_std(phase), self.grid(phase)).map(drop))
     }
 
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {

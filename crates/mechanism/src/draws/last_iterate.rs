@@ -6,7 +6,7 @@ use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::sums::clipped::Clipped;
-use crate::sums::gaussian::add_rounded_gaussian;
+use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
 use crate::sums::grid_sum::GridSum;
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::objective::Linear;
@@ -67,11 +67,17 @@ impl LastIterate {
         (square * (1.0 + 1e-9)).min(steps).sqrt()
     }
 
-    /// Grid of what a record gives: fine against L, and n records stay within 60 bits.
+    /// Grid of what a record gives: fine against L, n records stay within 60 bits, and L within 47.
     fn gradient_grid(&self) -> Grid {
         let root = (self.objective.weights() as f64).sqrt();
         let room = 60.0 - (self.most_rows as f64 * root).log2().ceil().max(0.0);
-        Grid::new((self.lipschitz() / root).log2().floor() as i32 - room.clamp(8.0, 40.0) as i32)
+        let finest = self.lipschitz().log2().ceil() as i32 - 47;
+        Grid::new(((self.lipschitz() / root).log2().floor() as i32 - room.clamp(8.0, 40.0) as i32).max(finest))
+    }
+
+    /// What clips and adds up what records give.
+    fn clipped(&self) -> Result<Clipped<Linear>, CuratorError> {
+        Clipped::new(self.objective, self.lipschitz(), self.gradient_grid())
     }
 
     /// Grid of the iterates: 2^-14 of what one record moves.
@@ -161,6 +167,11 @@ impl Mechanism for LastIterate {
         "last iterate"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        self.clipped()?;
+        rounded_gaussian(self.noise_std(), self.grid()).map(drop)
+    }
+
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
         made_for(&self.objective, input)?;
         let counted = input.rows.len() as u64 <= self.most_rows;
@@ -172,7 +183,7 @@ impl Mechanism for LastIterate {
     }
 
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        let clipped = Clipped::new(self.objective, self.lipschitz(), self.gradient_grid())?;
+        let clipped = self.clipped()?;
         let (grid, gradients) = (self.grid(), self.gradient_grid());
         let mut x = vec![0.0; self.objective.weights()];
         for _ in 0..self.steps {
@@ -245,6 +256,19 @@ mod tests {
         assert!((LastIterate { steps: 1, ..m.clone() }.amplification() - 1.0).abs() < 1e-9);
         let few = LastIterate { steps: 3, ..m }.amplification();
         assert!(few <= 3f64.sqrt() && few > 0.999 * 3f64.sqrt(), "{few}");
+    }
+
+    /// Many weights and few rows: the finest grid that a clip norm may have.
+    #[test]
+    fn what_records_give_is_clipped_in_any_dimension() {
+        for weights in [2, 65_535, 65_536, 1 << 20, 1 << 28] {
+            for most_rows in [1, 40, 4096, 1 << 40] {
+                let m = LastIterate { objective: Linear::new(LOGISTIC, weights, 1.0), ..mechanism(most_rows) };
+                assert_eq!(m.can_draw(), Ok(()), "{weights} {most_rows}");
+            }
+        }
+        let absurd = LastIterate { noise_multiplier: 1e-150, ..mechanism(10) };
+        assert!(matches!(absurd.can_draw(), Err(CuratorError::Noise(_))));
     }
 
     /// The computed map against the exact one: what the records of a large weight vector give, added up exactly.

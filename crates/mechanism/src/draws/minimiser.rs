@@ -9,9 +9,10 @@ use super::solved::{Minimised, SolvedRecords};
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::add_rounded_gaussian;
+use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
 use crate::sums::grid_sum::GridSum;
-use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedLaplace};
+use crate::sums::vectors::rounded_laplace;
+use dpopt_noise::{Grid, NoiseSource, Purpose};
 use dpopt_objective::objective::{Fact, Linear};
 use dpopt_objective::records::Examples;
 use dpopt_privacy::event::GlmLink;
@@ -129,6 +130,11 @@ impl<R: SolvedRecords> Mechanism for PerturbedObjective<R> {
         "minimiser of the perturbed objective"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        rounded_gaussian(self.linear_std(), self.linear_grid)?;
+        rounded_gaussian(self.closing_std(), self.closing_grid).map(drop)
+    }
+
     fn check(&self, input: &R) -> Result<(), CuratorError> {
         self.minimised().check(input, self.relation)
     }
@@ -209,6 +215,10 @@ impl<R: SolvedRecords> Mechanism for PerturbedMinimiser<R> {
 
     fn label(&self) -> &'static str {
         "regularised minimiser"
+    }
+
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        rounded_gaussian(self.noise_std(), self.grid).map(drop)
     }
 
     fn check(&self, input: &R) -> Result<(), CuratorError> {
@@ -348,6 +358,10 @@ impl Mechanism for LaplaceMinimiser {
         "regularised minimiser"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        rounded_laplace(self.noise_multiplier * self.sensitivity(), self.grid).map(drop)
+    }
+
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
         self.minimised().check(input, self.relation)?;
         let planned = self.counted().is_none_or(|n| n == input.rows.len() as u64);
@@ -363,9 +377,7 @@ impl Mechanism for LaplaceMinimiser {
         let zero = vec![0.0; self.objective.weights()];
         let minimiser = enforced.minimised(&self.minimised(), &zero)?;
         let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
-        // the product z·Δ was rounded once: next_up makes the noise at least what was accounted
-        let scale = (self.noise_multiplier * self.sensitivity()).next_up();
-        let sampler = RoundedLaplace::new(scale, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let sampler = rounded_laplace(self.noise_multiplier * self.sensitivity(), self.grid)?;
         sampler.add_to(&mut units, &mut noise.stream(Purpose::Noise, 0));
         Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
     }

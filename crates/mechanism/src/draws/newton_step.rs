@@ -6,7 +6,7 @@ use super::solved::{SolvedRecords, made_for, majorant_here};
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::add_rounded_gaussian;
+use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
 use crate::sums::grid_sum::GridSum;
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
@@ -190,6 +190,10 @@ impl<R: SolvedRecords> Mechanism for NewtonStep<'_, R> {
 
     fn label(&self) -> &'static str {
         "newton step"
+    }
+
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        rounded_gaussian(self.noise_std(), self.scale().0).map(drop)
     }
 
     fn check(&self, input: &R) -> Result<(), CuratorError> {

@@ -5,7 +5,7 @@ use crate::curator::batch::BatchId;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
+use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian};
 use dpopt_privacy::Event;
 
 /// Adds N(0, (z·C)²) rounded to the grid to every coordinate of a [`GridSum`].
@@ -60,6 +60,11 @@ impl Mechanism for Gaussian {
         self.label
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        Quantizer::new(Norm::L2, self.clip_norm, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        rounded_gaussian(self.standard_deviation(), self.grid).map(drop)
+    }
+
     fn check(&self, input: &GridSum) -> Result<(), CuratorError> {
         if input.clip_norm > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: input.clip_norm, mechanism: self.clip_norm });
@@ -85,6 +90,12 @@ impl Mechanism for Gaussian {
     }
 }
 
+/// What draws noise of standard deviation at least `standard_deviation` on `grid`.
+pub(crate) fn rounded_gaussian(standard_deviation: f64, grid: Grid) -> Result<RoundedGaussian, CuratorError> {
+    // the product z·C was rounded once: next_up makes the noise at least what was accounted
+    RoundedGaussian::new(standard_deviation.next_up(), grid).map_err(|e| CuratorError::Noise(e.to_string()))
+}
+
 /// Adds noise of standard deviation at least `standard_deviation` on `grid`; wrapping, so that overflow costs accuracy
 /// only.
 pub(crate) fn add_rounded_gaussian(
@@ -93,9 +104,6 @@ pub(crate) fn add_rounded_gaussian(
     grid: Grid,
     noise: &mut NoiseSource,
 ) -> Result<(), CuratorError> {
-    // the product z·C was rounded once: next_up makes the noise at least what was accounted
-    let sampler =
-        RoundedGaussian::new(standard_deviation.next_up(), grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
-    sampler.add_to(units, &mut noise.stream(Purpose::Noise, 0));
+    rounded_gaussian(standard_deviation, grid)?.add_to(units, &mut noise.stream(Purpose::Noise, 0));
     Ok(())
 }

@@ -68,12 +68,16 @@ impl SketchedGaussian {
         Sketch::draw(rows, stream).map_err(|e| CuratorError::Noise(e.to_string()))
     }
 
-    /// G·S plus noise, exactly, modulo 2^64 fine units.
-    pub fn through(&self, sketch: &Sketch, input: &SparseSum, stream: &mut Stream) -> Result<Vec<i64>, CuratorError> {
+    fn sampler(&self) -> Result<RoundedGaussian, CuratorError> {
         let fine = Grid::new(self.grid.exponent() + SKETCH_EXPONENT);
         // the products were rounded: two steps up make the noise at least what was accounted
         let std = (self.noise_multiplier * self.clip_norm * (self.rows as f64).sqrt()).next_up().next_up();
-        let sampler = RoundedGaussian::new(std, fine).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        RoundedGaussian::new(std, fine).map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+
+    /// G·S plus noise, exactly, modulo 2^64 fine units.
+    pub fn through(&self, sketch: &Sketch, input: &SparseSum, stream: &mut Stream) -> Result<Vec<i64>, CuratorError> {
+        let sampler = self.sampler()?;
         let mut image = vec![0i64; sketch.rows()];
         let mut column = vec![0i32; sketch.rows()];
         input.for_each_nonzero(|index, units| {
@@ -106,6 +110,10 @@ impl Mechanism for SketchedGaussian {
 
     fn label(&self) -> &'static str {
         "sum of sparse vectors behind a random projection"
+    }
+
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        self.sampler().map(drop)
     }
 
     fn check(&self, input: &SparseSum) -> Result<(), CuratorError> {

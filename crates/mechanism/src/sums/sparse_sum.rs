@@ -8,13 +8,13 @@
 //! Covers: sparse-v2 algorithm 1 (certified)
 
 use super::contributions::merge_equal;
+use super::gaussian::rounded_gaussian;
+use super::vectors::rounded_laplace;
 use crate::Sensitive;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{
-    Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, RoundedLaplace, project_l1_l2, project_l1_l2_dense,
-};
+use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, project_l1_l2, project_l1_l2_dense};
 use dpopt_objective::records::{self, RecordSet, SparseVectors};
 use dpopt_privacy::Event;
 
@@ -84,6 +84,21 @@ pub struct SparseClip {
     pub dense: bool,
 }
 
+impl SparseClip {
+    /// Whether records can be clipped so.
+    ///
+    /// # Errors
+    /// If the clip norm is not positive and finite, or too large for the grid.
+    pub fn can_clip(&self) -> Result<(), CuratorError> {
+        self.quantizer().map(drop)
+    }
+
+    fn quantizer(&self) -> Result<Quantizer, CuratorError> {
+        let bound = if self.calibrated == Norm::L1 { self.l1_norm } else { self.norm };
+        Quantizer::new(self.calibrated, bound, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+}
+
 /// Adds up records one at a time, or one for each unit.
 pub struct SparseSummer {
     clip: SparseClip,
@@ -108,9 +123,7 @@ impl SparseSummer {
     /// # Errors
     /// If the clip norm is not positive and finite, or too large for the grid.
     pub fn new(clip: SparseClip) -> Result<Self, CuratorError> {
-        let bound = if clip.calibrated == Norm::L1 { clip.l1_norm } else { clip.norm };
-        let quantizer =
-            Quantizer::new(clip.calibrated, bound, clip.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let quantizer = clip.quantizer()?;
         let cells = if clip.dense { usize::try_from(clip.dimension).map_err(|_| CuratorError::Shape)? } else { 0 };
         Ok(Self {
             clip,
@@ -275,15 +288,17 @@ impl Mechanism for ProjectedGaussian {
         "projected noisy sum of sparse vectors"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        rounded_gaussian(self.noise_multiplier * self.clip_norm, self.grid).map(drop)
+    }
+
     fn check(&self, input: &SparseSum) -> Result<(), CuratorError> {
         input.check(Norm::L2, self.clip_norm, self.grid, self.dimension)
     }
 
     fn apply(&self, input: &SparseSum, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError> {
         let Projection { radius, sparsity } = self.projection;
-        // the product z·L was rounded once: next_up makes the noise at least what was accounted
-        let std = (self.noise_multiplier * self.clip_norm).next_up();
-        let sampler = RoundedGaussian::new(std, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let sampler = rounded_gaussian(self.noise_multiplier * self.clip_norm, self.grid)?;
         let mut stream = noise.stream(Purpose::Noise, 0);
         Ok(match &input.units {
             Units::Dense(sum) => {
@@ -330,6 +345,10 @@ impl Mechanism for ProjectedLaplace {
         "projected noisy sum of sparse vectors"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        rounded_laplace(self.noise_multiplier * self.clip_norm, self.grid).map(drop)
+    }
+
     fn check(&self, input: &SparseSum) -> Result<(), CuratorError> {
         if matches!(input.units, Units::Touched(_)) {
             return Err(CuratorError::Shape);
@@ -339,8 +358,7 @@ impl Mechanism for ProjectedLaplace {
 
     fn apply(&self, input: &SparseSum, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError> {
         let Units::Dense(sum) = &input.units else { return Err(CuratorError::Shape) };
-        let scale = (self.noise_multiplier * self.clip_norm).next_up();
-        let sampler = RoundedLaplace::new(scale, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let sampler = rounded_laplace(self.noise_multiplier * self.clip_norm, self.grid)?;
         let mut noisy = sum.clone();
         sampler.add_to(&mut noisy, &mut noise.stream(Purpose::Noise, 0));
         Ok(project_l1_l2_dense(&noisy, self.grid, self.projection.radius, self.projection.sparsity))

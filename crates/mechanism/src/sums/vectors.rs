@@ -447,6 +447,12 @@ impl Laplace {
     }
 }
 
+/// What draws Laplace noise of at least that scale.
+pub(crate) fn rounded_laplace(scale: f64, grid: Grid) -> Result<RoundedLaplace, CuratorError> {
+    // the product b·C was rounded once: next_up makes the noise at least what was accounted
+    RoundedLaplace::new(scale.next_up(), grid).map_err(|e| CuratorError::Noise(e.to_string()))
+}
+
 impl sealed::Sealed for Laplace {}
 
 impl Mechanism for Laplace {
@@ -463,6 +469,11 @@ impl Mechanism for Laplace {
 
     fn label(&self) -> &'static str {
         "clipped sum"
+    }
+
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        quantizer(Norm::L1, self.clip_norm, self.grid)?;
+        rounded_laplace(self.noise_multiplier * self.clip_norm, self.grid).map(drop)
     }
 
     fn check(&self, input: &L1Sum) -> Result<(), CuratorError> {
@@ -484,9 +495,7 @@ impl Mechanism for Laplace {
     }
 
     fn apply(&self, input: &L1Sum, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        // the product b·C was rounded once: next_up makes the noise at least what was accounted
-        let scale = (self.noise_multiplier * self.clip_norm).next_up();
-        let sampler = RoundedLaplace::new(scale, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let sampler = rounded_laplace(self.noise_multiplier * self.clip_norm, self.grid)?;
         let mut units = input.units.clone();
         sampler.add_to(&mut units, &mut noise.stream(Purpose::Noise, 0));
         Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())

@@ -393,6 +393,7 @@ impl<K: AdaptiveKind> Adaptive<K> {
         let (mut before, mut passes) = (Vec::new(), 0.0);
         match &moments {
             MomentSchedule::Private { release, .. } => {
+                release.can_sum(features)?;
                 before.push(release.event());
                 drawn = drawn + SamplerError::rounded(release.samples(features.features));
                 passes = release.passes();

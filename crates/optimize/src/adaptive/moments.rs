@@ -9,7 +9,8 @@
 //! Covers: adaptive-gradients theorem 3 (part: privacy; estimates are within a factor of eight)
 
 use crate::RunError;
-use crate::plan::Problem;
+use crate::plan::{NotApplicable, Problem};
+use crate::planning::sum_grid;
 use dpopt_mechanism::{Curator, CuratorError, FeatureMoments, Gaussian, Sensitive, moment_bound};
 use dpopt_noise::Grid;
 use dpopt_objective::records::Records;
@@ -90,6 +91,14 @@ impl MomentRelease {
             Self::Direct { .. } => 1,
             Self::Halving { rounds, .. } => rounds,
         }
+    }
+
+    /// Refuses rounds whose sums can't be made: of all features and of one.
+    pub(super) fn can_sum(&self, problem: &Problem) -> Result<(), NotApplicable> {
+        (1..=self.rounds()).flat_map(|round| [(round, problem.features), (round, 1)]).try_for_each(|(round, count)| {
+            let bound = moment_bound(count, self.truncation(round, problem.row_norm), problem.row_norm);
+            sum_grid(bound, self.multiplier() * bound, problem.rows, count).map(drop)
+        })
     }
 
     /// T Gaussian releases over all records.

@@ -8,6 +8,7 @@ use crate::algorithm::in_memory;
 use crate::choices::Subspace;
 use crate::oracle::NoisyMoment;
 use crate::plan::{NotApplicable, Problem};
+use crate::planning::sum_grid;
 use crate::released_preconditioner::refuse_large;
 use dpopt_mechanism::{Curator, SecondMoment, Sensitive};
 use dpopt_noise::Grid;
@@ -40,6 +41,8 @@ impl SubspaceSchedule {
         let private = matches!(subspace, Subspace::Private { .. });
         if private {
             refuse_large(problem)?;
+            let bound = problem.row_norm * problem.row_norm;
+            sum_grid(bound, bound / mu, problem.rows, SecondMoment::coordinates(problem.features))?;
         }
         Ok(Self { subspace: subspace.clone(), noise_multiplier: private.then_some(1.0 / mu) })
     }

@@ -17,7 +17,7 @@
 mod iterate;
 mod levels;
 
-use super::planning::{SamplerError, asked_steps, check_problem, clipped, in_range, positive, require_delta};
+use super::planning::{SamplerError, asked_steps, check_problem, clipped, in_range, positive, require_delta, sum_grid};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult};
 use crate::algorithm::Traits;
@@ -237,7 +237,7 @@ impl Algorithm for BiasReducedSgd {
         };
         // E[excess] ≤ D²/(2ηT) + ην²/2 + b·D, and no more than what the ball allows
         let bound = radius * radius / (2.0 * learning_rate * made) + 0.5 * learning_rate * nu * nu + bias * radius;
-        let grid = Grid::for_sum(clip_norm, z * clip_norm, problem.rows, dimension);
+        let grid = sum_grid(clip_norm, z * clip_norm, problem.rows, dimension)?;
         let records: u64 = batch_counts.iter().enumerate().map(|(k, c)| c * ((2 << k) + 1)).sum();
         let mut warnings = vec![format!(
             "two accountings of one public sequence of batch sizes: plain composition makes {steps} steps with noise multiplier \

@@ -14,7 +14,7 @@ use crate::options::Said;
 use crate::options::common::{LEARNING_RATE, MOMENTUM, STEPS};
 use crate::oracle::NoisySum;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use crate::planning::{SamplerError, check_problem, clipped, gaussian_mu, noise};
+use crate::planning::{SamplerError, can_sum, check_problem, clipped, gaussian_mu, noise};
 use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunError, RunResult, Solution};
 use dpopt_mechanism::Gaussian;
@@ -197,6 +197,10 @@ impl Algorithm for AdaptiveClipDescent {
             sizes_multiplier: sizes_of(t),
             noise_multiplier,
         };
+        can_sum(1.0, schedule.sizes_multiplier, schedule.sizes_grid(problem))?;
+        for clip in [first, schedule.smallest] {
+            can_sum(clip, noise_multiplier * clip, schedule.gradients_grid(problem, clip))?;
+        }
         let time = recipe.time();
         let flat_noise = time * noise_multiplier * expected / (problem.rows as f64 * (steps as f64).sqrt());
         let summary = Summary {
@@ -256,16 +260,22 @@ impl Algorithm for AdaptiveClipDescent {
 }
 
 impl AdaptiveClipSchedule {
+    fn sizes_grid(&self, problem: &Problem) -> Grid {
+        Grid::for_sum(1.0, self.sizes_multiplier, problem.rows, problem.weights().max(self.cells))
+    }
+
+    fn gradients_grid(&self, problem: &Problem, clip: f64) -> Grid {
+        Grid::for_sum(clip, self.noise_multiplier * clip, problem.rows, problem.weights())
+    }
+
     fn sizes<O>(&self, objective: O, problem: &Problem) -> Result<NoisySum<GradientSizes<O>>, RunError> {
-        let dimension = problem.weights().max(self.cells);
-        let grid = Grid::for_sum(1.0, self.sizes_multiplier, problem.rows, dimension);
+        let (dimension, grid) = (problem.weights().max(self.cells), self.sizes_grid(problem));
         let noise = Gaussian::new(self.sizes_multiplier, 1.0, grid, dimension, "sizes of gradients");
         Ok(NoisySum::new(GradientSizes::new(objective, self.smallest, self.ratio, self.cells), noise)?)
     }
 
     fn gradients<O>(&self, objective: O, problem: &Problem, clip: f64) -> Result<NoisySum<O>, RunError> {
-        let (z, weights) = (self.noise_multiplier, problem.weights());
-        let grid = Grid::for_sum(clip, z * clip, problem.rows, weights);
+        let (z, weights, grid) = (self.noise_multiplier, problem.weights(), self.gradients_grid(problem, clip));
         Ok(NoisySum::new(objective, Gaussian::new(z, clip, grid, weights, "gradient sum"))?)
     }
 

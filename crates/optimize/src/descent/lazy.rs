@@ -69,7 +69,10 @@ pub(super) fn path(recipe: &Recipe, problem: &Problem, budget: Budget, q: f64, w
     }
     // precision is worst for the least noise: the plan is checked against the multiplier that is assumed here
     let least = 0.1;
-    let sharpest = recipe.schedule(problem, (least, least * recipe.clip_norm), q, LAZY.into());
+    let sharpest = match recipe.schedule(problem, (least, least * recipe.clip_norm), q, LAZY.into()) {
+        Ok(schedule) => schedule,
+        Err(why) => return eager(format!("lazy noise can't be certified here ({why})")),
+    };
     match lazy_options(&sharpest, problem).map(|o| o.total_variation()) {
         Some(Ok(total_variation))
             if total_variation * (1.0 + budget.epsilon().exp()) < SHARE_OF_DELTA * budget.delta() =>

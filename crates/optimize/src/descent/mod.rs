@@ -21,7 +21,7 @@ use super::choices::RateSchedule;
 use super::driver::{Course, Driver, HeavyBall, drive};
 use super::planning::{
     asked_or_stable_rate, asked_steps, check_decay, check_problem, clipped, gaussian_mu, in_range, noise, positive,
-    require_delta,
+    require_delta, sum_grid,
 };
 use super::risk::RiskModel;
 use super::{RunError, Solution};
@@ -357,7 +357,7 @@ impl Recipe {
             },
             schedule: DescentSchedule {
                 answer_scale,
-                ..self.schedule(problem, (noise_multiplier, noise_std), q, releases.noise_drawn)
+                ..self.schedule(problem, (noise_multiplier, noise_std), q, releases.noise_drawn)?
             },
         })
     }
@@ -369,9 +369,9 @@ impl Recipe {
         (noise_multiplier, noise_std): (f64, f64),
         q: f64,
         noise_drawn: String,
-    ) -> DescentSchedule {
-        let grid = Grid::for_sum(self.clip_norm, noise_std, problem.rows, problem.weights());
-        DescentSchedule {
+    ) -> Result<DescentSchedule, NotApplicable> {
+        let grid = sum_grid(self.clip_norm, noise_std, problem.rows, problem.weights())?;
+        Ok(DescentSchedule {
             loss: problem.loss,
             steps: self.steps,
             learning_rate: self.learning_rate,
@@ -386,7 +386,7 @@ impl Recipe {
             answer_scale: 1.0,
             grid_exponent: grid.exponent(),
             noise_drawn,
-        }
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::algorithm::{RowAccess, Traits};
 use crate::options::common::SAMPLING_PROBABILITY;
 use crate::options::{Choice, Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, RecordOf, Summary};
-use crate::planning::{SamplerError, clipped, gaussian_mu, in_range, noise};
+use crate::planning::{SamplerError, can_sum, clipped, gaussian_mu, in_range, noise};
 use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunResult};
 use dpopt_mechanism::{Batching, Clipped, Correlation, StreamPlan, StreamShape};
@@ -209,6 +209,7 @@ impl Algorithm for DpFtrl {
         };
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
         let noise_std = noise_multiplier * scale;
+        can_sum(clip_norm, noise_std, grid(noise_multiplier))?;
         let (n, t) = (problem.rows as f64, steps as f64);
         // that a record comes once is the word of whoever hands the batches on
         let whence: fn(String) -> Assumption = match batching {
@@ -247,7 +248,7 @@ impl Algorithm for DpFtrl {
                         (noise_multiplier, noise_std),
                         1.0 / batches as f64,
                         "at each step: it is correlated between steps".into(),
-                    )
+                    )?
                 },
                 shape,
                 batching,

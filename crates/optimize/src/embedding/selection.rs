@@ -8,7 +8,7 @@ use super::EmbeddingSgd;
 use crate::choices::Selection;
 use crate::descent::{Average, DescentOptions, DescentSchedule, Releases};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem};
-use crate::planning::{SamplerError, in_range, positive, sampled_secretly};
+use crate::planning::{SamplerError, in_range, positive, sampled_secretly, sum_grid};
 use crate::{Algorithm, Run, RunResult};
 use dpopt_mechanism::{Clipped, SelectedRows, SelectedUpdate, joint_multiplier};
 use dpopt_noise::Grid;
@@ -107,8 +107,7 @@ impl Selection {
         };
         let plan = recipe.plan(linear, budget, releases)?;
         let count_noise_multiplier = ratio * plan.schedule.noise_multiplier;
-        let grid =
-            Grid::for_sum(count_clip_norm, count_noise_multiplier * count_clip_norm, linear.rows, shape.features);
+        let grid = sum_grid(count_clip_norm, count_noise_multiplier * count_clip_norm, linear.rows, shape.features)?;
         let schedule = SelectionSchedule {
             count_clip_norm,
             count_noise_multiplier,

@@ -14,7 +14,7 @@ use crate::options::common::{MOMENTUM, SAMPLING_PROBABILITY};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::planning::{
     COST_RATIO, SamplerError, asked_or_stable_rate, asked_steps, check_decay, check_problem, clipped, entries,
-    in_range, noise, positive, require_delta, sampled_secretly,
+    in_range, noise, positive, require_delta, sampled_secretly, sum_grid,
 };
 use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunError, RunResult};
@@ -174,7 +174,8 @@ impl SparseOptions {
         let (noise_multiplier, second_multiplier) = (first_noise(m), second_noise(m));
         let refit = second
             .zip(second_multiplier)
-            .map(|(recipe, z)| RefitSchedule::of(&recipe, z, problem.rows, sparsity.max_features + 1));
+            .map(|(recipe, z)| RefitSchedule::of(&recipe, z, problem.rows, sparsity.max_features + 1))
+            .transpose()?;
         let by_entries = entries(problem, q * n) * COST_RATIO < problem.features as f64;
         let schedule = HardThresholdSchedule {
             loss: problem.loss,
@@ -189,7 +190,7 @@ impl SparseOptions {
             noise_std: noise_multiplier * clip_norm,
             sampling_probability: q,
             regularization,
-            grid_exponent: Grid::for_sum(clip_norm, noise_multiplier * clip_norm, problem.rows, problem.features)
+            grid_exponent: sum_grid(clip_norm, noise_multiplier * clip_norm, problem.rows, problem.features)?
                 .exponent(),
             computed: if by_entries { BY_ENTRIES } else { OVER_ALL }.into(),
             refit,

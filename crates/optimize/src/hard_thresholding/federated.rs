@@ -9,7 +9,7 @@ use super::refit::sampled_below_one;
 use crate::RunError;
 use crate::oracle::NoisySum;
 use crate::plan::{NotApplicable, Problem};
-use crate::planning::{SamplerError, check_problem, in_range, positive, require_delta};
+use crate::planning::{SamplerError, check_problem, in_range, positive, require_delta, sum_grid};
 use dpopt_mechanism::{
     ClippedVectors, Curator, CuratorError, Gaussian, LocalUpdates, PublicShape, Released, Sensitive, SparseVector,
 };
@@ -158,10 +158,12 @@ impl Federated {
         let drawn = (SamplerError::rounded(d) + SamplerError::subset(members)) * count as f64;
         let event = |z: f64| drawn.on(sampled(z, q, count));
         let (noise_multiplier, certificate) = calibrate::noise(event, neighbours.within(budget))?;
-        let grid = |members: u64| Grid::for_sum(clip, noise_multiplier * clip, members, problem.features).exponent();
+        let grid = |members: u64| {
+            Ok::<i32, NotApplicable>(sum_grid(clip, noise_multiplier * clip, members, problem.features)?.exponent())
+        };
         let grid_exponents = match self.protects {
-            Protects::Records { .. } => problem.records.iter().map(|&n| grid(n)).collect(),
-            Protects::Users { .. } => vec![grid(members)],
+            Protects::Records { .. } => problem.records.iter().map(|&n| grid(n)).collect::<Result<_, _>>()?,
+            Protects::Users { .. } => vec![grid(members)?],
         };
         let client_weights = problem.records.iter().map(|&n| n as f64 / total as f64).collect();
         Ok(FederatedPlan {

@@ -23,7 +23,8 @@ use crate::risk::RiskModel;
 use crate::{Algorithm, Choose, Prepared, Run, RunError, RunResult};
 use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_mechanism::{
-    Curator, CuratorError, FeaturePick, FeatureScores, PeelingLaw, Released, Sensitive, SparseVector, VertexFacts,
+    Curator, CuratorError, FeaturePick, FeatureScores, Mechanism, PeelingLaw, Released, Sensitive, SparseVector,
+    VertexFacts,
 };
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
@@ -192,10 +193,11 @@ impl Peeling {
         };
         let (m, certificate) = noise(problem, budget, event)?;
         let descent = |r: &Recipe, share: f64, features| {
-            FeatureFit::Descent(RefitSchedule::of(r, multiplier(r, share, m), problem.rows, features))
+            let fit = RefitSchedule::of(r, multiplier(r, share, m), problem.rows, features)?;
+            Ok::<FeatureFit, NotApplicable>(FeatureFit::Descent(fit))
         };
-        let centre = centre.as_ref().map(|c| descent(c, shares.centre, 1));
-        Ok((pick_epsilon(m), centre, descent(&fit, shares.fit, kept), certificate))
+        let centre = centre.as_ref().map(|c| descent(c, shares.centre, 1)).transpose()?;
+        Ok((pick_epsilon(m), centre, descent(&fit, shares.fit, kept)?, certificate))
     }
 
     /// The same for δ = 0: ε's add up.
@@ -289,6 +291,7 @@ impl Peeling {
             centre,
             refit,
         };
+        schedule.pick(problem).can_draw()?;
         let n = problem.rows as f64;
         let stages = || schedule.centre.iter().chain([&schedule.refit]);
         let predicted_excess_risk = predicted(&schedule, problem);
@@ -396,10 +399,8 @@ pub fn run_peeling<R: Records>(
     if let Some(centre) = &s.centre {
         point = s.fitted(centre, problem, examples, curator, progress, point)?;
     }
-    let facts =
-        VertexFacts { loss: s.loss, clip_norm: s.entry_clip, epsilon: s.pick_epsilon, relation: problem.relation() };
-    let pick = FeaturePick { law: s.law, facts, dimension: problem.features as u64 };
-    let mut scores = FeatureScores::new(examples, facts, &point, s.intercept)?;
+    let pick = s.pick(problem);
+    let mut scores = FeatureScores::new(examples, pick.facts, &point, s.intercept)?;
     let mut chosen: BTreeMap<u32, f64> = point.iter().collect();
     for _ in 0..s.max_features {
         for (feature, _) in curator.release(&pick, &scores)?.get().iter() {
@@ -415,6 +416,13 @@ pub fn run_peeling<R: Records>(
 }
 
 impl PeelingSchedule {
+    /// One pick.
+    fn pick(&self, problem: &Problem) -> FeaturePick {
+        let (epsilon, relation) = (self.pick_epsilon, problem.relation());
+        let facts = VertexFacts { loss: self.loss, clip_norm: self.entry_clip, epsilon, relation };
+        FeaturePick { law: self.law, facts, dimension: problem.features as u64 }
+    }
+
     /// Weights of the features of `start`, the others left at 0.
     fn fitted<R: Records>(
         &self,

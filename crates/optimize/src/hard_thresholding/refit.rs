@@ -8,6 +8,7 @@ use crate::descent::{DescentOptions, Recipe};
 use crate::driver::{Course, HeavyBall, drive};
 use crate::oracle::NoisySum;
 use crate::plan::{NotApplicable, Problem};
+use crate::planning::sum_grid;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, CuratorError, Gaussian, Sensitive, SparseVector};
 use dpopt_noise::Grid;
@@ -53,17 +54,22 @@ pub(super) fn recipe(
 
 impl RefitSchedule {
     /// The recipe with noise multiplier z, on at most `features` coordinates.
-    pub(super) fn of(recipe: &Recipe, noise_multiplier: f64, rows: u64, features: usize) -> Self {
+    pub(super) fn of(
+        recipe: &Recipe,
+        noise_multiplier: f64,
+        rows: u64,
+        features: usize,
+    ) -> Result<Self, NotApplicable> {
         let noise_std = noise_multiplier * recipe.clip_norm;
-        Self {
+        Ok(Self {
             steps: recipe.steps,
             learning_rate: recipe.learning_rate,
             momentum: recipe.momentum,
             clip_norm: recipe.clip_norm,
             noise_multiplier,
             noise_std,
-            grid_exponent: Grid::for_sum(recipe.clip_norm, noise_std, rows, features).exponent(),
-        }
+            grid_exponent: sum_grid(recipe.clip_norm, noise_std, rows, features)?.exponent(),
+        })
     }
 
     /// Standard deviation that the noise of all steps on the sums of `batch` records leaves in a weight without curvature.

@@ -21,7 +21,7 @@ use crate::oracle::NoisySum;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::planning::{
     SamplerError, asked_or_stable_rate, asked_steps, check_decay, check_problem, in_range, noise, positive,
-    require_delta,
+    require_delta, sum_grid,
 };
 use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunResult};
@@ -221,7 +221,9 @@ impl Variant {
             return Err(NotApplicable::Problem("no split of the noise can be certified".into()));
         };
         let z2 = |s: f64| z2(s, ratio);
-        let grid = |clip: f64, z: f64| Grid::for_sum(clip, z * clip, problem.rows, problem.features).exponent();
+        let grid = |clip: f64, z: f64| {
+            Ok::<i32, NotApplicable>(sum_grid(clip, z * clip, problem.rows, problem.features)?.exponent())
+        };
         let steps: u64 = inner_steps.iter().sum();
         let schedule = VarianceReducedSchedule {
             loss: problem.loss,
@@ -238,7 +240,7 @@ impl Variant {
             inner_std: s * ratio / n,
             snapshot_probability: q1,
             sampling_probability: q2,
-            grid_exponents: [grid(clip_norm, z1(s)), grid(difference_clip, z2(s))],
+            grid_exponents: [grid(clip_norm, z1(s))?, grid(difference_clip, z2(s))?],
             inner_steps,
         };
         // a snapshot's noise acts in all steps of its epoch

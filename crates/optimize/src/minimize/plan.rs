@@ -14,7 +14,7 @@ use super::spider_schedule::SpiderAsked;
 use crate::choices::Domain;
 use crate::clip_bias::{balanced_clip, clip_bias};
 use crate::plan::{Assumption, Grade, NotApplicable, own_evidence};
-use crate::planning::{SamplerError, asked_moment, in_range, positive, require_delta};
+use crate::planning::{SamplerError, asked_moment, can_sum, in_range, positive, require_delta};
 use dpopt_mechanism::{Batching, Correlation, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_privacy::special::gaussian_mu;
@@ -584,6 +584,11 @@ impl Planner<'_> {
             Batches::Once(once) => sum_grid(once.leaf_clip, draft.noise_std, problem.records, problem.dimension),
             _ => self.grid(spider.as_ref().map_or(draft.noise_std, |s| s.least_fresh() * self.clip_norm)),
         };
+        let summed = match draft.batches {
+            Batches::Once(once) => once.leaf_clip,
+            _ => self.vector_clip(),
+        };
+        can_sum(summed, draft.noise_std, grid)?;
         // its aggregate is the answer
         let average = match self.method {
             Method::Accelerated | Method::Recursive | Method::Spider | Method::OnePass => Averaged::Last,

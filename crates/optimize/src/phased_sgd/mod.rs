@@ -15,7 +15,7 @@ use crate::algorithm::Traits;
 use crate::options::common::{CLIP_NORM, DISTANCE, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER};
 use crate::options::{Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{Phase, PhasedPass};
+use dpopt_mechanism::{Mechanism, Phase, PhasedPass};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -282,6 +282,7 @@ impl Algorithm for PhasedSgd {
         let (noise_multiplier, certificate) = noise(problem, budget, |z| event(count, z))?;
         schedule.noise_multiplier = noise_multiplier;
         let mechanism = schedule.mechanism(problem);
+        mechanism.can_draw()?;
         schedule.noise_stds = schedule.phases.iter().map(|phase| mechanism.noise_std(phase)).collect();
         // in a direction without curvature: all noise stays, and so does what the order of the records does to each mean
         let order = |phase: &Phase| phase.records as f64 * (phase.learning_rate * phase.clip_norm).powi(2);

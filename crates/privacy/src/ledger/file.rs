@@ -2,6 +2,7 @@
 
 use super::record::{FORMAT_START, SEPARATOR, Scan, scan};
 use super::{LedgerError, io_error};
+use crate::words::foreign;
 use dpopt_process::LockedFile;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -57,7 +58,11 @@ pub(super) fn lock_and_scan(
         let waited = started.elapsed();
         if waited >= access.patience {
             let seconds = access.patience.as_secs_f64();
-            return Err(LedgerError::Held { path: path.display().to_string(), holder: holder(), seconds });
+            return Err(LedgerError::Held {
+                path: foreign(&path.display().to_string()),
+                holder: holder(),
+                seconds,
+            });
         }
         if waited >= SILENCE && !told {
             (access.tell)(&format!(
@@ -82,12 +87,12 @@ pub(super) fn lock_and_scan(
     read(u64::MAX, &mut bytes)?;
     match scan(&bytes) {
         Ok(scan) => Ok(Some((file, scan))),
-        Err((line, damage)) => Err(LedgerError::Damaged { path: path.display().to_string(), line, damage }),
+        Err((line, damage)) => Err(LedgerError::Damaged { path: foreign(&path.display().to_string()), line, damage }),
     }
 }
 
 pub(super) fn not_a_ledger(path: &Path, why: &'static str) -> LedgerError {
-    LedgerError::NotALedger { path: path.display().to_string(), why }
+    LedgerError::NotALedger { path: foreign(&path.display().to_string()), why }
 }
 
 /// Empty, the start of a header, or what an interrupted first write left of one.

@@ -8,6 +8,7 @@
 
 use super::Purpose;
 use crate::filter::Rule;
+use crate::words::foreign;
 use crate::{Budget, Event, Neighbours, Relation, Unit};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -215,12 +216,12 @@ fn parse(line: &[u8], previous: Option<&[u8; 8]>) -> Result<(Record, [u8; 8]), F
     if stated != hex(&check).as_bytes() {
         return Err(Fault::Whole(Damage::Check));
     }
-    let syntax = |e: serde_json::Error| Fault::Whole(Damage::Syntax(e.to_string()));
+    let syntax = |e: serde_json::Error| Fault::Whole(Damage::Syntax(foreign(&e.to_string())));
     let object = [content, b"}"].concat();
     if content.starts_with(b"{\"format\"") {
         let header: Header = serde_json::from_slice(&object).map_err(syntax)?;
         if header.format != FORMAT || header.version != VERSION {
-            return Err(Fault::Whole(Damage::Format(format!("{} {}", header.format, header.version))));
+            return Err(Fault::Whole(Damage::Format(foreign(&format!("{} {}", header.format, header.version)))));
         }
         return Ok((Record::Header(header), check));
     }

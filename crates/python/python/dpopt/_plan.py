@@ -227,7 +227,7 @@ class Privacy:
 
     def __str__(self) -> str:
         epsilon, delta = _core.shown(self.epsilon, self.delta)
-        text = f"({epsilon}, {delta})-differential privacy per {self.unit_column or self.unit}, {self.relation}"
+        text = f"({epsilon}, {delta})-differential privacy per {_core.foreign(self.unit_column or self.unit)}, {self.relation}"
         if self.public_ownership:
             text += "; who owns which rows, and so who shares rows with whom, is not protected"
         if self.scope is not None:

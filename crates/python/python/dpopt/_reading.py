@@ -10,7 +10,6 @@ that no chain holds one either.
 from __future__ import annotations
 
 import numbers
-import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,10 +19,10 @@ import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
+from . import _core
+
 #: Kinds of NumPy's dtypes that are numbers.
 _NUMERIC = "fiub"
-#: By which what follows is shown in another order.
-MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def kind(value: Any) -> str:
@@ -48,19 +47,14 @@ def shown(value: Any) -> str:
     return kind(value)
 
 
-def _moves(letter: str) -> bool:
-    """Whether a terminal does something for it, or shows what follows in another order."""
-    return unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in MARKS
-
-
 def plainly(text: str) -> str:
     """A text of somebody else as it may be printed: what a terminal would obey is U+FFFD."""
-    return "".join("\ufffd" if _moves(letter) else letter for letter in text)
+    return _core.foreign(text.encode("utf-8", "replace").decode())
 
 
 def plain(text: str, name: str) -> str:
     """A public text; refused where a terminal would obey a part of it."""
-    if any(_moves(letter) for letter in text):
+    if plainly(text) != text:
         raise ValueError(
             f"{name} has control characters (line breaks, escapes) or marks that turn the order of letters, which a terminal obeys; leave them out"
         )

@@ -198,6 +198,7 @@ class Ledger:
 
         Raises:
             dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
+            ValueError: if `name` has control characters, which the ledger would send to whoever's terminal shows it.
         """
         if isinstance(name, str):
             plain(name, "the name of a charge")

@@ -85,8 +85,12 @@ def _seed(insecure_seed: Any, budget: Any) -> int | None:
     return seed
 
 
-def _session(session: Any, insecure_seed: Any, budget: Any) -> tuple[Path | None, bool]:
+def _session(session: Any, moved: Any, insecure_seed: Any, budget: Any) -> tuple[Path | None, bool]:
     """Where a game is kept, and whether it is there already."""
+    if not isinstance(moved, bool):
+        raise TypeError(f"moved is {kind(moved)}; give True or False")
+    if moved and session is None:
+        raise ValueError("moved says something of a session; give session= a file, or leave moved out")
     if session is None:
         return None, False
     if not isinstance(session, (str, os.PathLike)):
@@ -162,6 +166,7 @@ class Experts(GoesOnOnce):
         budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
             on, which was charged when it was opened.
         session: a file that the game is kept in, as sensitive as the losses; if it is there, the game goes on where it was.
+        moved: the session was moved from another file system, and nothing goes on where it was; without this a copy is refused.
         insecure_seed: reproducible coins for tests: no privacy.
     """
 
@@ -179,15 +184,16 @@ class Experts(GoesOnOnce):
         bad_losses: str = "nothing",
         budget: Ledger | None = None,
         session: str | os.PathLike[str] | None = None,
+        moved: bool = False,
         insecure_seed: int | None = None,
     ) -> None:
         facts = _facts(experts, rounds, epsilon, delta, neighbors, rounds_per_user, player, losses)
         self._experts, self._forgiving = facts[0], _forgives(bad_losses, "bad_losses")
         charge = _charging(budget, facts[4])
-        path, resumes = _session(session, insecure_seed, budget)
+        path, resumes = _session(session, moved, insecure_seed, budget)
         insecure_seed = _seed(insecure_seed, budget)
         if path is not None and resumes:
-            self._game = _core.ExpertsGame.resume(path)
+            self._game = _core.ExpertsGame.resume(path, moved)
             opened = self._game.facts()
             usual = _core.default_delta(facts[1]) if facts[3] is None else facts[3]
             asked = (facts[0], facts[1], facts[5], facts[4], facts[2], usual)
@@ -481,6 +487,7 @@ class Bandit(_Planned):
         budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
             on, which was charged when it was opened.
         session: a file that the game is kept in, as sensitive as the rewards; if it is there, the game goes on where it was.
+        moved: the session was moved from another file system, and nothing goes on where it was; without this a copy is refused.
         insecure_seed: reproducible noise for tests: no privacy.
     """
 
@@ -499,15 +506,16 @@ class Bandit(_Planned):
         bad_rewards: str = "nothing",
         budget: Ledger | None = None,
         session: str | os.PathLike[str] | None = None,
+        moved: bool = False,
         insecure_seed: int | None = None,
     ) -> None:
         facts = _bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user, player, rewards, switches)
         self._forgiving = _forgives(bad_rewards, "bad_rewards")
         charge = _charging(budget, facts[4])
-        path, resumes = _session(session, insecure_seed, budget)
+        path, resumes = _session(session, moved, insecure_seed, budget)
         insecure_seed = _seed(insecure_seed, budget)
         if path is not None and resumes:
-            self._game = _core.BanditGame.resume(path)
+            self._game = _core.BanditGame.resume(path, moved)
             opened = self._game.facts()
             asked = (facts[0], facts[1], facts[5], facts[4], facts[2], facts[3], facts[8])
             if opened != asked or player not in (None, self.player):
