@@ -117,6 +117,12 @@ impl Session {
         Ok(())
     }
 
+    /// Notes that a release rested on a word, and on which.
+    pub(crate) fn rest_on_a_word(&self, word: &str) -> PyResult<()> {
+        self.inner.own()?.rest_on_evidence(Warrant::Vouched, word);
+        Ok(())
+    }
+
     /// Writes down what was released through it.
     pub(crate) fn note(&self, entered: &Entered) -> PyResult<()> {
         self.inner.own()?.note(entered);

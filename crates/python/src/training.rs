@@ -75,7 +75,9 @@ pub(crate) struct Training {
 impl Training {
     /// An empty sum over a batch that was drawn elsewhere.
     fn elsewhere(&self, stage: &mut Entered) -> PyResult<BatchSum> {
-        self.session.get().rest_on(Warrant::Vouched)?;
+        self.session
+            .get()
+            .rest_on_a_word("that batches are Poisson samples is your word: they were drawn elsewhere")?;
         let batch = stage.curator.sampled_elsewhere(self.sampling_probability);
         Ok(self.clipping.in_parts(batch, self.dimension))
     }

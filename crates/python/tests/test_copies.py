@@ -254,6 +254,7 @@ online: Bandit Experts OnlineConvex
 torch.clipped_sums: ClippedSumOptimizer
 torch.optimizer: PrivateOptimizer
 torch.private: BatchOptimizer
+torch.resume: AroundOptimizer
 torch.zeroth: ZerothOrder
 """
 #: They count rounds: in memory they do not travel, in a file all who share it count in it. And a loader, which is refused with its optimizer.
@@ -297,9 +298,12 @@ _mean_tables: DeclaredColumn VectorReader Vectors
 _minimize: Minimum
 _plan: Plan Privacy Request
 _release: Release
+_repeats: Form
 _rows: Bounding Scaling
 _search_price: SearchPlan
+_self_check: CannotBeTried Evidence NotOfOneRecord Pool
 _split: Split
+_steps: Surroundings
 _stationary: Selected
 _tables: NumberTable
 _trees: Leaves Records
@@ -317,8 +321,13 @@ parts: Counted Encoded Failure Here Known PartFailed Parts Persons Plain Recipe
 ray: Columns RayParts
 spark: SparkParts
 torch.adapters: LowRank MovedWeights
+torch.closed_list: NotListed
 torch.gradients: PerRecord
+torch.guard: Guard Refused
 torch.loader: Source
+torch.made_up: UnknownFormError
+torch.self_check: Form
+torch.slopes: RecordLoss
 torch.zeroth: Direction
 """
 #: Of the compiled library, what goes on with one charge.
@@ -500,7 +509,8 @@ def test_a_fork_in_the_middle_of_a_call_goes_on_in_the_parent_only():
     X, inside = np.full((300, 1), 0.5), []
 
     def gradients(x, rows):
-        if not inside:
+        # not on the made-up records before the charge
+        if len(rows) > 12 and not inside:
             inside.append(os.fork())
         return x[None, :] - rows
 

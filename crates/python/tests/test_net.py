@@ -70,7 +70,7 @@ def test_what_a_net_is_not_for_is_refused(doses):
         dpopt.plan_minimize(1000, 2, epsilon=1.0, method="net")
     with pytest.raises(ValueError, match="n_records"):
         dpopt.minimize(steps, doses, np.zeros(1), epsilon=1.0, gives="values", method="net", neighbors="add-or-remove")
-    with pytest.raises(ValueError, match="one row of the right length"):
+    with pytest.raises(ValueError, match="one row for each record"):
         dpopt.minimize(
             lambda x, d, w: np.zeros(3), doses, np.zeros(1), epsilon=1.0, gives="values", method="net", points=5
         )

@@ -663,3 +663,17 @@ def test_the_most_stationary_candidate_is_chosen_by_functions_that_were_tried():
                 gradients, records, candidates, epsilon=1.0, budget=ledger, curvatures=curvatures, **curved
             )
     assert ledger.spent[0] == 1.0
+
+
+def test_a_second_backward_pass_after_the_step_leaves_no_raw_gradients():
+    for make in (lambda: nn.Linear(6, 2), RIGHT["dense"][0]):
+        model = make()
+        model, optimizer, loader = make_private(model, trained(model), (numbers(6), classes()), loss=CE, **ASKED)
+        a, b = next(iter(loader))
+        loss = CE(model(a), b)
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        optimizer.zero_grad()
+        with pytest.raises(ValueError, match="second backward pass"):
+            loss.backward()
+        assert all(p.grad is None for p in model.parameters())

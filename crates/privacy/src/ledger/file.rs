@@ -58,11 +58,7 @@ pub(super) fn lock_and_scan(
         let waited = started.elapsed();
         if waited >= access.patience {
             let seconds = access.patience.as_secs_f64();
-            return Err(LedgerError::Held {
-                path: foreign(&path.display().to_string()),
-                holder: holder(),
-                seconds,
-            });
+            return Err(LedgerError::Held { path: foreign(&path.display().to_string()), holder: holder(), seconds });
         }
         if waited >= SILENCE && !told {
             (access.tell)(&format!(

@@ -316,7 +316,7 @@ def examine_sums(subject: str, summed: Callable[[list[int]], np.ndarray], pool: 
         changes = [batch, batch[::-1], [pool.zeroed, *batch[1:]], [*batch[:-1], pool.extreme]]
         for positions in changes:
             total = summed(positions)
-            if not _near(total, sum(each[i] for i in positions)):
+            if not _near(total, np.sum([each[i] for i in positions], axis=0)):
                 raise NotOfOneRecord(
                     f"{subject}: the sum over a batch is not that of its records by themselves, so that a record's part depends on others or on how many there are; "
                     "clip and add up each record's own gradient"

@@ -157,8 +157,8 @@ class _Walk(fx.Interpreter):
         return OWN
 
     def _of_function(self, n: fx.Node, method: str | None, args: list[str], given: Any) -> str:
-        target = n.target
-        x = self._value(n.args[0]) if n.args else None
+        target: Any = n.target
+        x: Any = self._value(n.args[0]) if n.args else None
         first = self._kind(n.args[0]) if n.args else NONE
         rest = [self._kind(a) for a in (*n.args[1:], *n.kwargs.values())]
         alone = first == OWN and all(kind == NONE for kind in rest)

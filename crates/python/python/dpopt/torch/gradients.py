@@ -259,7 +259,9 @@ class PerRecord:
 
     def _backward(self, label: str, turn: int, module: Any, args: Any, kwargs: Any, slopes: torch.Tensor) -> None:
         if turn != self._turn:
-            return
+            raise Refused(
+                f"{label}: a second backward pass over records whose part was stepped on, which would leave their raw gradients at the weights; call backward() before step()"
+            )
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if not tensors or any(t.dim() == 0 or len(t) != self._awaited for t in (slopes, *tensors)):
             raise Refused(f"{label}: the first axis of what goes in and out must be the records of the batch")

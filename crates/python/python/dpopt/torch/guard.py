@@ -76,6 +76,23 @@ def refuse_weights_of_loss(loss: Any) -> None:
         )
 
 
+def _refuse_statistics(name: str, module: Any) -> None:
+    # an instance norm that keeps nothing takes those of each record by itself
+    kept = module.training and module.running_mean is not None
+    if kept or (isinstance(module, nn.modules.batchnorm._BatchNorm) and normalizes_by_records(module)):
+        raise Refused(
+            f"{type(module).__name__} ({name}) is in training mode, where it takes and keeps statistics of the records without noise: call model.eval() before "
+            "the pass (model.train() puts it back), or only model.train() of the parts to train"
+        )
+
+
+def refuse_training_mode(model: nn.Module) -> None:
+    """Refuses a model that would normalize by statistics of the records in a pass as it is."""
+    for name, module in model.named_modules():
+        if isinstance(module, _NORMS):
+            _refuse_statistics(name or "the model", module)
+
+
 class Guard:
     """Refuses, at a pass through the model, what was not there when it was made private.
 
@@ -113,15 +130,8 @@ class Guard:
             )
 
     def _in_training_mode(self, name: str, module: Any, args: Any) -> None:
-        if self._open is None or not self._open():
-            return
-        # an instance norm that keeps nothing takes those of each record by itself
-        kept = module.training and module.running_mean is not None
-        if kept or (isinstance(module, nn.modules.batchnorm._BatchNorm) and normalizes_by_records(module)):
-            raise Refused(
-                f"{type(module).__name__} ({name}) is in training mode, where it takes and keeps statistics of the records without noise: call model.eval() before "
-                "the pass (model.train() puts it back), or only model.train() of the parts to train"
-            )
+        if self._open is not None and self._open():
+            _refuse_statistics(name, module)
 
 
 __all__ = [
@@ -130,6 +140,7 @@ __all__ = [
     "Guard",
     "Refused",
     "normalizes_by_records",
+    "refuse_training_mode",
     "refuse_untrained",
     "refuse_weights_of_loss",
     "trains",

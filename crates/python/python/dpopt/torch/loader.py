@@ -63,9 +63,11 @@ class Source:
             )
         self._data: Any = data
         self._tensors = data.tensors if type(data) is TensorDataset and self._collate is default_collate else None
+        #: records that are not sensitive, as collate_fn takes them; None: an example is a batch, or there is none
+        self.listed: list[Any] | None = None
         if self.collate is not None and isinstance(example, list):
-            # records that it takes
-            example = self._collate(example)
+            with contextlib.suppress(Exception):
+                example, self.listed = self._collate(example), example
         #: makes a batch of one made-up record; None: its form is that of a record
         self._form: Callable[[], Any] | None = None
         if example is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .. import accounting
 from .._by_unit import Units, ids_alone, settled, unused
 from .._reading import whole
 from .._repeats import records_of
-from .._self_check import Evidence
+from .._self_check import Evidence, Pool
 from .._warnings import warn
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
@@ -349,12 +350,12 @@ def _tried(model: Any, trained: list[Any], source: Source, loss: Any, mean: bool
             "research",
             "model and loss were not tried, since nothing is known of the records before one is read: give example=, a batch of records that are not sensitive",
         )
-    if source.collate is not None and isinstance(example, list):
-        pools = [lambda: pool_of_records(example, source.collate)]
+    if source.listed is not None and source.collate is not None:
+        pools: list[Callable[[], Pool]] = [partial(pool_of_records, source.listed, source.collate)]
     else:
         pools = pools_of(form, example)
     found = try_model(model, trained, pools, loss=loss, mean=mean)
-    if source.collate is None or isinstance(example, list):
+    if source.collate is None or source.listed is not None:
         return found
     return Evidence(
         "research",

@@ -88,11 +88,6 @@ class AroundOptimizer(torch.optim.Optimizer):
             )
         self.optimizer.load_state_dict({key: value for key, value in state_dict.items() if key != _KEY})
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(
-            f"{type(self).__name__} cannot be copied or pickled: both could take all planned steps. state_dict() gives a state from which it goes on itself"
-        )
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.optimizer!r}, steps_taken={self.steps_taken}, planned_steps={self.planned_steps})"
 

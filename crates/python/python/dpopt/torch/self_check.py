@@ -33,6 +33,7 @@ from .._self_check import (
 )
 from .closed_list import walk
 from .gradients import PerRecord, refuse_mixing
+from .guard import refuse_training_mode
 from .slopes import is_listed
 
 #: Entries of per-record gradients that a trial holds at a time.
@@ -122,7 +123,7 @@ def _plain(value: Any) -> np.ndarray:
 def _as_it_was(model: nn.Module) -> Iterator[None]:
     """Buffers, gradients and PyTorch's random numbers are afterwards what they were."""
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
-    gradients = [(p, p.grad) for p in model.parameters()]
+    gradients: list[tuple[Any, Any]] = [(p, p.grad) for p in model.parameters()]
     with secret_coins(0):
         try:
             yield
@@ -272,6 +273,7 @@ def try_model(
         CannotBeTried: it fails on made-up records.
     """
     refuse_mixing(model)
+    refuse_training_mode(model)
     device = parameters[0].device
     pools = [partial(_moved, made, device) for made in pools]
     numbers = sum(p.numel() for p in parameters)
@@ -400,7 +402,7 @@ def _one_each(trial: _Trial, pool: Pool, each: bool) -> None:
 def pools_of(batch: Any, example: Any = None) -> list[Callable[[], Pool]]:
     """Made-up records of the form of a batch; its values are not read. Or those of an example, a batch that is not sensitive."""
     given = batch if example is None else example
-    mapped = type(given) if isinstance(given, Mapping) and not isinstance(given, dict) else None
+    mapped: Any = type(given) if isinstance(given, Mapping) and not isinstance(given, dict) else None
     leaves, spec = _pytree.tree_flatten(dict(given) if mapped else given)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     if not places:
@@ -417,7 +419,8 @@ def pools_of(batch: Any, example: Any = None) -> list[Callable[[], Pool]]:
 
         return Pool(at, pool.usual, pool.zeroed, pool.extreme, pool.origin)
 
-    if example is not None:
+    # of one record its form is taken
+    if example is not None and len(tensors[0]) > 1:
         return [lambda: whole(of_example(tensors))]
     return [lambda sort=sort: whole(made_up(tensors, sort)) for sort in SORTS]  # type: ignore[misc]
 
@@ -458,6 +461,7 @@ def try_losses(model: nn.Module, losses: Callable[..., Any], pools: Sequence[Cal
         NotOfOneRecord: a record's loss depends on more than the record.
         CannotBeTried: they fail on made-up records.
     """
+    refuse_training_mode(model)
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
 
     def said(pool: Pool, positions: Sequence[int]) -> np.ndarray:
