@@ -76,6 +76,13 @@ def refuse_weights_of_loss(loss: Any) -> None:
         )
 
 
+def seed_generators(seed: int) -> None:
+    """``torch.manual_seed`` without what it notes down for devices that are never used, which takes milliseconds and stays in memory."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+
+
 class Guard:
     """Refuses, at a pass through the model, what was not there when it was made private.
 
@@ -132,5 +139,6 @@ __all__ = [
     "normalizes_by_records",
     "refuse_untrained",
     "refuse_weights_of_loss",
+    "seed_generators",
     "trains",
 ]
