@@ -677,3 +677,173 @@ def test_a_second_backward_pass_after_the_step_leaves_no_raw_gradients():
         with pytest.raises(ValueError, match="second backward pass"):
             loss.backward()
         assert all(p.grad is None for p in model.parameters())
+
+
+class Halting(torch.autograd.Function):
+    """Clips a batch's gradient as one vector, on the way back, where it is large."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * min(1.0, 50.0 / float(g.norm() + 1e-9))
+
+
+def back_hook():
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+    model[2].register_full_backward_hook(
+        lambda m, given, out: (given[0] * min(1.0, 50 / float(given[0].norm() + 1e-9)),)
+    )
+    return model
+
+
+def asks(m, x):
+    if isinstance(x, torch.Tensor) and x.shape[0] > 15:
+        x = x - x.mean(0)
+    return m.last(x)
+
+
+class Optional(nn.Module):
+    """The pass without `shift` is another one, and a trace with it would show that one only."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(6, 2)
+
+    def forward(self, x, shift=None):
+        if shift is None and x.shape[0] > 15:
+            x = x - x.mean(0)
+        return self.last(x)
+
+
+def of_buffer():
+    model = net(
+        lambda m, x: m.last(x) + torch.reshape(m.places, (x.size(0), -1)).mean(1, keepdim=True), last=nn.Linear(6, 2)
+    )
+    model.register_buffer("places", torch.zeros(420))
+    return model
+
+
+NOT_BY_CONSTRUCTION = {
+    "a backward pass of one's own": lambda: net(lambda m, x: m.last(Halting.apply(m.first(x))), first=nn.Linear(6, 5), last=nn.Linear(5, 2)),
+    "a hook on the way back": back_hook, "asks for types": lambda: net(asks, last=nn.Linear(6, 2)),
+    "an argument that is not given": Optional, "a buffer in rows": of_buffer,
+    "bounds of higher rank": lambda: net(lambda m, x: m.last(torch.clamp(x, min=torch.zeros(1, 6))), last=nn.Linear(6, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_BY_CONSTRUCTION)
+def test_what_a_trace_does_not_show_is_not_certified(name):
+    """Each passes the trial, and mixes records in a training: for large gradients, in larger batches, or once a buffer is another one."""
+    assert check(NOT_BY_CONSTRUCTION[name](), F.cross_entropy, (numbers(6), classes())).grade == "checked"
+
+
+def test_what_a_model_keeps_in_containers_is_found():
+    model = net(lambda m, x: (m.kept.update(last=x), m.last(x))[1], last=nn.Linear(6, 2))
+    model.kept = {}
+    with pytest.raises(ValueError, match="kept"):
+        check(model, F.cross_entropy, (numbers(6), classes()))
+
+
+def grade_of(model, loop, loss=F.cross_entropy, data=None, **options):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    records = (numbers(6), classes()) if data is None else data
+    model, optimizer, loader = make_private(
+        model, optimizer, records, noise_multiplier=1.0, delta=1e-5, epochs=1, batch_size=20, max_grad_norm=1.0, loss=loss, insecure_seed=1, **options
+    )  # fmt: skip
+    for x, y in loader:
+        optimizer.zero_grad()
+        loop(model, x, y).backward()
+        optimizer.step()
+    return optimizer.privacy_.grade
+
+
+def usual(model, x, y):
+    return F.cross_entropy(model(x), y)
+
+
+def other_mode(model, x, y):
+    model.train()
+    return usual(model, x, y)
+
+
+def parts(model, x, y):
+    inside = model[0](x)
+    return F.cross_entropy(model[1](inside - inside.mean(0)), y)
+
+
+def without_hooks(model, x, y):
+    return F.cross_entropy(model.forward(x).roll(1, 0), y)
+
+
+def by_a_hook(model, x, y):
+    seen = []
+    handle = model[0].register_forward_hook(lambda m, given, out: seen.append(out))
+    out = model(x)
+    handle.remove()
+    return F.cross_entropy(out, y) + (seen[0] @ seen[0].T).sum()
+
+
+def writes_targets(model, x, y):
+    out = model(x)
+    y.copy_(y.roll(1, 0))
+    return F.cross_entropy(out, y)
+
+
+def swaps(model, x, y):
+    model[1] = nn.Sequential(model[1], net(lambda m, x: x.flip(0)))
+    return usual(model, x, y)
+
+
+def two():
+    return nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 2))
+
+
+def centred_in_training():
+    return net(lambda m, x: m.last(x - x.mean(0) if m.training else x), last=nn.Linear(6, 2)).eval()
+
+
+@pytest.mark.parametrize(
+    ("model", "loop"),
+    [(centred_in_training, other_mode), (two, parts), (two, without_hooks), (two, by_a_hook), (two, writes_targets), (two, swaps)],
+)  # fmt: skip
+def test_a_loop_that_does_what_was_not_tried_is_of_research_grade(model, loop):
+    assert grade_of(two(), usual) == "certified"
+    assert grade_of(model(), loop) == "research"
+
+
+def test_targets_in_dictionaries_are_each_record_s_own_and_other_ones_are_refused():
+    from dpopt.torch.slopes import RecordLoss
+
+    out, x, y = numbers(2), numbers(6), numbers(2).flip(0)
+
+    def loss(out, t):
+        return ((out - t["y"]) ** 2).mean()
+
+    other = y.clone()
+    other[3] += 100
+    a, b = (RecordLoss(loss).slopes(out, [{"y": t}]) for t in (y, other))
+    kept = [i for i in range(ROWS) if i != 3]
+    assert torch.equal(a[kept], b[kept]) and not torch.equal(a[3], b[3])
+
+    class Named(torch.utils.data.Dataset):
+        def __len__(self):
+            return ROWS
+
+        def __getitem__(self, i):
+            return x[i], {"y": y[i]}
+
+    assert grade_of(nn.Linear(6, 2), lambda m, x, t: loss(m(x), t), loss, Named(), example=(x, {"y": y})) == "certified"
+    for wrong in (y.numpy(), y.tolist(), y.mean()):
+        with pytest.raises(ValueError, match="no part is known to be a record's"):
+            RecordLoss(lambda out, t: (out - torch.as_tensor(t)).square().mean()).slopes(out, [wrong])
+
+
+def test_models_of_coarse_floats_are_held_to_their_own_rounding():
+    model = nn.Linear(6, 2).bfloat16()
+    assert check(model, F.cross_entropy, (numbers(6).bfloat16(), classes())).grade == "certified"
+    mixing = net(lambda m, x: m.last(x - x.mean(0)), last=nn.Linear(6, 2)).bfloat16()
+    with pytest.raises(ValueError, match="record"):
+        check(mixing, F.cross_entropy, (numbers(6).bfloat16(), classes()))

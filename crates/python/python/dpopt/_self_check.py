@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ SIZES = (7, 12)
 EXTREME = 1e4
 #: Places of a batch whose record is exchanged: both ends, and one between them.
 PLACES = (0, 4, -1)
+_FLOAT32 = float(np.finfo(np.float32).eps)
 
 
 class NotOfOneRecord(ValueError):
@@ -223,6 +225,7 @@ def examine(
     alone: Callable[[int], np.ndarray] | None = None,
     sizes: Sequence[int] = SIZES,
     random: bool = False,
+    rounding: float = _FLOAT32,
 ) -> str:
     """Tries whether row i of what is said of a batch is record i's own; what was tried, in words.
 
@@ -233,11 +236,13 @@ def examine(
         alone: the row of one record by itself, made in another way if there is one.
         sizes: of batches.
         random: what is said has random numbers of its own, so that only changes within a batch of one size can be seen.
+        rounding: of the coarsest numbers in it, between 1 and the next one.
 
     Raises:
         NotOfOneRecord: it is not.
     """
     by_itself = alone or (lambda i: said([i])[0])
+    near = partial(_near, rounding=rounding)
 
     def rows(positions: list[int]) -> np.ndarray:
         found = said(positions)
@@ -250,7 +255,7 @@ def examine(
     together = rows(batch)
     again = rows(batch)
     exact = _same_bits(together, again)
-    if not exact and not _near(together, again):
+    if not exact and not near(together, again):
         raise NotOfOneRecord(
             f"{subject}: not the same twice, so that state or random numbers would go from record to record; let it depend on its arguments only"
         )
@@ -260,14 +265,14 @@ def examine(
         for size in sizes:
             some = rows(pool.batch(size))
             expected = np.stack([reference[i] for i in pool.batch(size)])
-            if not _near(some, expected):
+            if not near(some, expected):
                 raise NotOfOneRecord(
                     f"{subject}: other numbers of a record by itself than of the same record in a batch of {size}, so that it depends on the other records "
                     "or on how many there are, and nothing would be protected; let row i depend on record i only"
                 )
         order = list(np.random.default_rng(21).permutation(large))
         for moved in (order, list(range(large))[::-1]):
-            if not _near(rows([batch[i] for i in moved]), together[moved]):
+            if not near(rows([batch[i] for i in moved]), together[moved]):
                 raise NotOfOneRecord(
                     f"{subject}: other numbers of a record where the records of a batch come in another order, so that it depends on the other records of the "
                     "batch; let row i depend on record i only"
@@ -284,7 +289,7 @@ def examine(
             except CannotBeTried:
                 break
             kept = [i for i in range(large) if i != at]
-            same = _same_bits(found[kept], together[kept]) if exact else _near(found[kept], together[kept])
+            same = _same_bits(found[kept], together[kept]) if exact else near(found[kept], together[kept])
             if not same:
                 raise NotOfOneRecord(
                     f"{subject}: what it says of a record moves where another record of the batch is {what}, so that nothing would be protected; "
@@ -336,13 +341,13 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and a.tobytes() == b.tobytes() or bool(np.array_equal(a, b, equal_nan=True))
 
 
-def _near(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal up to the rounding of f32 products."""
+def _near(a: np.ndarray, b: np.ndarray, rounding: float = _FLOAT32) -> bool:
+    """Equal up to the rounding of products, of f32 if nothing else is said."""
     if a.shape != b.shape:
         return False
     known = np.abs(b[np.isfinite(b)])
     size = max(float(known.max(initial=0.0)), 1e-30)
-    return bool(np.allclose(a, b, rtol=1e-4, atol=float(np.finfo(np.float32).eps) ** 0.75 * size, equal_nan=True))
+    return bool(np.allclose(a, b, rtol=max(1e-4, 8 * rounding), atol=rounding**0.75 * size, equal_nan=True))
 
 
 def first_that_runs(pools: Sequence[Callable[[], Pool]], run: Callable[[Pool], Any]) -> tuple[Pool, Any]:

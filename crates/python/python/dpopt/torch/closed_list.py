@@ -5,8 +5,10 @@ A step that is not on the list, or on it in a form in which the records' axis ta
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from .guard import HOOKS
+from .guard import HOOKS, seed_generators
 
 #: Of a value: records on its first axis, each row by its record alone; the number of records; nothing of records.
 OWN, COUNT, SHAPE, NONE = "own", "count", "shape", "none"
@@ -22,6 +24,11 @@ OWN, COUNT, SHAPE, NONE = "own", "count", "shape", "none"
 
 class NotListed(Exception):
     """The walk ended; the message says where."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        # what runs a graph adds to the message
+        self.why = why
 
 
 def _least(rank: int) -> Callable[[Any, torch.Tensor], bool]:
@@ -162,6 +169,8 @@ class _Walk(fx.Interpreter):
         first = self._kind(n.args[0]) if n.args else NONE
         rest = [self._kind(a) for a in (*n.args[1:], *n.kwargs.values())]
         alone = first == OWN and all(kind == NONE for kind in rest)
+        if "out" in n.kwargs or (target not in _PAIRS and method not in _PAIR_METHODS and self._others(n)):
+            raise NotListed(f"{getattr(target, '__name__', target)} with another tensor beside the records'")
         if alone and (target in _ENTRYWISE or method in _ENTRYWISE_METHODS):
             return OWN
         if target in _PAIRS or method in _PAIR_METHODS:
@@ -175,7 +184,7 @@ class _Walk(fx.Interpreter):
             return COUNT if n.args[1] % len(x) == 0 else NONE
         if first == COUNT or first == SHAPE:
             raise NotListed("arithmetic on the number of records")
-        if first == OWN and method in ("view", "reshape") or target is torch.reshape:
+        if first == OWN and (method in ("view", "reshape") or target is torch.reshape):
             return self._reshaped(n, given)
         if alone:
             if (target is torch.flatten or method == "flatten") and self._option(n, 1, "start_dim", 0) % x.dim() >= 1:
@@ -220,6 +229,13 @@ class _Walk(fx.Interpreter):
                 return OWN
         raise NotListed(f"{getattr(target, '__name__', target)} is not on the list in this form")
 
+    def _others(self, n: fx.Node) -> bool:
+        """Whether a tensor that is nothing of records goes in beside the first argument: what it is set against is not looked at."""
+        rest = (*n.args[1:], *n.kwargs.values())
+        return any(
+            self._kind(a) == NONE and isinstance(self._value(a), torch.Tensor) for a in rest if isinstance(a, fx.Node)
+        )
+
     def _option(self, n: fx.Node, place: int, name: str, default: Any) -> Any:
         value = n.args[place] if len(n.args) > place else n.kwargs.get(name, default)
         return value
@@ -254,11 +270,75 @@ class _Walk(fx.Interpreter):
         return OWN
 
 
+def foreign_hooks(module: nn.Module) -> tuple[int, ...]:
+    """Hooks on a module that are not this library's, on the way forward and back."""
+    kinds = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
+    return tuple(key for hooks in kinds for key in hooks if key not in HOOKS)
+
+
 def _hooked(model: nn.Module) -> str | None:
     for name, module in model.named_modules():
-        if (module._forward_hooks.keys() | module._forward_pre_hooks.keys()) - HOOKS:
+        if foreign_hooks(module):
             return f"{type(module).__name__} ({name or 'the model'}) has hooks of somebody's"
+    everywhere = nn.modules.module
+    if any(
+        getattr(everywhere, f"_global_{which}_hooks", None)
+        for which in ("forward_pre", "forward", "backward_pre", "backward")
+    ):
+        return "there are hooks of somebody's on all modules"
     return None
+
+
+class _Stand(fx.Proxy):
+    """Stands for a tensor in a trace. It is none, and code that asks (isinstance) may go another way on tensors: who asks is noted."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        caller = sys._getframe(1)
+        # functions of torch ask too, from the frame of whoever calls them
+        asks = {"isinstance", "__class__"} & set(caller.f_code.co_names)
+        if asks and caller.f_globals.get("__name__", "").partition(".")[0] != "torch":
+            self.tracer.asked = True  # type: ignore[attr-defined]
+        return type(self)
+
+
+class _Tracer(fx.Tracer):
+    asked = False
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return _Stand(node, self)
+
+
+def _not_given(root: nn.Module, inputs: tuple[Any, ...]) -> dict[str, Any]:
+    """Arguments that the forward pass is not given, with their defaults: code asks whether they are None."""
+    if isinstance(root, nn.Sequential):
+        return {}
+    parameters = list(inspect.signature(root.forward).parameters.values())
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        raise NotListed("its forward pass takes any number of arguments")
+    return {p.name: p.default for p in parameters[len(inputs) :]}
+
+
+def _of_somebody(output: torch.Tensor) -> str | None:
+    """A step back that somebody wrote (torch.autograd.Function), of which a trace shows the way forward only."""
+    seen, rest = set(), [output.grad_fn]
+    while rest:
+        step = rest.pop()
+        if step is None or step in seen:
+            continue
+        seen.add(step)
+        if isinstance(step, torch.autograd.function.BackwardCFunction):
+            return f"{type(step).__name__} is a backward pass of somebody's own"
+        rest += [before for before, _ in step.next_functions]
+    return None
+
+
+def _close(found: Any, real: Any) -> bool:
+    return (
+        isinstance(found, torch.Tensor)
+        and found.shape == real.shape
+        and torch.allclose(found.double(), real.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
+    )
 
 
 def walk(model: nn.Module, inputs: tuple[Any, ...], trained: list[Any]) -> str | None:
@@ -276,14 +356,26 @@ def walk(model: nn.Module, inputs: tuple[Any, ...], trained: list[Any]) -> str |
     try:
         # a model that is one module of torch is a step, and not the inside of one
         root = nn.Sequential(model) if type(model) in MODULES else model
-        traced = fx.GraphModule(root, fx.Tracer().trace(root))
+        tracer = _Tracer()
+        traced = fx.GraphModule(root, tracer.trace(root, concrete_args=_not_given(root, inputs) or None))
+        if tracer.asked:
+            return "its forward pass asks of what type a value is, and may do something else than when it is traced"
+        # the same masks of dropout in both
+        seed_generators(0)
+        with torch.enable_grad():
+            real = model(*inputs)
+        if isinstance(real, torch.Tensor) and (wrote := _of_somebody(real)) is not None:
+            return wrote
+        seed_generators(0)
         with torch.no_grad():
-            _Walk(traced, {id(p) for p in trained}, records).run(*inputs)
+            found = _Walk(traced, {id(p) for p in trained}, records).run(*inputs)
+        if not _close(found, real):
+            return "its forward pass does something else than when it is traced"
     except NotListed as ended:
-        return str(ended)
+        return ended.why
     except Exception as why:
         return f"its forward pass cannot be traced ({type(why).__name__})"
     return None
 
 
-__all__ = ["walk"]
+__all__ = ["foreign_hooks", "walk"]

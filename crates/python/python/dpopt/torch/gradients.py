@@ -15,7 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils import _pytree
 
+from .closed_list import foreign_hooks
 from .guard import FREEZE, HOOKS, Refused, normalizes_by_records, trains
 from .ranks import refuse_parallel
 from .slopes import RecordLoss
@@ -151,8 +153,12 @@ class PerRecord:
         self._loss = loss
         #: the batch whose gradients are recorded: what the model takes, the targets, and how often each was written to; None: not known
         self._handed: tuple[Any, tuple[Any, ...], list[int]] | None = None
-        #: whether the model was given something else than that
-        self.strayed = False
+        #: what the loop did that was not tried, in words; None: nothing
+        self.strayed: str | None = None
+        #: how many calls of the model are under way
+        self._within = 0
+        #: what the model is made of, as it was tried
+        self._made_of = None if loss is None else _made_of(model)
         self._handles: list[Any] = []
         self._trained = {id(p) for p in parameters}
         self._awaited: int | None = None
@@ -161,12 +167,17 @@ class PerRecord:
         self._found: dict[int, torch.Tensor] = {}
         self._room: dict[int, torch.Tensor] = {}
         if loss is not None:
+            entered = model.register_forward_pre_hook(self._enter)
+            HOOKS.add(entered.id)
+            self._handles.append(entered)
             # first, so that a model that is one module of torch sees them too
             self._hook(model, self._output)
         for name, module in model.named_modules():
             if any(id(p) in self._trained for p in module.parameters(recurse=False)):
                 label = f"{type(module).__name__} ({name or 'the model'})"
                 self._hook(module, partial(self._forward, label))
+        if loss is not None:
+            self._hook(model, self._leave)
         for name, p in model.named_parameters():
             if id(p) in self._trained:
                 self._handles.append(p.register_post_accumulate_grad_hook(partial(self._drop, name)))
@@ -187,6 +198,12 @@ class PerRecord:
         """A copy of the model, in a file or in memory, records nothing and holds no gradients."""
         return {"_mean": self._mean, "_loss": None, "_trained": set(), "_recomputing": False} | _nothing()
 
+    def _enter(self, model: Any, args: Any) -> None:
+        self._within += 1
+
+    def _leave(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
+        self._within -= 1
+
     def _output(self, model: Any, args: Any, kwargs: Any, output: Any) -> Any:
         """The slopes at the model's output are those of each record's own loss."""
         if self._awaited is None or self._recomputing or not torch.is_grad_enabled() or self._loss is None:
@@ -197,7 +214,14 @@ class PerRecord:
             return None
         given, targets, versions = self._handed
         if not args or not _same(args[0], given) or versions != _versions(given, targets):
-            self.strayed = True
+            self.strayed = "the loop gave the model something else than the records that the loader gave: that it did not mix them is your word"
+        now, before = _made_of(model), self._made_of or {}
+        if now != before:
+            name = next(k for k in now.keys() | before.keys() if now.get(k) != before.get(k))
+            self.strayed = (
+                f"{name} was changed after the model was tried (its mode, hooks, parts or attributes), and what it does since is your word; "
+                "have it as it is trained, model.train() say, when make_private is called"
+            )
         # a tensor of its own: hooks of the last module inside are on the output already, and would see the slopes of the loop's loss
         given_out = output.view_as(output)
         given_out.register_hook(partial(self._own_slopes, self._turn, self._loss, output.detach(), targets))
@@ -212,6 +236,13 @@ class PerRecord:
             return None
         try:
             own = loss.slopes(output, targets)
+            if self._handed is not None and self._handed[2] != _versions(self._handed[0], targets):
+                self.strayed = (
+                    self.strayed
+                    or "the loop wrote to the records or targets that the loader gave: that it did not mix them is your word"
+                )
+        except Refused:
+            raise
         except Exception as why:
             # its message may hold values of records
             failed = type(why).__name__
@@ -230,6 +261,7 @@ class PerRecord:
     def awaited(self, records: int | None) -> None:
         self._awaited = records
         self._turn += 1
+        self._within = 0
         self._found = {}
         self._handed = None
 
@@ -255,16 +287,24 @@ class PerRecord:
         if output.requires_grad:
             kept = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
             named = {k: a.detach() if isinstance(a, torch.Tensor) else a for k, a in kwargs.items()}
-            output.register_hook(partial(self._backward, label, self._turn, module, kept, named))
+            inside = self._loss is None or self._within > 0
+            output.register_hook(partial(self._backward, label, self._turn, inside, module, kept, named))
 
-    def _backward(self, label: str, turn: int, module: Any, args: Any, kwargs: Any, slopes: torch.Tensor) -> None:
+    def _backward(
+        self, label: str, turn: int, inside: bool, module: Any, args: Any, kwargs: Any, slopes: torch.Tensor
+    ) -> None:
         if turn != self._turn:
             raise Refused(
                 f"{label}: a second backward pass over records whose part was stepped on, which would leave their raw gradients at the weights; call backward() before step()"
             )
+        if not inside:
+            self.strayed = f"the loop called {label} by itself, and not the model: what it made of its output is your word; call model(x)"
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if not tensors or any(t.dim() == 0 or len(t) != self._awaited for t in (slopes, *tensors)):
-            raise Refused(f"{label}: the first axis of what goes in and out must be the records of the batch")
+            raise Refused(
+                f"{label}: the first axis of what goes in and out must be the records of the batch; what is the same for all (positions of a sequence, say) is given to it "
+                "once for each record, x.expand(len(batch), …), so that each record's part of the gradient is known; or freeze the module"
+            )
         g = slopes.detach()
         if self._mean:
             # the loss of each record, not its share of a mean
@@ -343,8 +383,28 @@ class PerRecord:
             )
 
 
+def _made_of(model: nn.Module) -> dict[str, Any]:
+    """What a model is made of, by name: modules, modes (where the module is not torch's own), hooks that are not this library's, and plain attributes."""
+    found: dict[str, Any] = {}
+    for name, module in model.named_modules():
+        own = [id(module), type(module), foreign_hooks(module), "forward" in vars(module) and id(module.forward)]
+        if not type(module).__module__.startswith("torch.nn"):
+            plain = {
+                k: v
+                for k, v in vars(module).items()
+                if not k.startswith("_") and isinstance(v, (bool, int, float, str))
+            }
+            own.append(plain)
+        found[f"{type(module).__name__} ({name or 'the model'})"] = own
+    return found
+
+
 def _same(x: Any, given: Any) -> bool:
     """Whether the model was given the records as they were handed out, on whatever device."""
+    if isinstance(given, (dict, list, tuple)):
+        leaves, spec = _pytree.tree_flatten(given)
+        some, other = _pytree.tree_flatten(x)
+        return spec == other and all(a is b or _same(a, b) for a, b in zip(some, leaves))
     if x is given:
         return True
     if (
@@ -358,8 +418,20 @@ def _same(x: Any, given: Any) -> bool:
 
 
 def _versions(inputs: Any, targets: tuple[Any, ...]) -> list[int]:
-    return [t._version for t in (inputs, *targets) if isinstance(t, torch.Tensor)]
+    # in a container another tensor may take a place: which one it is counts too
+    leaves = _pytree.tree_leaves((inputs, *targets))
+    return [n for t in leaves if isinstance(t, torch.Tensor) for n in (id(t), t._version)]
 
 
 def _nothing() -> dict[str, Any]:
-    return {"_awaited": None, "_turn": 0, "_found": {}, "_room": {}, "_handed": None, "strayed": False, "_handles": []}
+    return {
+        "_awaited": None,
+        "_turn": 0,
+        "_found": {},
+        "_room": {},
+        "_handed": None,
+        "strayed": None,
+        "_within": 0,
+        "_made_of": None,
+        "_handles": [],
+    }

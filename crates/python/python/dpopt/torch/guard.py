@@ -76,6 +76,13 @@ def refuse_weights_of_loss(loss: Any) -> None:
         )
 
 
+def seed_generators(seed: int) -> None:
+    """``torch.manual_seed`` without what it notes down for devices that are never used, which takes milliseconds and stays in memory."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+
+
 def _refuse_statistics(name: str, module: Any) -> None:
     # an instance norm that keeps nothing takes those of each record by itself
     kept = module.training and module.running_mean is not None
@@ -143,5 +150,6 @@ __all__ = [
     "refuse_training_mode",
     "refuse_untrained",
     "refuse_weights_of_loss",
+    "seed_generators",
     "trains",
 ]

@@ -18,7 +18,7 @@ from .._self_check import Evidence, Pool
 from .._warnings import warn
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
-from .guard import Guard, refuse_untrained
+from .guard import Guard, refuse_untrained, seed_generators
 from .loader import ENTRIES, PoissonLoader, Source, refuse_repeats
 from .optimizer import PrivateOptimizer
 from .ranks import refuse_steps
@@ -29,7 +29,6 @@ from .self_check import (
     pools_of,
     rest_are_targets,
     secret_seed,
-    seed_generators,
     try_model,
 )
 from .slopes import RecordLoss
@@ -154,11 +153,8 @@ class BatchOptimizer(PrivateOptimizer):
             raise
         self._recorder.awaited = None
         self._draw_as_before()
-        if self._recorder.strayed:
-            self._session.rest_on_evidence(
-                "vouched",
-                "the loop gave the model something else than the records that the loader gave: that it did not mix them is your word",
-            )
+        if self._recorder.strayed is not None:
+            self._session.rest_on_evidence("vouched", self._recorder.strayed)
         if len(self._rest):
             return False
         self._release()

@@ -6,6 +6,7 @@ The reference is autograd's gradient of one record by itself; against it stand t
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,8 +34,8 @@ from .._self_check import (
 )
 from .closed_list import walk
 from .gradients import PerRecord, refuse_mixing
-from .guard import refuse_training_mode
-from .slopes import is_listed
+from .guard import refuse_training_mode, seed_generators
+from .slopes import RecordLoss, is_listed
 
 #: Entries of per-record gradients that a trial holds at a time.
 ENTRIES = 1 << 25
@@ -68,13 +69,6 @@ def secret_coins(seed: int | None = None) -> Iterator[None]:
         yield
 
 
-def seed_generators(seed: int) -> None:
-    """``torch.manual_seed`` without what it notes down for devices that are never used, which takes milliseconds and stays in memory."""
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
-
-
 def secret_seed(seed: int | None = None) -> int:
     """What PyTorch's generator is seeded with: from the operating system, or from an insecure seed."""
     return int(_core.random_below(2**62, 1, seed)[0])
@@ -93,10 +87,28 @@ def _kept(model: nn.Module) -> dict[str, Any]:
                 or isinstance(value, nn.Module)
             ):
                 continue
-            if isinstance(value, (torch.Tensor, np.ndarray, int, float, bool)) or value is None:
-                copied = value.detach().clone() if isinstance(value, torch.Tensor) else np.array(value)
-                found[f"the attribute {f'{name}.' if name else ''}{key}"] = None if value is None else copied
+            _note(found, f"the attribute {f'{name}.' if name else ''}{key}", value, 4)
     return found
+
+
+def _note(found: dict[str, Any], key: str, value: Any, deep: int) -> None:
+    """A copy of an attribute, or of what it holds."""
+    if isinstance(value, (torch.Tensor, np.ndarray, int, float, bool)) or value is None:
+        copied = value.detach().clone() if isinstance(value, torch.Tensor) else np.array(value)
+        found[key] = None if value is None else copied
+    elif isinstance(value, nn.Module) or callable(value) or not deep:
+        return
+    elif isinstance(value, Mapping):
+        found[f"{key} (its length)"] = np.array(len(value))
+        for name, part in value.items():
+            _note(found, f"{key}[{name!r}]", part, deep - 1)
+    elif isinstance(value, (list, tuple, deque, set, frozenset)):
+        found[f"{key} (its length)"] = np.array(len(value))
+        for i, part in enumerate(value):
+            _note(found, f"{key}[{i}]", part, deep - 1)
+    elif hasattr(value, "__dict__"):
+        for name, part in vars(value).items():
+            _note(found, f"{key}.{name}", part, deep - 1)
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> str | None:
@@ -327,6 +339,7 @@ def try_model(
                 tried = examine(
                     "the model's gradients" if own else "the gradients of model and loss",
                     said, pool, alone=lambda i: trial.alone(pool, i), sizes=sizes, random=trial.random,
+                    rounding=max(torch.finfo(p.dtype).eps for p in (*parameters, torch.zeros((), dtype=torch.float32))),
                 )  # fmt: skip
             _first_pass(trial, pool, sizes[0])
             moved = _changed(before, _kept(model))
@@ -358,6 +371,12 @@ def _first_pass(trial: _Trial, pool: Pool, size: int) -> None:
     """A pass as a training makes it, dropout included: what fails there fails before anything is charged."""
     try:
         trial.batch(pool, pool.batch(size))
+        if not isinstance(trial.loss, _Stand):
+            batch = pool.at(pool.batch(size))
+            with torch.no_grad():
+                output = trial._forward(batch)
+            if isinstance(output, torch.Tensor):
+                RecordLoss(trial.loss).slopes(output, trial.form.targets(batch))
     except ValueError:
         raise
     except Exception as why:

@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.utils import _pytree
+
+from .guard import Refused
 
 #: Losses of torch that are evaluated for one record at a time, whatever their options.
 _MODULES = (
@@ -28,8 +31,9 @@ class RecordLoss:
         self.loss = loss
         self._vectorised = True
 
-    def _one(self, output: torch.Tensor, *targets: Any) -> torch.Tensor:
-        found = self.loss(output.unsqueeze(0), *[t.unsqueeze(0) if isinstance(t, torch.Tensor) else t for t in targets])
+    def _one(self, spec: Any, output: torch.Tensor, *targets: torch.Tensor | None) -> torch.Tensor:
+        own = [None if t is None else t.unsqueeze(0) for t in targets]
+        found = self.loss(output.unsqueeze(0), *_pytree.tree_unflatten(own, spec))
         if not isinstance(found, torch.Tensor):
             raise ValueError("the loss gave no tensor")
         return found.sum()
@@ -37,19 +41,28 @@ class RecordLoss:
     def slopes(self, output: torch.Tensor, targets: Sequence[Any]) -> torch.Tensor:
         """Records × shape of an output."""
         output = output.detach()
-        given = [t.to(output.device) if isinstance(t, torch.Tensor) else t for t in targets]
-        at = tuple(0 if isinstance(t, torch.Tensor) else None for t in given)
+        leaves, spec = _pytree.tree_flatten(list(targets))
+        for t in leaves:
+            # of anything else no part is known to be one record's, and all of it would go into every record's loss
+            if t is not None and not (isinstance(t, torch.Tensor) and t.dim() and len(t) == len(output)):
+                raise Refused(
+                    f"loss= is taken for one record at a time, and of a target of type {type(t).__name__} no part is known to be a record's: let the loader give tensors with "
+                    "the records on their first axis (or dictionaries, tuples and lists of such)"
+                )
+        given = [None if t is None else t.to(output.device) for t in leaves]
+        at = tuple(None if t is None else 0 for t in given)
+        one = functools.partial(self._one, spec)
         with torch.enable_grad():
             if self._vectorised:
                 try:
-                    return torch.func.vmap(torch.func.grad(self._one), in_dims=(0, *at))(output, *given).detach()
+                    return torch.func.vmap(torch.func.grad(one), in_dims=(0, *at))(output, *given).detach()
                 except RuntimeError:
                     # not every function can be mapped over records; the loop below says what fails, if something does
                     self._vectorised = False
             rows = []
             for i in range(len(output)):
                 own = output[i].clone().requires_grad_()
-                self._one(own, *[t[i] if isinstance(t, torch.Tensor) else t for t in given]).backward()
+                one(own, *[None if t is None else t[i] for t in given]).backward()
                 rows.append(torch.zeros_like(own) if own.grad is None else own.grad)
             return torch.stack(rows)
 
