@@ -293,7 +293,7 @@ class _Stand(fx.Proxy):
     """Stands for a tensor in a trace. It is none, and code that asks (isinstance) may go another way on tensors: who asks is noted."""
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # type: ignore
         caller = sys._getframe(1)
         # functions of torch ask too, from the frame of whoever calls them
         asks = {"isinstance", "__class__"} & set(caller.f_code.co_names)
@@ -301,9 +301,23 @@ class _Stand(fx.Proxy):
             self.tracer.asked = True  # type: ignore[attr-defined]
         return type(self)
 
+    def __len__(self) -> int:
+        self.tracer.asked = True  # type: ignore[attr-defined]
+        raise TypeError("a trace has no lengths")
+
 
 class _Tracer(fx.Tracer):
+    """Notes who asks a value for what it has not in a trace: code may catch the error and go on."""
+
     asked = False
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        self.asked = True
+        return super().to_bool(obj)
+
+    def iter(self, obj: fx.Proxy) -> Any:
+        self.asked = True
+        return super().iter(obj)
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         return _Stand(node, self)

@@ -8,7 +8,7 @@ that is saved or copied has none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -214,12 +214,10 @@ class PerRecord:
             return None
         given, targets, versions = self._handed
         if not args or not _same(args[0], given) or versions != _versions(given, targets):
-            self.strayed = (
-                "the loop gave the model something else than the records that the loader gave: that it did not mix them is your word"
-            )
-        now = _made_of(model)
-        if now != self._made_of:
-            name = next(k for k in now.keys() | self._made_of.keys() if now.get(k) != self._made_of.get(k))
+            self.strayed = "the loop gave the model something else than the records that the loader gave: that it did not mix them is your word"
+        now, tried = _made_of(model), self._made_of or {}
+        if now != tried:
+            name = next(k for k in now.keys() | tried.keys() if now.get(k) != tried.get(k))
             self.strayed = (
                 f"{name} was changed after the model was tried (its mode, hooks, parts or attributes), and what it does since is your word; "
                 "have it as it is trained, model.train() say, when make_private is called"
@@ -239,7 +237,10 @@ class PerRecord:
         try:
             own = loss.slopes(output, targets)
             if self._handed is not None and self._handed[2] != _versions(self._handed[0], targets):
-                self.strayed = self.strayed or "the loop wrote to the records or targets that the loader gave: that it did not mix them is your word"
+                self.strayed = (
+                    self.strayed
+                    or "the loop wrote to the records or targets that the loader gave: that it did not mix them is your word"
+                )
         except Refused:
             raise
         except Exception as why:
@@ -295,9 +296,7 @@ class PerRecord:
         if turn != self._turn:
             return
         if not inside:
-            self.strayed = (
-                f"the loop called {label} by itself, and not the model: what it made of its output is your word; call model(x)"
-            )
+            self.strayed = f"the loop called {label} by itself, and not the model: what it made of its output is your word; call model(x)"
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if not tensors or any(t.dim() == 0 or len(t) != self._awaited for t in (slopes, *tensors)):
             raise Refused(
@@ -388,12 +387,23 @@ def _made_of(model: nn.Module) -> dict[str, Any]:
     for name, module in model.named_modules():
         own = [id(module), type(module), foreign_hooks(module), "forward" in vars(module) and id(module.forward)]
         if not type(module).__module__.startswith("torch.nn"):
-            plain = {
-                k: v for k, v in vars(module).items() if not k.startswith("_") and isinstance(v, (bool, int, float, str))
-            }
-            own.append(plain)
+            own.append({k: _plain(v, 3) for k, v in vars(module).items() if not k.startswith("_")})
         found[f"{type(module).__name__} ({name or 'the model'})"] = own
     return found
+
+
+def _plain(value: Any, deep: int) -> Any:
+    """Numbers and texts of an attribute, or of what it holds; nothing of anything else."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if not deep or isinstance(value, (torch.Tensor, nn.Module)) or callable(value):
+        return None
+    if isinstance(value, Mapping):
+        return [(str(k), _plain(v, deep - 1)) for k, v in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, deep - 1) for v in value]
+    held = getattr(value, "__dict__", None)
+    return None if held is None else [(k, _plain(v, deep - 1)) for k, v in held.items()]
 
 
 def _same(x: Any, given: Any) -> bool:
@@ -421,4 +431,14 @@ def _versions(inputs: Any, targets: tuple[Any, ...]) -> list[int]:
 
 
 def _nothing() -> dict[str, Any]:
-    return {"_awaited": None, "_turn": 0, "_found": {}, "_room": {}, "_handed": None, "strayed": None, "_within": 0, "_made_of": None, "_handles": []}
+    return {
+        "_awaited": None,
+        "_turn": 0,
+        "_found": {},
+        "_room": {},
+        "_handed": None,
+        "strayed": None,
+        "_within": 0,
+        "_made_of": None,
+        "_handles": [],
+    }
