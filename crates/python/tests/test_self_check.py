@@ -888,3 +888,22 @@ def test_code_that_catches_what_a_trace_cannot_say_is_not_certified():
 
 
 CALLS = 0
+
+
+@pytest.mark.parametrize("wrong", ["missing", "classes"])
+def test_labels_beside_0_and_1_are_tried_where_they_are_taken(wrong):
+    def missing(x, a, y):
+        return (x - a) * len(y) / max((y != -100).sum(), 1)
+
+    def classes_there(x, a, y):
+        return (x - a) / max(y.max(), 1)
+
+    records = np.ones((20, 3)), np.zeros(20, np.int64)
+    asked = {"epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0, "insecure_seed": 1}
+    objective = {"missing": missing, "classes": classes_there}[wrong]
+    with pytest.raises(ValueError, match="record"):
+        dpopt.minimize(objective, records, np.zeros(3), **asked)
+    # a table of two classes takes no third
+    table = np.ones(2)
+    found = dpopt.minimize(lambda x, a, y: (x - a) * table[y][:, None], records, np.zeros(3), **asked)
+    assert found.privacy_.grade == "checked"
