@@ -847,3 +847,77 @@ def test_models_of_coarse_floats_are_held_to_their_own_rounding():
     mixing = net(lambda m, x: m.last(x - x.mean(0)), last=nn.Linear(6, 2)).bfloat16()
     with pytest.raises(ValueError, match="record"):
         check(mixing, F.cross_entropy, (numbers(6).bfloat16(), classes()))
+
+
+@pytest.mark.parametrize("kept", ["list", "dict", "global"])
+def test_a_loss_that_could_keep_something_is_not_certified(kept):
+    store, count = [], {"calls": 0}
+
+    def listing(out, y):
+        store.append(out.detach())
+        return F.cross_entropy(out, y)
+
+    def counting(out, y):
+        count["calls"] += 1
+        return F.cross_entropy(out, y) * (1 + (count["calls"] > 10_000))
+
+    def noting(out, y):
+        global CALLS
+        CALLS += 1
+        return F.cross_entropy(out, y) * (1 + (CALLS > 10_000))
+
+    loss = {"list": listing, "dict": counting, "global": noting}[kept]
+    assert check(nn.Linear(6, 2), loss, (numbers(6), classes())).grade == "checked"
+    smooth = 0.1
+    assert check(
+        nn.Linear(6, 2), lambda o, y: F.cross_entropy(o, y, label_smoothing=smooth), (numbers(6), classes())
+    ).grade == "certified"  # fmt: skip
+
+
+def test_a_switch_in_an_object_that_the_model_holds_is_seen():
+    class Options:
+        mixes = False
+
+    model = net(lambda m, x: m.last(x - x.mean(0) if m.options["of"].mixes else x), last=nn.Linear(6, 2))
+    model.options = {"of": Options()}
+
+    def switched(model, x, y):
+        model.options["of"].mixes = True
+        return usual(model, x, y)
+
+    assert grade_of(model, switched) == "research"
+
+
+def swallows(m, x):
+    try:
+        if len(x) > 15:
+            x = x - x.mean(0)
+    except Exception:
+        pass
+    return m.last(x)
+
+
+def test_code_that_catches_what_a_trace_cannot_say_is_not_certified():
+    assert check(net(swallows, last=nn.Linear(6, 2)), F.cross_entropy, (numbers(6), classes())).grade == "checked"
+
+
+CALLS = 0
+
+
+@pytest.mark.parametrize("wrong", ["missing", "classes"])
+def test_labels_beside_0_and_1_are_tried_where_they_are_taken(wrong):
+    def missing(x, a, y):
+        return (x - a) * len(y) / max((y != -100).sum(), 1)
+
+    def classes_there(x, a, y):
+        return (x - a) / max(y.max(), 1)
+
+    records = np.ones((20, 3)), np.zeros(20, np.int64)
+    asked = {"epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0, "insecure_seed": 1}
+    objective = {"missing": missing, "classes": classes_there}[wrong]
+    with pytest.raises(ValueError, match="record"):
+        dpopt.minimize(objective, records, np.zeros(3), **asked)
+    # a table of two classes takes no third
+    table = np.ones(2)
+    found = dpopt.minimize(lambda x, a, y: (x - a) * table[y][:, None], records, np.zeros(3), **asked)
+    assert found.privacy_.grade == "checked"

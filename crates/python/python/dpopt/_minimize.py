@@ -16,7 +16,19 @@ from ._by_unit import Units, ids_alone, settled, unused
 from ._plan import Plan, Privacy
 from ._reading import kind, number, positive, shown, whole
 from ._repeats import of_arrays, open_session
-from ._self_check import SIZES, SORTS, CannotBeTried, Evidence, Pool, examine, first_that_runs, made_up, of_example
+from ._self_check import (
+    MORE_WHOLE,
+    SIZES,
+    SORTS,
+    CannotBeTried,
+    Evidence,
+    NotOfOneRecord,
+    Pool,
+    examine,
+    first_that_runs,
+    made_up,
+    of_example,
+)
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 from .objectives import Objective
@@ -416,7 +428,26 @@ def _tried(
                 raise
 
     tried = examine(subject, rows, pool)
+    for sort in MORE_WHOLE if example is None and any(_whole_on_cpu(a) for a in records.arrays) else ():
+        pool = made_up(records.arrays, sort)
+        try:
+            examine(subject, rows, pool)
+        except NotOfOneRecord:
+            raise
+        except Exception:
+            # what it does not take refutes nothing
+            continue
+        tried += f"; with {sort} too"
     return Evidence("checked", f"that what {subject} says of a record depends on that record alone was {tried}")
+
+
+def _whole_on_cpu(array: Any) -> bool:
+    """Whether an array has whole numbers, and a place that is none in a table is an error and not the end of a device."""
+    kind = str(getattr(array, "dtype", ""))
+    return (
+        kind.removeprefix("torch.").startswith(("int", "uint"))
+        and getattr(getattr(array, "device", None), "type", "cpu") == "cpu"
+    )
 
 
 def _called(

@@ -93,7 +93,8 @@ def _numbers(dtype: np.dtype, shape: tuple[int, ...], sort: str, usual: int, rng
         return _rows(lambda s: rng.random(s) < 0.5, shape, usual)
     if dtype.kind in "iu":
         # classes, counts and places of small tables: 0 and 1 are most often among them
-        return _rows(lambda s: rng.integers(0, 2, s).astype(dtype), shape, usual)
+        among = MORE_WHOLE.get(sort, (0, 1))
+        return _rows(lambda s: rng.choice(np.array(among), s).astype(dtype), shape, usual)
     raise CannotBeTried(
         f"records of type {dtype} cannot be made up; give example=, a few records of the same form that are not sensitive"
     )
@@ -101,6 +102,8 @@ def _numbers(dtype: np.dtype, shape: tuple[int, ...], sort: str, usual: int, rng
 
 #: Kinds of made-up numbers, in the order in which they are tried: a loss may ask for positive ones.
 SORTS = ("normal", "between 0 and 1")
+#: Whole numbers beside 0 and 1, which code may take or not: more classes, and what usually marks a missing label.
+MORE_WHOLE = {"more classes": tuple(range(10)), "missing labels": (0, 1, -1, -100)}
 
 
 def made_up(parts: Sequence[Any], sort: str = "normal", usual: int = SIZES[-1] + 1) -> Pool:

@@ -301,9 +301,23 @@ class _Stand(fx.Proxy):
             self.tracer.asked = True  # type: ignore[attr-defined]
         return type(self)
 
+    def __len__(self) -> int:
+        self.tracer.asked = True  # type: ignore[attr-defined]
+        raise TypeError("a trace has no lengths")
+
 
 class _Tracer(fx.Tracer):
+    """Notes who asks a value for what it has not in a trace: code may catch the error and go on."""
+
     asked = False
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        self.asked = True
+        return super().to_bool(obj)
+
+    def iter(self, obj: fx.Proxy) -> Any:
+        self.asked = True
+        return super().iter(obj)
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         return _Stand(node, self)

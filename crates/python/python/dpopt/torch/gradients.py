@@ -8,7 +8,7 @@ that is saved or copied has none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -397,6 +397,20 @@ def _made_of(model: nn.Module) -> dict[str, Any]:
             own.append(plain)
         found[f"{type(module).__name__} ({name or 'the model'})"] = own
     return found
+
+
+def _plain(value: Any, deep: int) -> Any:
+    """Numbers and texts of an attribute, or of what it holds; nothing of anything else."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if not deep or isinstance(value, (torch.Tensor, nn.Module)) or callable(value):
+        return None
+    if isinstance(value, Mapping):
+        return [(str(k), _plain(v, deep - 1)) for k, v in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, deep - 1) for v in value]
+    held = getattr(value, "__dict__", None)
+    return None if held is None else [(k, _plain(v, deep - 1)) for k, v in held.items()]
 
 
 def _same(x: Any, given: Any) -> bool:

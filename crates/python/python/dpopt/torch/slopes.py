@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import functools
+import inspect
 import operator
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,6 +70,30 @@ class RecordLoss:
             return torch.stack(rows)
 
 
+def _stateless(loss: Any, deep: int) -> bool:
+    """Whether a function reads and writes nothing that could be other from call to call: a trace runs it once and shows operations on tensors only."""
+    if not isinstance(loss, types.FunctionType) or not deep:
+        return False
+    code = loss.__code__
+    # functions inside are not looked into
+    writes = {i.opname for i in dis.get_instructions(code)} & {"STORE_GLOBAL", "STORE_SUBSCR", "STORE_ATTR"}
+    own_cells = any(i.opname == "STORE_DEREF" and i.argval in code.co_freevars for i in dis.get_instructions(code))
+    if writes or own_cells or any(isinstance(c, types.CodeType) for c in code.co_consts):
+        return False
+    used = inspect.getclosurevars(loss)
+    defaults = (*(loss.__defaults__ or ()), *(loss.__kwdefaults__ or {}).values())
+    for value in (*used.nonlocals.values(), *used.globals.values(), *defaults):
+        if value is None or isinstance(value, (bool, int, float, str, torch.Tensor, types.ModuleType)):
+            continue
+        module = getattr(value, "__module__", None) or ""
+        if module.partition(".")[0] == "torch" or isinstance(value, types.BuiltinFunctionType):
+            # functions of torch, and its losses
+            continue
+        if not _stateless(value, deep - 1):
+            return False
+    return True
+
+
 def is_listed(loss: Any) -> bool:
     """Whether a loss is one of torch's, or a function that is seen to be made of torch's functions alone: it keeps no state then."""
     if isinstance(loss, functools.partial):
@@ -75,6 +102,8 @@ def is_listed(loss: Any) -> bool:
         return type(loss) in _MODULES and "forward" not in vars(loss) and not loss._forward_hooks
     if getattr(loss, "__module__", "") == "torch.nn.functional":
         return True
+    if not _stateless(loss, 4):
+        return False
     try:
         graph = fx.Tracer().trace(loss)
     except Exception:
