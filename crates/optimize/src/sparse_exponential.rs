@@ -15,7 +15,7 @@ use super::{Algorithm, Run, RunResult};
 use crate::options::Said;
 use crate::options::common::DISTANCE;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{Choice, ChoiceLaw, NET_UNITS, net_scores};
+use dpopt_mechanism::{Choice, ChoiceLaw, CuratorError, Mechanism, NET_UNITS, net_scores};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event};
@@ -128,6 +128,10 @@ fn values_for(dimension: usize, support: usize, most: f64) -> f64 {
     f64::from((2u32..=1 << 20).take_while(fits).last().unwrap_or(1))
 }
 
+fn chosen_by(epsilon: f64, problem: &Problem) -> Result<Choice, CuratorError> {
+    Choice::new(ChoiceLaw::Exponential, epsilon, NET_UNITS, false, problem.relation())
+}
+
 impl Algorithm for SparseExponential {
     type Schedule = SparseExponentialSchedule;
     const NAME: &'static str = "sparse-exponential";
@@ -175,6 +179,7 @@ impl Algorithm for SparseExponential {
         let event = |inverse: f64| drawn.paid(Event::ExponentialMechanism { epsilon: 1.0 / inverse }, budget.delta());
         let (inverse, certificate) = noise(problem, budget, event)?;
         let choice_epsilon = 1.0 / inverse;
+        chosen_by(choice_epsilon, problem)?.can_draw()?;
         // expected score lost to randomness: ln|N| units of 2·sensitivity/ε; truncation L√s·τ; rounding L·√k·spacing/2
         let random = 2.0 * problem.relation().sum_sensitivity() * loss_range / choice_epsilon * points.ln() / n;
         let rounding = lipschitz * 0.5 * spacing * (support as f64).sqrt();
@@ -218,7 +223,7 @@ impl Algorithm for SparseExponential {
         let points = net(problem.features, s.support, s.spacing, s.radius);
         let scores = net_scores(examples, (s.loss, TARGET_BOUND), s.loss_range, &points);
         // under replace-one one record may raise one score by as much as it lowers another: the choice doubles
-        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, NET_UNITS, false, problem.relation())?;
+        let choice = chosen_by(s.choice_epsilon, problem)?;
         let chosen = curator.release(&choice, &scores)?;
         progress.tick();
         progress.finish();

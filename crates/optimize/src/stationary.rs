@@ -10,8 +10,8 @@ use crate::plan::{Assumption, Grade, NotApplicable, own_evidence};
 use crate::planning::{in_range, positive};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{
-    AboveThreshold, Choice, ChoiceLaw, Clipped, Curator, CuratorError, CurvatureSum, GridSum, MOST_SUMMED, Released,
-    Sensitive, Stationarity, Wanted,
+    AboveThreshold, Choice, ChoiceLaw, Clipped, Curator, CuratorError, CurvatureSum, GridSum, MOST_SUMMED, Mechanism,
+    Released, Sensitive, Stationarity, Wanted,
 };
 use dpopt_objective::objective::{Objective, Warrant};
 use dpopt_objective::records::RecordSet;
@@ -152,6 +152,7 @@ pub fn plan(
         (Law::First(law), tails)
     } else {
         let law = Choice::new(ChoiceLaw::Exponential, epsilon, unit, false, relation).map_err(refused)?;
+        law.can_draw().map_err(refused)?;
         let lost = 2.0 * relation.sum_sensitivity() * unit as f64 / epsilon * (candidates.ln() + 1.0);
         (Law::Best(law), lost)
     };

@@ -222,9 +222,15 @@ impl Filter {
         Ok(())
     }
 
-    /// Sums after a price, rounded up.
+    /// Sums after a price, rounded up where they are not exact: four quarters are a whole.
     fn add(&self, price: Price) -> Price {
-        let sum = |a: f64, b: f64| if a == 0.0 || b == 0.0 { a + b } else { (a + b).next_up() };
+        let sum = |a: f64, b: f64| {
+            let sum = a + b;
+            // what rounding left out, exactly (Knuth's two-sum); not a number beyond the largest one
+            let of_b = sum - a;
+            let rest = (a - (sum - of_b)) + (b - of_b);
+            if rest <= 0.0 { sum } else { sum.next_up() }
+        };
         Price { amount: sum(self.spent.amount, price.amount), delta: sum(self.spent.delta, price.delta) }
     }
 

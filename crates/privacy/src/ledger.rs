@@ -293,7 +293,7 @@ impl Ledger {
         Ok(Quote { rule: filter.rule(), first, before, after: filter.spent_share() })
     }
 
-    /// Appends the charge and returns once it is durable. Of `label`, characters that command a terminal become U+FFFD. On any error nothing may be released.
+    /// Appends the charge and returns once it is durable. On any error nothing may be released.
     pub fn charge(&mut self, label: &str, certificate: &Certificate) -> Result<Receipt, LedgerError> {
         let mut locked = self.lock(false)?;
         let mut filter = self.admit(&locked, certificate)?;
@@ -319,7 +319,7 @@ impl Ledger {
             charge: number,
             id: locked.scan.identity(&time, std::process::id()),
             time,
-            label: foreign(label),
+            label: label.to_owned(),
             rule: filter.rule(),
             requested: certificate.budget(),
             certified_epsilon: certificate.bound().upper,
@@ -562,8 +562,8 @@ fn three_digits_down(x: f64) -> f64 {
         return 0.0;
     }
     let exponent = x.log10().floor() as i32 - 2;
-    let digits = (x / 10f64.powi(exponent)).floor();
-    // through decimals: a product with a power of ten may be rounded above x
+    let digits = (x / 10f64.powi(exponent)).round();
+    // through decimals: quotients and products with a power of ten are rounded
     let written = |digits: f64| format!("{digits}e{exponent}").parse::<f64>().unwrap_or(0.0);
     let nearest = written(digits);
     if nearest <= x { nearest } else { written(digits - 1.0) }

@@ -83,6 +83,10 @@ impl Mechanism for DiscreteLaplaceNoise {
         "counts"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        DiscreteLaplace::with_scale(self.scale).map(drop).map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+
     fn check(&self, input: &Counts) -> Result<(), CuratorError> {
         checked(input, self.sensitivity as f64)
     }
@@ -127,6 +131,10 @@ impl Mechanism for DiscreteGaussianNoise {
 
     fn label(&self) -> &'static str {
         "counts"
+    }
+
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        DiscreteGaussian::new(self.sigma).map(drop).map_err(|e| CuratorError::Noise(e.to_string()))
     }
 
     fn check(&self, input: &Counts) -> Result<(), CuratorError> {
@@ -192,6 +200,29 @@ impl Choice {
             moved.ok_or_else(|| CuratorError::Noise("the sensitivity of the scores is too large; lower it".into()))?;
         Ok(Self { law, epsilon, sensitivity, moved, monotone, relation })
     }
+
+    fn drawing(&self) -> Result<Drawing, CuratorError> {
+        let drawing = match self.law {
+            ChoiceLaw::PermuteAndFlip => NoisyMax::new(self.epsilon, self.moved, self.monotone).map(Drawing::Permuted),
+            ChoiceLaw::Exponential => {
+                ExponentialChoice::new(self.epsilon, self.moved, self.monotone).map(Drawing::Exponential)
+            }
+            ChoiceLaw::NoisyMaximum => {
+                let change = (if self.monotone { self.moved } else { 2 * self.moved }) as f64;
+                // a scale out of the sampler's range is refused there
+                let scale = (change / self.epsilon).next_up().max(1.0 / 64.0);
+                DiscreteLaplace::with_scale(scale).map(Drawing::Noisy)
+            }
+        };
+        drawing.map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+}
+
+/// What draws a choice.
+enum Drawing {
+    Permuted(NoisyMax),
+    Exponential(ExponentialChoice),
+    Noisy(DiscreteLaplace),
 }
 
 impl sealed::Sealed for Choice {}
@@ -220,6 +251,10 @@ impl Mechanism for Choice {
         "choice"
     }
 
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        self.drawing().map(drop)
+    }
+
     fn check(&self, input: &Counts) -> Result<(), CuratorError> {
         // the number of candidates is public
         if input.values.is_empty() { Err(CuratorError::Shape) } else { checked(input, self.sensitivity as f64) }
@@ -227,19 +262,10 @@ impl Mechanism for Choice {
 
     fn apply(&self, input: &Counts, noise: &mut NoiseSource) -> Result<usize, CuratorError> {
         let mut stream = noise.stream(Purpose::Selection, 0);
-        let scale = |e: dpopt_noise::ScaleError| CuratorError::Noise(e.to_string());
-        let chosen = match self.law {
-            ChoiceLaw::PermuteAndFlip => NoisyMax::new(self.epsilon, self.moved, self.monotone)
-                .map_err(scale)?
-                .choose(input.values.iter().copied(), &mut stream),
-            ChoiceLaw::Exponential => ExponentialChoice::new(self.epsilon, self.moved, self.monotone)
-                .map_err(scale)?
-                .choose(&input.values, &mut stream),
-            ChoiceLaw::NoisyMaximum => {
-                let change = (if self.monotone { self.moved } else { 2 * self.moved }) as f64;
-                // a scale out of the sampler's range is refused there
-                let scale = (change / self.epsilon).next_up().max(1.0 / 64.0);
-                let noise = DiscreteLaplace::with_scale(scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let chosen = match self.drawing()? {
+            Drawing::Permuted(choice) => choice.choose(input.values.iter().copied(), &mut stream),
+            Drawing::Exponential(choice) => choice.choose(&input.values, &mut stream),
+            Drawing::Noisy(noise) => {
                 let noisy = input.values.iter().map(|&v| i128::from(v) + i128::from(noise.sample(&mut stream)));
                 // the first of several maxima
                 noisy

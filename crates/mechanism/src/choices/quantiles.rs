@@ -135,6 +135,13 @@ impl Mechanism for Quantiles {
         "quantiles"
     }
 
+    /// A choice between levels has the distance of their ends as its sensitivity: at most that of all, at least 1.
+    fn can_draw(&self) -> Result<(), CuratorError> {
+        [1, Level::OF].into_iter().try_for_each(|span| {
+            ExponentialChoice::new(self.epsilon, span, false).map(drop).map_err(|e| CuratorError::Noise(e.to_string()))
+        })
+    }
+
     fn check(&self, input: &BelowCounts) -> Result<(), CuratorError> {
         if self.column >= input.below.len() || self.levels.is_empty() {
             return Err(CuratorError::Shape);

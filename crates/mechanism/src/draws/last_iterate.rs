@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn what_records_give_is_clipped_in_any_dimension() {
         for weights in [2, 65_535, 65_536, 1 << 20, 1 << 28] {
-            for most_rows in [1, 40, 4096, 1 << 40] {
+            for most_rows in [1, 40, 4096, 1 << 20] {
                 let m = LastIterate { objective: Linear::new(LOGISTIC, weights, 1.0), ..mechanism(most_rows) };
                 assert_eq!(m.can_draw(), Ok(()), "{weights} {most_rows}");
             }

@@ -17,7 +17,9 @@ use crate::choices::Domain;
 use crate::plan::{Assumption, NotApplicable};
 use crate::planning::positive;
 use dpopt_mechanism::progress::Progress;
-use dpopt_mechanism::{Choice, ChoiceLaw, Curator, MOST_SCORED, POINT_UNITS, Released, ScoredPoints};
+use dpopt_mechanism::{
+    Choice, ChoiceLaw, Curator, CuratorError, MOST_SCORED, Mechanism, POINT_UNITS, Released, ScoredPoints,
+};
 use dpopt_privacy::{Budget, Event, calibrate};
 
 /// Dimensions that are covered: a net of radius r has about (D/r)^d points.
@@ -81,6 +83,7 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let event = |inverse: f64| Event::ExponentialMechanism { epsilon: 1.0 / inverse };
     let (inverse, certificate) = calibrate::noise(event, problem.neighbours.within(pure))?;
     let choice_epsilon = 1.0 / inverse;
+    chosen_by(choice_epsilon, problem)?.can_draw()?;
     let corner = if ball { 1.0 } else { (d as f64).sqrt() };
     // GR, or B/2: what a record counts at most
     let by_distance = slope * half * corner;
@@ -172,6 +175,10 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     })
 }
 
+fn chosen_by(epsilon: f64, problem: &MinimizeProblem) -> Result<Choice, CuratorError> {
+    Choice::new(ChoiceLaw::Exponential, epsilon, POINT_UNITS, false, problem.relation())
+}
+
 /// The chosen point.
 pub(super) fn run<S: Source>(
     problem: &MinimizeProblem,
@@ -190,7 +197,7 @@ pub(super) fn run<S: Source>(
     };
     progress.start(plan.method, ScoredPoints::ticks(public.count()));
     let scores = source.scores(curator, &public, progress)?;
-    let choice = Choice::new(ChoiceLaw::Exponential, net.choice_epsilon, POINT_UNITS, false, problem.relation())?;
+    let choice = chosen_by(net.choice_epsilon, problem)?;
     let chosen = curator.release(&choice, &scores)?;
     progress.finish();
     Ok(curator.answer(public.point(*chosen.get()).to_vec()))
