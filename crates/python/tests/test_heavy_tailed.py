@@ -57,6 +57,15 @@ def test_the_order_alone_releases_centre_and_scale_first():
         HeavyTailedMean(moment=2, neighbors="add-or-remove", n_rows=8000, **COMMON).fit(X)
 
 
+def test_what_ranges_cost_is_what_was_planned_whatever_the_number_of_rows():
+    # δ follows the number of rows, and with it the last bit of ε of each choice
+    for rows in range(12_000, 18_001, 750):
+        X = np.random.default_rng(0).uniform(-1, 1, (rows, 3))
+        ledger = dpopt.Ledger(1.0, 1e-2)
+        found = dpopt.HeavyTailedMean(epsilon=0.5, moment=2.0, budget=ledger).fit(X)
+        assert np.abs(found.mean_).max() < 0.5 and ledger.spent[0] == 0.5
+
+
 def test_units_have_the_mean_of_their_rows_and_missing_numbers_are_the_centre():
     X = np.array([[1.0, np.nan], [3.0, 8.0], [5.0, np.inf], [7.0, 4.0]])
     many = {"epsilon": 1e6, "delta": 0.0, "insecure_seed": 1, "moment": (2, 1e3)}

@@ -835,7 +835,7 @@ def test_targets_in_dictionaries_are_each_record_s_own_and_other_ones_are_refuse
         def __getitem__(self, i):
             return x[i], {"y": y[i]}
 
-    assert grade_of(nn.Linear(6, 2), lambda m, x, t: loss(m(x), t), loss, Named(), example=(x, {"y": y})) == "certified"
+    assert grade_of(nn.Linear(6, 2), lambda m, x, t: loss(m(x), t), loss, Named(), example=(x, {"y": y})) == "checked"
     for wrong in (y.numpy(), y.tolist(), y.mean()):
         with pytest.raises(ValueError, match="no part is known to be a record's"):
             RecordLoss(lambda out, t: (out - torch.as_tensor(t)).square().mean()).slopes(out, [wrong])
@@ -921,3 +921,28 @@ def test_labels_beside_0_and_1_are_tried_where_they_are_taken(wrong):
     table = np.ones(2)
     found = dpopt.minimize(lambda x, a, y: (x - a) * table[y][:, None], records, np.zeros(3), **asked)
     assert found.privacy_.grade == "checked"
+
+
+def test_what_a_data_set_s_own_code_gives_is_no_record_by_construction():
+    class Mosaic(torch.utils.data.Dataset):
+        def __len__(self):
+            return ROWS
+
+        def __getitem__(self, i):
+            return 0.5 * X[i] + 0.5 * X[(i + 1) % ROWS], y[i]
+
+    X, y = numbers(6), classes()
+    model = RIGHT["dense"][0]()
+    _, optimizer, _ = make_private(model, trained(model), Mosaic(), loss=CE, example=(X[:8], y[:8]), **ASKED)
+    assert optimizer.privacy_.grade == "checked" and "the data set's own code" in str(optimizer.privacy_)
+    part = torch.utils.data.Subset(torch.utils.data.TensorDataset(X, y), range(20))
+    model = RIGHT["dense"][0]()
+    _, optimizer, _ = make_private(model, trained(model), part, loss=CE, **ASKED)
+    assert optimizer.privacy_.grade == "certified"
+
+
+def test_hooks_that_a_loop_may_use_beside_the_model_are_a_word():
+    model, kept = RIGHT["dense"][0](), []
+    model[0].register_forward_hook(lambda module, args, output: kept.append(output.shape))
+    _, optimizer, _ = make_private(model, trained(model), (numbers(6), classes()), loss=CE, **ASKED)
+    assert optimizer.privacy_.grade == "research" and "hooks of somebody's" in str(optimizer.privacy_)

@@ -180,9 +180,9 @@ fn check(problem: &HeavyTailedProblem) -> Result<(), NotApplicable> {
     Ok(())
 }
 
-/// Two choices for each of `columns` columns, 1/ε being `noise`.
-fn range_event(columns: usize, noise: f64, budget: Budget) -> Event {
-    let choices = ColumnRanges::event_of(columns, 1.0 / noise);
+/// Two choices for each of `columns` columns, each for `epsilon`: the very number that the choices are made with, since 1/(1/ε) may be another.
+fn range_event(columns: usize, epsilon: f64, budget: Budget) -> Event {
+    let choices = ColumnRanges::event_of(columns, epsilon);
     ColumnRanges::sampler_error_of(columns).paid(choices, budget.delta())
 }
 
@@ -205,7 +205,8 @@ fn ranges(problem: &HeavyTailedProblem, budget: Budget) -> Result<Option<RangeSc
         ));
     }
     let count = columns.len();
-    let (noise, _) = calibrate::noise(|noise| range_event(count, noise, budget), problem.neighbours.within(budget))?;
+    let (noise, _) =
+        calibrate::noise(|noise| range_event(count, 1.0 / noise, budget), problem.neighbours.within(budget))?;
     // a little less than that, so that what is calibrated for both blocks together has room
     let epsilon = ((1.0 - ROOM) / noise).min(MOST_RANGE_EPSILON);
     let records = (ColumnRanges::rank_error(count, epsilon, RANK_MISS) / RANK_SHARE).ceil();
@@ -237,7 +238,7 @@ fn plan(problem: &HeavyTailedProblem, budget: Budget, method: &'static str) -> R
         |z| match &ranges {
             None => event(z),
             Some(before) => {
-                let first = range_event(before.columns.len(), 1.0 / before.epsilon, budget);
+                let first = range_event(before.columns.len(), before.epsilon, budget);
                 Event::Parallel { blocks: vec![first, event(z)] }
             }
         },

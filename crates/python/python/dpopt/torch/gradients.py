@@ -389,12 +389,7 @@ def _made_of(model: nn.Module) -> dict[str, Any]:
     for name, module in model.named_modules():
         own = [id(module), type(module), foreign_hooks(module), "forward" in vars(module) and id(module.forward)]
         if not type(module).__module__.startswith("torch.nn"):
-            plain = {
-                k: v
-                for k, v in vars(module).items()
-                if not k.startswith("_") and isinstance(v, (bool, int, float, str))
-            }
-            own.append(plain)
+            own.append({k: _plain(v, 3) for k, v in vars(module).items() if not k.startswith("_")})
         found[f"{type(module).__name__} ({name or 'the model'})"] = own
     return found
 

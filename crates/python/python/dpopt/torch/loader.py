@@ -108,6 +108,14 @@ class Source:
         """Somebody's function that puts records together; None where it is the usual one."""
         return None if self._collate is default_collate else self._collate
 
+    @property
+    def is_of_tensors(self) -> bool:
+        """Whether what is given at a position is that row of tensors, and nothing that somebody's code makes of others."""
+        data = self._data
+        while type(data) is Subset:
+            data = data.dataset
+        return type(data) is TensorDataset and self.collate is None
+
     def known_form(self) -> Any:
         """A batch of one made-up record; None where its form cannot be known without reading one."""
         return None if self._form is None else self._form()

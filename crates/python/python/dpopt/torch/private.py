@@ -17,6 +17,7 @@ from .._repeats import records_of
 from .._self_check import Evidence, Pool
 from .._warnings import warn
 from ..ledger import Ledger
+from .closed_list import foreign_hooks
 from .gradients import PerRecord, refuse_mixing
 from .guard import Guard, refuse_untrained, seed_generators
 from .loader import ENTRIES, PoissonLoader, Source, refuse_repeats
@@ -351,6 +352,16 @@ def _tried(model: Any, trained: list[Any], source: Source, loss: Any, mean: bool
     else:
         pools = pools_of(form, example)
     found = try_model(model, trained, pools, loss=loss, mean=mean)
+    if loss is not None and any(foreign_hooks(module) for module in model.modules()):
+        return Evidence(
+            "research",
+            f"the model has hooks of somebody's, whose output a loop may use beside the model's: that no record is mixed there is your word; {found.why}",
+        )
+    if found.grade == "certified" and not source.is_of_tensors:
+        return Evidence(
+            "checked",
+            "every step of the model and its loss treats records one by one; what a record is, the data set's own code says",
+        )
     if source.collate is None or source.listed is not None:
         return found
     return Evidence(
