@@ -60,14 +60,14 @@ fn notices(m: &mut Markup, report: &Report) {
             "Checked, not proved: code that is not part of this library was tried on made-up records before the first release. A test found nothing; that is no proof.",
         );
     }
-    if !report.guarantee.evidence.is_empty() {
-        m.list(&sentences(&report.guarantee.evidence));
-    }
     if report.guarantee.insecure_seed {
         m.element(
             "p class=\"notice\"",
             "Made with a fixed seed (--insecure-seed): the noise is predictable, so there is no privacy. For tests only.",
         );
+    }
+    if !report.guarantee.evidence.is_empty() {
+        m.list(&sentences(&report.guarantee.evidence));
     }
 }
 
