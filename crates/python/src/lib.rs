@@ -72,9 +72,9 @@ mod _core {
     use crate::parts::{NumbersElsewhere, Shard, empty_question, places_of_units, units_are_apart, units_of};
     #[pymodule_export]
     use crate::release::{
-        bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, histogram_of_units,
-        label_event, laplace_sum, private_bounds, quantile_choices, quantiles, quantiles_sampler_error, random_below,
-        second_moment, select_labels,
+        NoisyChoice, NoisyCounts, NoisyQuantiles, NoisySum, bounds_event, choose, gaussian_sum, histogram,
+        histogram_of_units, label_event, laplace_sum, noisy_counts, private_bounds, quantile_choices, quantiles,
+        quantiles_sampler_error, random_below, second_moment, select_labels,
     };
     #[pymodule_export]
     use crate::report::report_html;

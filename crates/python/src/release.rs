@@ -38,35 +38,74 @@ fn row<'a>(x: &'a ArrayView2<'_, f64>) -> impl Fn(usize, &mut Vec<f64>) + Sync +
     |i, out| out.extend(x.row(i).iter().copied())
 }
 
+/// A sum with noise, made before it is paid for: refused where the noise cannot be drawn.
+#[pyclass(frozen)]
+pub(crate) struct NoisySum {
+    clip_norm: f64,
+    grid: Grid,
+    width: usize,
+    noise: SumNoise,
+}
+
+enum SumNoise {
+    Gaussian(Gaussian),
+    Laplace(Laplace),
+}
+
+#[pymethods]
+impl NoisySum {
+    /// `law` is gaussian, second moment (Gaussian, too) or laplace; `records` a public guess of the number of rows (for the grid only).
+    #[new]
+    fn new(law: &str, noise_multiplier: f64, clip_norm: f64, records: u64, width: usize) -> PyResult<Self> {
+        let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, width);
+        let gaussian = |label| Gaussian::new(noise_multiplier, clip_norm, grid, width, label);
+        let noise = match law {
+            "gaussian" => SumNoise::Gaussian(gaussian("clipped sum")),
+            "second moment" => SumNoise::Gaussian(gaussian("second moment")),
+            "laplace" => SumNoise::Laplace(Laplace::new(noise_multiplier, clip_norm, grid, width)),
+            other => return Err(invalid(format!("there is no noise `{other}`; choose gaussian or laplace"))),
+        };
+        match &noise {
+            SumNoise::Gaussian(noise) => noise.can_draw(),
+            SumNoise::Laplace(noise) => noise.can_draw(),
+        }
+        .map_err(refused)?;
+        Ok(Self { clip_norm, grid, width, noise })
+    }
+}
+
+impl NoisySum {
+    fn gaussian(&self) -> PyResult<(ClippedVectors, &Gaussian)> {
+        let SumNoise::Gaussian(noise) = &self.noise else { return Err(invalid("this sum has Laplace noise")) };
+        Ok((ClippedVectors::new(self.clip_norm, self.grid).map_err(refused)?, noise))
+    }
+
+    fn laplace(&self) -> PyResult<&Laplace> {
+        let SumNoise::Laplace(noise) = &self.noise else { return Err(invalid("this sum has Gaussian noise")) };
+        Ok(noise)
+    }
+}
+
 /// Σ over rows, each clipped to l2 norm `clip_norm`, plus N(0, (noise_multiplier·clip_norm)²) per coordinate, rounded to a
-/// public grid. `records` is a public guess of the number of rows (for the grid only).
+/// public grid.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn gaussian_sum<'py>(
     py: Python<'py>,
     x: Numbers<'py>,
-    clip_norm: f64,
-    noise_multiplier: f64,
-    records: u64,
+    noise: &NoisySum,
     session: &Session,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let made = |width: usize| {
-        let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, width);
-        let mechanism = Gaussian::new(noise_multiplier, clip_norm, grid, width, "clipped sum");
-        Ok::<_, PyErr>((ClippedVectors::new(clip_norm, grid).map_err(refused)?, mechanism))
-    };
+    let (clipped, mechanism) = noise.gaussian()?;
     let values = match &x {
         Numbers::Here(x) => {
             let x = x.as_array();
-            let (clipped, mechanism) = made(x.ncols())?;
-            py.detach(|| release(session, &mechanism, &clipped.sum(x.nrows(), x.ncols(), row(&x))))
+            py.detach(|| release(session, mechanism, &clipped.sum(x.nrows(), x.ncols(), row(&x))))
         }
         Numbers::Elsewhere(x) => {
             let x = x.get();
-            let (clipped, mechanism) = made(x.width())?;
             x.told(py, |numbers| {
                 let sum = clipped.sum_elsewhere(numbers, &vec![0.0; x.width()]).map_err(refused)?;
-                release(session, &mechanism, &sum)
+                release(session, mechanism, &sum)
             })
         }
     };
@@ -75,21 +114,16 @@ pub(crate) fn gaussian_sum<'py>(
 
 /// Σ over rows, each clipped to l1 norm `clip_norm`, plus Laplace noise of scale noise_multiplier·clip_norm per coordinate.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn laplace_sum<'py>(
     py: Python<'py>,
     x: PyReadonlyArray2<'py, f64>,
-    clip_norm: f64,
-    noise_multiplier: f64,
-    records: u64,
+    noise: &NoisySum,
     session: &Session,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let x = x.as_array();
-    let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, x.ncols());
+    let (x, mechanism) = (x.as_array(), noise.laplace()?);
     let values = py.detach(|| {
-        let mechanism = Laplace::new(noise_multiplier, clip_norm, grid, x.ncols());
-        let sum = L1Sum::of(x.nrows(), x.ncols(), clip_norm, grid, row(&x)).map_err(refused)?;
-        release(session, &mechanism, &sum)
+        let sum = L1Sum::of(x.nrows(), x.ncols(), noise.clip_norm, noise.grid, row(&x)).map_err(refused)?;
+        release(session, mechanism, &sum)
     })?;
     Ok(values.to_pyarray(py))
 }
@@ -97,20 +131,16 @@ pub(crate) fn laplace_sum<'py>(
 /// Σ x xᵀ over rows clipped to l2 norm `row_norm`, or Σ over units of the mean of that over a unit's rows, plus symmetric Gaussian noise of standard deviation
 /// noise_multiplier·row_norm² on the diagonal and 1/√2 of that off it.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn second_moment<'py>(
     py: Python<'py>,
     x: PyReadonlyArray2<'py, f64>,
     row_norm: f64,
-    noise_multiplier: f64,
-    records: u64,
+    noise: &NoisySum,
     session: &Session,
     units: Option<&UnitRows>,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let x = x.as_array();
-    let d = x.ncols();
-    let (coordinates, sensitivity) = (SecondMoment::coordinates(d), row_norm * row_norm);
-    let grid = Grid::for_sum(sensitivity, noise_multiplier * sensitivity, records, coordinates);
+    let (d, (clipped, mechanism)) = (x.ncols(), noise.gaussian()?);
     units.map_or(Ok(()), |units| units.same_rows(x.nrows()))?;
     let values = py.detach(|| {
         let mut rows = Rows::new(d);
@@ -121,24 +151,22 @@ pub(crate) fn second_moment<'py>(
         let sum = match units {
             None => {
                 let targets = vec![0.0; rows.len()];
-                let moment = SecondMoment::new(1.0, row_norm, grid).map_err(refused)?;
+                let moment = SecondMoment::new(1.0, row_norm, noise.grid).map_err(refused)?;
                 let Ok(sum) = moment.sum(&Sensitive::new(Examples { rows, targets }));
                 sum
             }
             Some(units) => {
                 // what the rows of each unit come to; clipped again as one, in exact integers
-                let mut means = Array2::zeros((units.count(), coordinates));
+                let mut means = Array2::zeros((units.count(), noise.width));
                 let mut lines = means.rows_mut().into_iter();
                 units.look(0..units.count(), |own| {
                     let Some(mut line) = lines.next() else { return };
                     own.iter().for_each(|&row| add_moment(rows.row(row as usize), own.len() as f64, &mut line));
                 });
-                let clipped = ClippedVectors::new(sensitivity, grid).map_err(refused)?;
-                clipped.sum(units.count(), coordinates, row(&means.view()))
+                clipped.sum(units.count(), noise.width, row(&means.view()))
             }
         };
-        let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, coordinates, "second moment");
-        release(session, &mechanism, &sum)
+        release(session, mechanism, &sum)
     })?;
     let matrix = Array2::from_shape_vec((d, d), symmetric_matrix(d, &values)).map_err(invalid)?;
     Ok(matrix.into_pyarray(py))
@@ -155,29 +183,63 @@ fn add_moment((indices, entries): (&[u32], &[f32]), count: f64, line: &mut Array
     }
 }
 
-/// Integer counts of a declared sensitivity plus noise P(x) ∝ exp(−|x|/scale).
-#[pyfunction]
-pub(crate) fn discrete_laplace(
-    counts: Vec<i64>,
-    scale: f64,
-    sensitivity: u64,
-    session: &Session,
-) -> PyResult<Vec<i64>> {
-    let mechanism = DiscreteLaplaceNoise::new(scale, sensitivity);
-    release(session, &mechanism, &Counts::declared(counts, sensitivity as f64))
+/// Noise of integer counts, made before it is paid for: refused where it cannot be drawn.
+#[pyclass(frozen)]
+pub(crate) struct NoisyCounts(CountsNoise);
+
+enum CountsNoise {
+    Laplace(DiscreteLaplaceNoise, u64),
+    Gaussian(DiscreteGaussianNoise, f64),
 }
 
-/// How many records are in each of `cells` cells, plus noise P(x) ∝ exp(−|x|/scale). A record counts in the cell it
-/// names; one that names none of them (−1, say) counts nowhere.
+#[pymethods]
+impl NoisyCounts {
+    /// P(x) ∝ exp(−|x|/scale), for counts that a record moves by `sensitivity` in all.
+    #[staticmethod]
+    fn laplace(scale: f64, sensitivity: u64) -> PyResult<Self> {
+        let noise = DiscreteLaplaceNoise::new(scale, sensitivity);
+        noise.can_draw().map_err(refused)?;
+        Ok(Self(CountsNoise::Laplace(noise, sensitivity)))
+    }
+
+    /// P(x) ∝ exp(−x²/(2σ²)), for counts that a record moves by `sensitivity` in l2 norm.
+    #[staticmethod]
+    fn gaussian(sigma: f64, sensitivity: f64) -> PyResult<Self> {
+        let noise = DiscreteGaussianNoise::new(sigma, sensitivity);
+        noise.can_draw().map_err(refused)?;
+        Ok(Self(CountsNoise::Gaussian(noise, sensitivity)))
+    }
+}
+
+impl NoisyCounts {
+    fn laplace_noise(&self) -> PyResult<&DiscreteLaplaceNoise> {
+        let CountsNoise::Laplace(noise, _) = &self.0 else { return Err(invalid("a histogram has Laplace noise")) };
+        Ok(noise)
+    }
+}
+
+/// Integer counts of a declared sensitivity with that noise.
+#[pyfunction]
+pub(crate) fn noisy_counts(counts: Vec<i64>, noise: &NoisyCounts, session: &Session) -> PyResult<Vec<i64>> {
+    match &noise.0 {
+        CountsNoise::Laplace(noise, sensitivity) => {
+            release(session, noise, &Counts::declared(counts, *sensitivity as f64))
+        }
+        CountsNoise::Gaussian(noise, sensitivity) => release(session, noise, &Counts::declared(counts, *sensitivity)),
+    }
+}
+
+/// How many records are in each of `cells` cells, with Laplace noise for one record. A record counts in the cell it names; one that
+/// names none of them (−1, say) counts nowhere.
 #[pyfunction]
 pub(crate) fn histogram(
     records: PyReadonlyArray1<'_, i64>,
     cells: usize,
-    scale: f64,
+    noise: &NoisyCounts,
     session: &Session,
 ) -> PyResult<Vec<i64>> {
     let counts = Counts::histogram(records.as_array().iter().map(|c| usize::try_from(*c).ok()), cells);
-    release(session, &DiscreteLaplaceNoise::new(scale, 1), &counts)
+    release(session, noise.laplace_noise()?, &counts)
 }
 
 /// The same, where a unit may have several rows, `records` naming the cell of each: at most as many of a unit's count as `units` shows.
@@ -185,7 +247,7 @@ pub(crate) fn histogram(
 pub(crate) fn histogram_of_units(
     records: PyReadonlyArray1<'_, i64>,
     cells: usize,
-    scale: f64,
+    noise: &NoisyCounts,
     units: &UnitRows,
     session: &Session,
 ) -> PyResult<Vec<i64>> {
@@ -199,38 +261,36 @@ pub(crate) fn histogram_of_units(
             }
         }
     });
-    release(session, &DiscreteLaplaceNoise::new(scale, most), &Counts::declared(counts, most as f64))
+    release(session, noise.laplace_noise()?, &Counts::declared(counts, most as f64))
 }
 
-/// Integer counts of a declared l2 sensitivity plus noise P(x) ∝ exp(−x²/(2σ²)).
-#[pyfunction]
-pub(crate) fn discrete_gaussian(
-    counts: Vec<i64>,
-    sigma: f64,
-    sensitivity: f64,
-    session: &Session,
-) -> PyResult<Vec<i64>> {
-    let mechanism = DiscreteGaussianNoise::new(sigma, sensitivity);
-    release(session, &mechanism, &Counts::declared(counts, sensitivity))
-}
-
-/// Index chosen by integer scores of a declared sensitivity; `law` is permute-and-flip or exponential.
-#[pyfunction]
-pub(crate) fn choose(
-    scores: Vec<i64>,
-    law: &str,
-    epsilon: f64,
+/// A choice by noisy scores, made before it is paid for: refused where it cannot be drawn.
+#[pyclass(frozen)]
+pub(crate) struct NoisyChoice {
+    choice: Choice,
     sensitivity: u64,
-    monotone: bool,
-    session: &Session,
-) -> PyResult<usize> {
-    let law = match law {
-        "permute-and-flip" => ChoiceLaw::PermuteAndFlip,
-        "exponential" => ChoiceLaw::Exponential,
-        other => return Err(invalid(format!("mechanism is `{other}`; choose permute-and-flip or exponential"))),
-    };
-    let choice = Choice::new(law, epsilon, sensitivity, monotone, session.relation()?).map_err(refused)?;
-    release(session, &choice, &Counts::declared(scores, sensitivity as f64))
+}
+
+#[pymethods]
+impl NoisyChoice {
+    /// By integer scores that a record moves by `sensitivity`; `law` is permute-and-flip or exponential.
+    #[new]
+    fn new(law: &str, epsilon: f64, sensitivity: u64, monotone: bool, under: &str) -> PyResult<Self> {
+        let law = match law {
+            "permute-and-flip" => ChoiceLaw::PermuteAndFlip,
+            "exponential" => ChoiceLaw::Exponential,
+            other => return Err(invalid(format!("mechanism is `{other}`; choose permute-and-flip or exponential"))),
+        };
+        let choice = Choice::new(law, epsilon, sensitivity, monotone, relation(under)?).map_err(refused)?;
+        choice.can_draw().map_err(refused)?;
+        Ok(Self { choice, sensitivity })
+    }
+}
+
+/// Index of the score that is chosen.
+#[pyfunction]
+pub(crate) fn choose(scores: Vec<i64>, by: &NoisyChoice, session: &Session) -> PyResult<usize> {
+    release(session, &by.choice, &Counts::declared(scores, by.sensitivity as f64))
 }
 
 /// Bound on how far the samplers of `levels` quantiles are from their laws, in total variation.
@@ -275,18 +335,26 @@ impl Numbers<'_> {
     }
 }
 
-/// Quantiles of one column (levels in thousandths) on the public grid, each choice with `epsilon`.
+/// Choices of quantiles of one column, made before they are paid for: refused where they cannot be drawn.
+#[pyclass(frozen)]
+pub(crate) struct NoisyQuantiles(Quantiles);
+
+#[pymethods]
+impl NoisyQuantiles {
+    /// `levels` in thousandths, each choice with `epsilon`.
+    #[new]
+    fn new(levels: Vec<u64>, epsilon: f64, under: &str) -> PyResult<Self> {
+        let levels = levels.into_iter().map(Level::thousandths).collect();
+        let choices = Quantiles::new(0, levels, epsilon, relation(under)?);
+        choices.can_draw().map_err(refused)?;
+        Ok(Self(choices))
+    }
+}
+
+/// Quantiles of one column on the public grid.
 #[pyfunction]
-pub(crate) fn quantiles(
-    py: Python<'_>,
-    x: Numbers<'_>,
-    levels: Vec<u64>,
-    epsilon: f64,
-    session: &Session,
-) -> PyResult<Vec<f64>> {
-    let levels = levels.into_iter().map(Level::thousandths).collect();
-    let mechanism = Quantiles::new(0, levels, epsilon, session.relation()?);
-    x.below(py, |counts| release(session, &mechanism, counts))
+pub(crate) fn quantiles(py: Python<'_>, x: Numbers<'_>, by: &NoisyQuantiles, session: &Session) -> PyResult<Vec<f64>> {
+    x.below(py, |counts| release(session, &by.0, counts))
 }
 
 /// What finding labels within (ε, δ) releases, as JSON; refused where nothing could be found.

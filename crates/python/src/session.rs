@@ -86,7 +86,6 @@ pub(crate) fn session_error(error: SessionError) -> PyErr {
 pub(crate) struct Session {
     inner: Kept<session::Session>,
     stage: String,
-    price: Price,
     /// How a unit is called that may have several rows; `None`: a row is one.
     unit: Option<String>,
     /// Of the part.
@@ -94,10 +93,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn relation(&self) -> PyResult<Relation> {
-        self.price.relation()
-    }
-
     /// Opens the door of the part. What Python declares of its records (how many, of which sensitivity) is told.
     pub(crate) fn enter(&self, certificate: &Certificate) -> PyResult<Entered> {
         let stage = StageFacts { name: &self.stage, rests_on: Warrant::Public, stream: 0 };
@@ -179,7 +174,7 @@ impl Session {
             let opening = Opening::new(certificate.terms(), Charging::account(charge), seed).map_err(session_error)?;
             let session = opening.charge(run, &[&certificate]).map_err(session_error)?;
             let unit = unit.map(|name| name.trim().to_string());
-            Ok(Self { inner: Kept::new("run", session), stage, price, unit, certificate })
+            Ok(Self { inner: Kept::new("run", session), stage, unit, certificate })
         })
     }
 

@@ -41,12 +41,10 @@ def test_a_choice_under_replace_one_has_the_noise_for_a_replaced_record():
     from dpopt import _core
 
     def wins(relation):
+        by = _core.NoisyChoice("exponential", 1.0, 1, False, relation)
         price = (accounting.ExponentialMechanismDpEvent(1.0).to_json(), 1.0, 0.0, relation)
         return (
-            sum(
-                _core.choose([0, 3], "exponential", 1.0, 1, False, _core.Session("choice", "choice", price, None, seed))
-                for seed in range(4000)
-            )
+            sum(_core.choose([0, 3], by, _core.Session("choice", "choice", price, None, seed)) for seed in range(4000))
             / 4000
         )
 
@@ -72,10 +70,11 @@ def test_audit_passes_on_the_code_and_catches_a_quarter_of_the_noise():
         from dpopt import _core
 
         z = accounting.calibrate(accounting.GaussianDpEvent, 2.0, 1e-3).value * noise_share
+        noise = _core.NoisySum("gaussian", z, 1.0, 1, 1)
         drawn = accounting.ApproximateDpEvent(2.0**-110, accounting.GaussianDpEvent(z))
         price = (drawn.to_json(), 1e3, 1e-3, "zero-out")
         session = lambda: _core.Session("audit", "sum", price, None, None)  # noqa: E731
-        sample = lambda data: _core.gaussian_sum(data, 1.0, z, 1, session())[0]  # noqa: E731
+        sample = lambda data: _core.gaussian_sum(data, noise, session())[0]  # noqa: E731
         return [[sample(data) for _ in range(8000)] for data in (np.ones((1, 1)), np.zeros((1, 1)))]
 
     honest = audit.audit_samples(*run(1.0), epsilon=2.0, delta=1e-3)
@@ -115,21 +114,22 @@ def test_every_release_says_its_event_bound_and_record():
 def test_a_release_that_its_certificate_does_not_foresee_is_refused():
     from dpopt import _core
 
+    noise, less = (_core.NoisySum("gaussian", z, 1.0, 3, 1) for z in (5.0, 4.0))
     exact = accounting.GaussianDpEvent(5.0)
     price = (accounting.ApproximateDpEvent(2.0**-110, exact).to_json(), 10.0, 1e-6, "zero-out")
     # delta has nothing for the sampler
     with pytest.raises(dpopt.PrivacyError, match="exact laws"):
         unpaid = (exact.to_json(), *price[1:])
-        _core.gaussian_sum(np.ones((3, 1)), 1.0, 5.0, 3, _core.Session("run", "sum", unpaid, None, None))
+        _core.gaussian_sum(np.ones((3, 1)), noise, _core.Session("run", "sum", unpaid, None, None))
     with pytest.raises(dpopt.PrivacyError, match="does not foresee"):
-        _core.gaussian_sum(np.ones((3, 1)), 1.0, 4.0, 3, _core.Session("run", "sum", price, None, None))
+        _core.gaussian_sum(np.ones((3, 1)), less, _core.Session("run", "sum", price, None, None))
     with pytest.raises(dpopt.BudgetExceeded):
         _core.Session("run", "sum", (price[0], 0.1, 1e-6, "zero-out"), None, None)
     # a session pays for its one release once, and what a ledger raises is raised
     session = _core.Session("run", "sum", price, None, None)
-    _core.gaussian_sum(np.ones((3, 1)), 1.0, 5.0, 3, session)
+    _core.gaussian_sum(np.ones((3, 1)), noise, session)
     with pytest.raises(dpopt.PrivacyError, match="not charged"):
-        _core.gaussian_sum(np.ones((3, 1)), 1.0, 5.0, 3, session)
+        _core.gaussian_sum(np.ones((3, 1)), noise, session)
     with pytest.raises(KeyError, match="no such account"):
         _core.Session("run", "sum", price, _raising, None)
     with pytest.raises(dpopt.PrivacyError, match="do not go together"):

@@ -135,11 +135,8 @@ impl Mechanism for Quantiles {
         "quantiles"
     }
 
-    /// A choice between levels has the distance of their ends as its sensitivity: at most that of all, at least 1.
     fn can_draw(&self) -> Result<(), CuratorError> {
-        [1, Level::OF].into_iter().try_for_each(|span| {
-            ExponentialChoice::new(self.epsilon, span, false).map(drop).map_err(|e| CuratorError::Noise(e.to_string()))
-        })
+        self.choices_can_be_drawn(0..self.levels.len(), 0, Level::OF)
     }
 
     fn check(&self, input: &BelowCounts) -> Result<(), CuratorError> {
@@ -163,6 +160,19 @@ impl Quantiles {
         let mut chosen = vec![0; self.levels.len()];
         self.solve(below, whole, 0..self.levels.len(), noise, &mut chosen)?;
         Ok(chosen)
+    }
+
+    /// The choices of [`solve`](Self::solve) by what the levels alone decide, their sensitivities.
+    fn choices_can_be_drawn(&self, levels: std::ops::Range<usize>, low: u64, high: u64) -> Result<(), CuratorError> {
+        if levels.is_empty() {
+            return Ok(());
+        }
+        let middle = levels.start + levels.len() / 2;
+        let level = self.levels[middle].0.clamp(low, high);
+        ExponentialChoice::new(self.epsilon, (high - low).max(1), false)
+            .map_err(|e| CuratorError::Noise(e.to_string()))?;
+        self.choices_can_be_drawn(levels.start..middle, low, level)?;
+        self.choices_can_be_drawn(middle + 1..levels.end, level, high)
     }
 
     fn solve(

@@ -24,6 +24,11 @@ from ._units import Given, apart, one_for_each, public_number
 from .parts import Parts, owner_of
 
 
+def _noisy_sum(noise: float, records: int, n_features: int) -> _core.NoisySum:
+    """Of rows of norm at most 1; refused where the noise cannot be drawn."""
+    return _core.NoisySum("gaussian", noise, 1.0, records, n_features)
+
+
 class MeanEstimator(PrivateEstimator):
     """The private mean of bounded vectors: one clipped sum with Gaussian noise, divided by the public number of rows.
 
@@ -90,6 +95,7 @@ class MeanEstimator(PrivateEstimator):
         if self.spread is not None:
             return self._planned_in_rounds(records, n_features, relation, delta, scaling, unit)
         noise, event, text = _core.sum_noise("gaussian", n_features, float(self.epsilon), delta, relation)
+        _noisy_sum(noise, records, n_features)
         bound = json.loads(text)
         std = noise / scaling.scale / records
         chosen = {
@@ -293,7 +299,7 @@ class MeanEstimator(PrivateEstimator):
             mean = _core.centred_mean(bounded, facts, session)
         else:
             # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
-            mean = _core.gaussian_sum(bounded, 1.0, noise, records, session) / records
+            mean = _core.gaussian_sum(bounded, _noisy_sum(noise, records, len(scaling.scale)), session) / records
         self.mean_ = mean / scaling.scale + scaling.centre
         self.noise_std_ = noise / records / scaling.scale
         self._entries = scaling.names if isinstance(scaling, Vectors) else self._names_by_position()

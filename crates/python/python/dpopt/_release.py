@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +90,8 @@ def pay(
     *,
     of: Form,
 ) -> Any:
-    """A session of the compiled library that was charged for `event`: what the release goes through."""
+    """A session of the compiled library that was charged for `event`: what the release goes through. What it draws is made before, so that noise that cannot be
+    drawn costs nothing."""
     refuse_seed(seed, charged=ledger is not None)
     under = accounting._relation(relation)
     price = (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), under)
@@ -109,40 +109,11 @@ def released(value: Any, epsilon: float, delta: float, session: Any) -> Release:
     )  # fmt: skip
 
 
-def least(
-    law: str,
-    name: str,
-    coordinates: int,
-    epsilon: float,
-    delta: float,
-    relation: str,
-    ledger: Ledger | None,
-    seed: int | None,
-    unit: str | None = None,
-    *,
-    of: Form,
-) -> tuple[float, Any]:
-    """The least noise of one sum within (ε, δ), and the session after the ledger was charged."""
+def least(law: str, coordinates: int, epsilon: float, delta: float, relation: str) -> tuple[float, accounting.DpEvent]:
+    """The least noise of one sum within (ε, δ), and what is then released."""
     under = accounting._relation(relation)
     noise, event, _ = _core.sum_noise(law, coordinates, number(epsilon, "epsilon"), number(delta, "delta"), under)
-    return noise, pay(name, accounting.from_json(event), epsilon, delta, relation, ledger, seed, unit, of=of)
-
-
-def calibrated(
-    name: str,
-    event: Callable[[float], accounting.DpEvent],
-    epsilon: float,
-    delta: float,
-    relation: str,
-    ledger: Ledger | None,
-    seed: int | None,
-    unit: str | None = None,
-    *,
-    of: Form,
-) -> tuple[float, Any]:
-    """The least noise within (ε, δ), and the session after the ledger was charged."""
-    found = accounting.calibrate(event, epsilon, delta, relation=relation)
-    return found.value, pay(name, found.event, epsilon, delta, relation, ledger, seed, unit, of=of)
+    return noise, accounting.from_json(event)
 
 
 def owned(
@@ -171,4 +142,4 @@ def named(units: Units | None) -> str | None:
     return None if units is None else units.name
 
 
-__all__ = ["Release", "calibrated", "least", "matrix", "named", "owned", "pay", "public_records", "released"]
+__all__ = ["Release", "least", "matrix", "named", "owned", "pay", "public_records", "released"]

@@ -53,7 +53,7 @@ from ._reading import (
     whole,
 )
 from ._reading import labels as read_labels
-from ._release import Release, calibrated, least, matrix, named, owned, pay, released
+from ._release import Release, least, matrix, named, owned, pay, released
 from ._repeats import of_categories, of_columns, of_numbers
 from ._tables import is_table, one_column
 from ._units import Given, apart
@@ -97,19 +97,12 @@ def gaussian_sum(
     )  # fmt: skip
     values = values if whose is None else whose.rows.combined(values, False)
     size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
-    noise, session = least(
-        "gaussian",
-        "gaussian sum",
-        size,
-        epsilon,
-        delta,
-        relation,
-        ledger,
-        insecure_seed,
-        named(whose),
-        of=of_columns(size),
+    multiplier, event = least("gaussian", size, epsilon, delta, relation)
+    noise = _core.NoisySum("gaussian", multiplier, clip_norm, records, size)
+    session = pay(
+        "gaussian sum", event, epsilon, delta, relation, ledger, insecure_seed, named(whose), of=of_columns(size)
     )
-    total = _core.gaussian_sum(values, clip_norm, noise, records, session)
+    total = _core.gaussian_sum(values, noise, session)
     return released(total, epsilon, delta, session)
 
 
@@ -144,19 +137,12 @@ def laplace_sum(
     # the sampler's error needs a δ, however small
     allowed = delta if delta > 0 else 1e-30
     size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
-    noise, session = least(
-        "laplace",
-        "laplace sum",
-        size,
-        epsilon,
-        allowed,
-        relation,
-        ledger,
-        insecure_seed,
-        named(whose),
-        of=of_columns(size),
+    multiplier, event = least("laplace", size, epsilon, allowed, relation)
+    noise = _core.NoisySum("laplace", multiplier, clip_norm, records, size)
+    session = pay(
+        "laplace sum", event, epsilon, allowed, relation, ledger, insecure_seed, named(whose), of=of_columns(size)
     )
-    total = _core.laplace_sum(values, clip_norm, noise, records, session)
+    total = _core.laplace_sum(values, noise, session)
     return released(total, epsilon, allowed, session)
 
 
@@ -316,19 +302,11 @@ def second_moment(
         given, len(values), relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
     )  # fmt: skip
     size, row_norm = values.shape[1] * (values.shape[1] + 1) // 2, positive(row_norm, "row_norm")
-    noise, session = least(
-        "gaussian",
-        "second moment",
-        size,
-        epsilon,
-        delta,
-        relation,
-        ledger,
-        insecure_seed,
-        named(whose),
-        of=of_columns(values.shape[1]),
-    )
-    found = _core.second_moment(values, row_norm, noise, records, session, None if whose is None else whose.rows)
+    multiplier, event = least("gaussian", size, epsilon, delta, relation)
+    noise = _core.NoisySum("second moment", multiplier, row_norm * row_norm, records, size)
+    form = of_columns(values.shape[1])
+    session = pay("second moment", event, epsilon, delta, relation, ledger, insecure_seed, named(whose), of=form)
+    found = _core.second_moment(values, row_norm, noise, session, None if whose is None else whose.rows)
     return released(found, epsilon, delta, session)
 
 
@@ -339,7 +317,7 @@ def _at_least_one(sensitivity: int) -> int:
     return found
 
 
-def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[float, accounting.DpEvent]:
+def _laplace_noise(epsilon: float, sensitivity: int, relation: str) -> tuple[_core.NoisyCounts, accounting.DpEvent]:
     epsilon, sensitivity = number(epsilon, "epsilon"), _at_least_one(sensitivity)
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon is {epsilon}; give a positive, finite number, for example 1")
@@ -349,7 +327,7 @@ def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[flo
     decay = 1.0 / scale
     if Fraction(decay) * Fraction(scale) < 1:
         decay = math.nextafter(decay, math.inf)
-    return scale, accounting.DiscreteLaplaceDpEvent(decay, sensitivity)
+    return _core.NoisyCounts.laplace(scale, sensitivity), accounting.DiscreteLaplaceDpEvent(decay, sensitivity)
 
 
 def _alone(values: Any, given: Given | None) -> Any:
@@ -409,14 +387,14 @@ def histogram(
         max_rows_per_unit = 1
     whose, _ = _counted(given, len(cells), relation, n_units, insecure_seed, max_rows_per_unit)
     together = 1 if whose is None or whose.most is None else whose.most
-    scale, event = _laplace_scale(epsilon, together, relation)
+    noise, event = _laplace_noise(epsilon, together, relation)
     session = pay(
         "histogram", event, epsilon, 0.0, relation, ledger, insecure_seed, named(whose), of=of_categories(listed)
     )
     if whose is None:
-        counts = _core.histogram(cells, len(listed), scale, session)
+        counts = _core.histogram(cells, len(listed), noise, session)
     else:
-        counts = _core.histogram_of_units(cells, len(listed), scale, whose.rows, session)
+        counts = _core.histogram_of_units(cells, len(listed), noise, whose.rows, session)
     return released(counts, epsilon, 0.0, session)
 
 
@@ -442,7 +420,7 @@ def discrete_laplace_counts(
     True
     """
     made = integers(counts, "counts")
-    scale, event = _laplace_scale(epsilon, sensitivity, relation)
+    noise, event = _laplace_noise(epsilon, sensitivity, relation)
     session = pay(
         "counts",
         event,
@@ -454,7 +432,7 @@ def discrete_laplace_counts(
         name_alone(units),
         of=of_numbers("counts", len(made)),
     )
-    noisy = _core.discrete_laplace(made, scale, whole(sensitivity, "sensitivity"), session)
+    noisy = _core.noisy_counts(made, noise, session)
     return released(noisy, epsilon, 0.0, session)
 
 
@@ -486,18 +464,13 @@ def discrete_gaussian_counts(
         # the compiled mechanism's event
         return accounting.ApproximateDpEvent(error, accounting.DiscreteGaussianDpEvent(sigma, float(sensitivity)))
 
-    sigma, session = calibrated(
-        "counts",
-        event,
-        epsilon,
-        delta,
-        relation,
-        ledger,
-        insecure_seed,
-        name_alone(units),
-        of=of_numbers("counts", len(made)),
+    calibrated = accounting.calibrate(event, epsilon, delta, relation=relation)
+    noise = _core.NoisyCounts.gaussian(calibrated.value, number(sensitivity, "sensitivity"))
+    form = of_numbers("counts", len(made))
+    session = pay(
+        "counts", calibrated.event, epsilon, delta, relation, ledger, insecure_seed, name_alone(units), of=form
     )
-    noisy = _core.discrete_gaussian(made, sigma, number(sensitivity, "sensitivity"), session)
+    noisy = _core.noisy_counts(made, noise, session)
     return released(noisy, epsilon, delta, session)
 
 
@@ -538,7 +511,8 @@ def choose(
         event = accounting.PermuteAndFlipDpEvent(number(epsilon, "epsilon"))
     else:
         raise ValueError(f"mechanism is {shown(mechanism)}; choose permute-and-flip or exponential")
-    sensitivity = _at_least_one(sensitivity)
+    under = accounting._relation(relation)
+    by = _core.NoisyChoice(mechanism, number(epsilon, "epsilon"), _at_least_one(sensitivity), monotone, under)
     session = pay(
         "choice",
         event,
@@ -550,7 +524,7 @@ def choose(
         name_alone(units),
         of=of_numbers("scores", len(made)),
     )
-    index = _core.choose(made, mechanism, number(epsilon, "epsilon"), sensitivity, monotone, session)
+    index = _core.choose(made, by, session)
     return released(index, epsilon, 0.0, session)
 
 
@@ -633,10 +607,12 @@ def _quantiles(
         # a pure guarantee is of the exact law: there is no delta to pay samplers from
         return accounting.ApproximateDpEvent(drawn, all_choices) if number(delta, "delta") > 0 else all_choices
 
-    noise, session = calibrated(
-        "quantiles", event, epsilon, delta, relation, ledger, insecure_seed, unit, of=of_columns(1)
+    calibrated = accounting.calibrate(event, epsilon, delta, relation=relation)
+    by = _core.NoisyQuantiles(sorted(thousandths), 1.0 / calibrated.value, accounting._relation(relation))
+    session = pay(
+        "quantiles", calibrated.event, epsilon, delta, relation, ledger, insecure_seed, unit, of=of_columns(1)
     )
-    found = _core.quantiles(column, sorted(thousandths), 1.0 / noise, session)
+    found = _core.quantiles(column, by, session)
     # in the order in which they were asked for
     place = np.argsort(np.argsort(thousandths, kind="stable"), kind="stable")
     return released([found[i] for i in place], epsilon, delta, session)

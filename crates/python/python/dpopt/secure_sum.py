@@ -152,6 +152,7 @@ class SecureSum:
         self._sigma, self.event = float(found.value), found.event
         self.noise_std, self._share, self.local_epsilon = self._sigma * self.step, 0.0, math.inf
         if self.honest is None:
+            self._noise = _core.NoisyCounts.gaussian(self._sigma, self.sensitivity)
             return
         # √h times it is at least σ, whatever is rounded
         self._share = self._sigma / math.sqrt(self.honest) * (1.0 + 1e-12)
@@ -159,6 +160,7 @@ class SecureSum:
             raise ValueError(
                 "the grid is too coarse for shares of noise: fewer clients, or a smaller epsilon, leave room for a finer one"
             )
+        self._noise = _core.NoisyCounts.gaussian(self._share, self.sensitivity)
         drawn = self.dimension * DISCRETE_SAMPLER_ERROR
         self._local_event = self._once(drawn, self._share)
         try:
@@ -237,7 +239,7 @@ class SecureSum:
         if given is None or given.size != self.dimension or not np.isfinite(given).all():
             given = np.zeros(self.dimension)
         integers = _core.clipped_integers(np.ascontiguousarray(given), self.clip_norm, self._exponent)
-        return integers if self.honest is None else self._noised(integers, self._share)
+        return integers if self.honest is None else self._noised(integers)
 
     def integers(self, total: Any) -> np.ndarray:
         """The sum in steps of the grid, from its residues modulo 2^k (of masked vectors, once the masks have cancelled)."""
@@ -263,7 +265,7 @@ class SecureSum:
         """
         if self.honest is not None:
             raise _core.PrivacyError("the clients added the noise; what exact() gives is released already")
-        return self.integers(self._residues(self._noised(self.integers(total), self._sigma))) * self.step
+        return self.integers(self._residues(self._noised(self.integers(total)))) * self.step
 
     def secagg_plus(self) -> dict[str, Any]:
         """Keywords of Flower's ``SecAggPlusWorkflow`` under which it sums what :meth:`on_grid` gives without a rounding error. Each client answers with weight 1."""
@@ -309,10 +311,10 @@ class SecureSum:
             )
         return (_remade, ({**self._terms(), "session": self._session, "budget": self._budget},))
 
-    def _noised(self, integers: np.ndarray, sigma: float) -> np.ndarray:
+    def _noised(self, integers: np.ndarray) -> np.ndarray:
         taken = self._opened().take(self.rounds)
         session = self._kernel_session(None, None if self._seed is None else self._seed + taken)
-        noisy = _core.discrete_gaussian(integers.tolist(), sigma, self.sensitivity, session)
+        noisy = _core.noisy_counts(integers.tolist(), self._noise, session)
         return np.array(noisy, dtype=np.int64)
 
 

@@ -486,6 +486,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             warn_if_repeated(width, None, number(self.epsilon, "epsilon"), plan.delta)
         refuse_seed(self.insecure_seed, charged=False)
 
+        score_noise = _core.NoisySum("gaussian", plan.score_noise, 1.0, split.held_out, 1)
         allowed = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
         unit = None if whose is None else whose.name
         charge = None if self.budget is None else self.budget._charge_for(() if unit is None else (unit,))
@@ -519,7 +520,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                         each = split.score_each(of_rows)
             # a run is paid for by the search
             scoring = open_session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k), None, unit, of=None)
-            noisy = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, split.held_out, scoring)
+            noisy = _core.gaussian_sum(each[:, None], score_noise, scoring)
             models.append(model)
             drawn.append(at)
             scored.append(float(noisy[0]))
