@@ -28,6 +28,7 @@ fn problem(rows: u64, features: usize, relation: Relation) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows,
         features,

@@ -151,6 +151,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record,
         rows: units,
         features,

@@ -188,6 +188,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: n as u64,
         features: d,

@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let problem = Problem {
                 directions: None,
                 before: None,
+                calibrated: None,
                 record: Default::default(),
                 rows: train.rows.len() as u64,
                 features: encoder.dimension(),

@@ -69,6 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: train.rows.len() as u64,
         features,

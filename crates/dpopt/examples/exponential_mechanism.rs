@@ -51,6 +51,7 @@ fn problem(rows: usize, features: usize, loss: Loss, relation: Relation) -> Prob
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: rows as u64,
         features,

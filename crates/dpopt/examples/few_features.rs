@@ -96,6 +96,7 @@ fn table(name: &'static str, nonzeros: usize, make: impl Fn(usize, u64) -> Examp
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: n as u64,
         features: train.rows.columns(),

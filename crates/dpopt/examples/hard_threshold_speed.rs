@@ -63,6 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let problem = Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: ROWS,
             features,

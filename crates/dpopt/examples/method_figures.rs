@@ -117,6 +117,7 @@ fn features() -> Task {
         problem: Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: cut as u64,
             features: d,
@@ -166,6 +167,7 @@ fn problem(encoder: &Encoder, rows: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: rows as u64,
         features: encoder.dimension(),

@@ -99,6 +99,7 @@ fn problem(coins: &mut Coins) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: rows.max(1),
         features,

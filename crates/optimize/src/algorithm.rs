@@ -1,11 +1,11 @@
 //! What a method of this folder is: options that plan, and a plan that runs through a curator.
 
-use super::options::{MethodOptions, Said};
-use crate::plan::{NotApplicable, Plan, Problem, RecordOf, Summary};
+use super::options::Said;
+use crate::plan::{NotApplicable, Plan, Problem, RecordOf};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::{Elsewhere, Examples, SpilledExamples, Units};
+use dpopt_objective::records::{Elsewhere, Examples, SpilledExamples};
 use dpopt_privacy::{Budget, Unit};
 use serde::Serialize;
 use std::any::Any;
@@ -55,12 +55,20 @@ pub struct Traits {
     pub pools: bool,
     /// Needs nothing of the records but sums that can be told in words, over all of them or over Poisson samples: they may be elsewhere, in parts.
     pub sums: bool,
+    /// What its scores of several classes usually have to be multiplied with to be probabilities.
+    pub usual_scale: f64,
 }
 
 impl Traits {
     /// Rows in memory, and nothing special.
-    pub const NONE: Self =
-        Self { rows: RowAccess::Memory, logarithmic: false, reference: false, pools: false, sums: false };
+    pub const NONE: Self = Self {
+        rows: RowAccess::Memory,
+        logarithmic: false,
+        reference: false,
+        pools: false,
+        sums: false,
+        usual_scale: 1.0,
+    };
 }
 
 /// An algorithm that fits the weights of a linear model; implemented by its options.
@@ -228,102 +236,4 @@ pub enum RunError {
         /// What was passed.
         given: String,
     },
-}
-
-/// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
-pub trait Prepared: Send + Sync {
-    /// The row of `explain`.
-    fn summary(&self) -> &Summary;
-    /// The schedule as JSON, for the report.
-    fn schedule(&self) -> serde_json::Value;
-    /// Runs the plan.
-    fn run(&self, run: Run<'_>) -> RunResult;
-    /// Whether the plan can be run with rows on disk.
-    fn runs_from_disk(&self) -> bool;
-    /// Runs the plan with rows on disk.
-    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult;
-    /// What it was planned for: one of a method's own choice where units have several rows.
-    fn problem(&self) -> &Problem;
-    /// Runs the plan on units.
-    fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult;
-    /// Runs the plan on units with rows on disk.
-    fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult;
-    /// Runs the plan on rows that are elsewhere, in parts.
-    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult;
-    /// Passes over the records that it makes then.
-    fn passes(&self) -> u64;
-
-    /// Runs the plan on units whose rows are elsewhere, in parts.
-    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult;
-}
-
-struct PreparedAlgorithm<A: Algorithm> {
-    algorithm: A,
-    problem: Problem,
-    plan: Plan<A::Schedule>,
-}
-
-impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
-    fn summary(&self) -> &Summary {
-        &self.plan.summary
-    }
-
-    fn schedule(&self) -> serde_json::Value {
-        serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null)
-    }
-
-    fn run(&self, run: Run<'_>) -> RunResult {
-        self.algorithm.run(&self.plan, run)
-    }
-
-    fn runs_from_disk(&self) -> bool {
-        self.algorithm.runs_from_disk(&self.plan)
-    }
-
-    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult {
-        self.algorithm.run(&self.plan, run)
-    }
-
-    fn problem(&self) -> &Problem {
-        &self.problem
-    }
-
-    fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult {
-        self.algorithm.run(&self.plan, run)
-    }
-
-    fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult {
-        self.algorithm.run(&self.plan, run)
-    }
-
-    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult {
-        self.algorithm.run(&self.plan, run)
-    }
-
-    fn passes(&self) -> u64 {
-        self.algorithm.passes(&self.plan, &self.problem)
-    }
-
-    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult {
-        self.algorithm.run(&self.plan, run)
-    }
-}
-
-/// Takes a method for a problem, a budget and what the user fixed.
-pub type Choose = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
-
-/// Plans `algorithm` for `problem` and erases its type.
-pub fn prepare<A: Algorithm>(
-    algorithm: A,
-    problem: &Problem,
-    budget: Budget,
-) -> Result<Box<dyn Prepared>, NotApplicable> {
-    let mut plan = algorithm.plan(problem, budget)?;
-    plan.summary.assumptions.extend(problem.record.assumption());
-    Ok(erased(algorithm, problem.clone(), plan))
-}
-
-/// A plan with its type erased.
-pub(crate) fn erased<A: Algorithm>(algorithm: A, problem: Problem, plan: Plan<A::Schedule>) -> Box<dyn Prepared> {
-    Box::new(PreparedAlgorithm { algorithm, problem, plan })
 }

@@ -9,7 +9,7 @@
 use super::descent::{DescentOptions, DescentSchedule, Releases, descend};
 use super::oracle::NoisySum;
 use super::planning::{MOST_DENSE_FEATURES, SamplerError, in_range, sum_grid};
-use super::{Algorithm, Run, RunResult, Solution};
+use super::{Algorithm, Run, RunResult, Solution, Traits};
 use crate::options::Said;
 use crate::plan::{NotApplicable, Plan, Problem};
 use dpopt_mechanism::Gaussian;
@@ -141,6 +141,7 @@ impl Algorithm for CentredDescent {
     const NAME: &'static str = "centred-descent";
     const ABOUT: &'static str =
         "releases the mean of the rows, then noisy sums of clipped gradients of rows around it; for several classes";
+    const TRAITS: Traits = Traits { usual_scale: 0.6, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self { intercept: said.intercept(), descent: DescentOptions::read(said), ..Self::default() }

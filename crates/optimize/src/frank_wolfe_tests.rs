@@ -34,6 +34,7 @@ fn facts(examples: &Examples, nonzeros: usize) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),

@@ -3,6 +3,7 @@
 mod adaptive;
 mod algorithm;
 mod bias_reduced;
+mod calibration;
 mod centred_descent;
 pub mod centred_mean;
 mod choices;
@@ -28,6 +29,7 @@ mod phased_sgd;
 pub mod plan;
 mod planning;
 pub mod power_law;
+mod prepared;
 mod regime;
 mod registry;
 mod released_preconditioner;
@@ -44,7 +46,7 @@ pub use adaptive::{
     Adaptive, AdaptiveKind, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, MomentRelease,
     MomentSchedule, Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
 };
-pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, RunResult, Solution, Traits, prepare};
+pub use algorithm::{Algorithm, RowAccess, Run, RunError, RunResult, Solution, Traits};
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
 pub use centred_descent::{CentredDescent, CentredSchedule};
 pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
@@ -74,6 +76,7 @@ pub use options::MethodOptions;
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use phased_sgd::{PhasedSchedule, PhasedSgd};
 pub use planning::Solver;
+pub use prepared::{Choose, Prepared, prepare};
 pub use regime::{Regime, Regimes};
 pub use registry::{
     Candidate, Described, METHODS, about, candidates, catalogue, check_options, check_values, choose, first_applicable,

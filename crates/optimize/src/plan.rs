@@ -36,6 +36,9 @@ pub struct Problem {
     /// What the same curator releases before the method: a part of every plan's event. `None`: nothing.
     #[serde(skip)]
     pub before: Option<Before>,
+    /// What the same curator releases after the method, for the scale of its scores: a part of every plan's event. `None`: nothing.
+    #[serde(skip)]
+    pub calibrated: Option<Calibrated>,
     /// What a record is. By itself: a row, and a unit of its own.
     #[serde(skip)]
     pub record: RecordOf,
@@ -121,14 +124,85 @@ impl Before {
     }
 }
 
+/// That the scale and the offsets of a model's scores are found by a few noisy sums after the method has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibrated {
+    /// Of μ².
+    share: f64,
+    /// What the whole run may spend, as μ of Gaussian differential privacy.
+    mu: f64,
+    /// The feature that is the same in all rows, or nearly, and what it is.
+    pub(crate) intercept: Option<(u32, f64)>,
+}
+
+impl Calibrated {
+    /// Sums, each over all records.
+    pub const ROUNDS: u64 = 3;
+    /// Of μ²: what the method has less of is one part in forty of its noise.
+    pub const USUAL_SHARE: f64 = 0.05;
+    /// More offsets than these are not found: their derivatives would be most of the work.
+    const MOST_OUTPUTS: usize = 64;
+
+    /// What the sums cost, as gradients.
+    pub(crate) fn gradients(&self, problem: &Problem) -> f64 {
+        Self::ROUNDS as f64 * problem.rows as f64
+    }
+}
+
 impl Problem {
+    /// The same with a calibration after the method, for `share` of μ² (0: none), where the loss and the budget allow for one: logistic, softmax or squared, and δ > 0.
+    #[must_use]
+    pub fn with_calibration(self, budget: Budget, share: f64, intercept: Option<(u32, f64)>) -> Self {
+        let possible = matches!(self.loss, Loss::Logistic { .. } | Loss::Softmax { .. } | Loss::Squared);
+        if !possible || budget.delta() <= 0.0 || share.is_nan() || share <= 0.0 {
+            return Self { calibrated: None, ..self };
+        }
+        let mu = special::gaussian_mu(budget.epsilon(), budget.delta());
+        let usable = |(_, value): &(u32, f64)| {
+            *value > 0.0 && value.is_finite() && self.loss.outputs() <= Calibrated::MOST_OUTPUTS
+        };
+        let calibrated = Calibrated { share: share.min(0.5), mu, intercept: intercept.filter(usable) };
+        let left = self.before.as_ref().map_or(mu, |before| before.rest_of(mu));
+        Self { calibrated: (left > 0.0).then_some(calibrated), ..self }
+    }
+
+    /// Noise multiplier of each sum of the calibration.
+    pub(crate) fn calibration_noise(&self, calibrated: &Calibrated) -> f64 {
+        let mu = self.before.as_ref().map_or(calibrated.mu, |before| before.rest_of(calibrated.mu));
+        let of_each = mu * (calibrated.share / Calibrated::ROUNDS as f64).sqrt();
+        self.group() as f64 * self.relation().sum_sensitivity() / of_each
+    }
+
+    fn calibration(&self, calibrated: &Calibrated) -> Event {
+        let outputs = calibrated.intercept.map_or(0, |_| self.loss.outputs());
+        let dimension = self.weights().max((outputs + 1) * (outputs + 4) / 2);
+        let drawn = SamplerError::rounded(Calibrated::ROUNDS as f64 * dimension as f64);
+        drawn.on(Event::gaussian(self.calibration_noise(calibrated)).self_composed(Calibrated::ROUNDS))
+    }
+
+    /// Of the μ that is left to the method and its calibration, the method's.
+    pub(crate) fn method_mu(&self, mu: f64) -> f64 {
+        self.calibrated.as_ref().map_or(mu, |calibrated| mu * (1.0 - calibrated.share).sqrt())
+    }
+
     /// The same records with `features` of the features only, for a part of a method whose whole plan pays for what is released before.
     pub(crate) fn with_features(&self, features: usize) -> Self {
-        Self { features, nonzeros: self.nonzeros.min(features), directions: None, before: None, ..self.clone() }
+        Self {
+            features,
+            nonzeros: self.nonzeros.min(features),
+            directions: None,
+            before: None,
+            calibrated: None,
+            ..self.clone()
+        }
     }
 
     /// What is released in all, where the method's part is this: what is certified, and what a curator is opened for.
     pub(crate) fn whole(&self, method: Event) -> Event {
+        let method = match &self.calibrated {
+            Some(calibrated) => Event::composed(vec![method, self.calibration(calibrated)]),
+            None => method,
+        };
         let method = method.for_users_of(self.group());
         match &self.before {
             Some(before) => Event::composed(vec![before.event.clone(), method]),

@@ -25,7 +25,7 @@ pub(crate) fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
 
 /// What of the μ of a whole run is left to the method for one record.
 pub(crate) fn left_of_mu(problem: &Problem, mu: f64) -> f64 {
-    problem.before.as_ref().map_or(mu, |before| before.rest_of(mu)) / problem.group() as f64
+    problem.method_mu(problem.before.as_ref().map_or(mu, |before| before.rest_of(mu))) / problem.group() as f64
 }
 
 /// Gaussian noise has no pure guarantee.

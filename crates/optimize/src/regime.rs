@@ -79,6 +79,7 @@ mod tests {
         Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: 1,
             features,

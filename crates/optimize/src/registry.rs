@@ -11,7 +11,7 @@ use super::{
     SparseOutputPerturbation, SufficientStatistics, expected_risk, prepare,
 };
 use crate::plan::{Grade, NotApplicable, Problem};
-use crate::planning::products;
+use crate::planning::{in_range, products};
 use dpopt_objective::loss::Loss;
 use dpopt_privacy::Budget;
 use dpopt_process::in_threads;
@@ -215,6 +215,7 @@ impl MethodOptions {
     /// # Errors
     /// The first option that is refused.
     pub fn check(&self) -> Result<(), NotApplicable> {
+        self.calibration.map_or(Ok(0.0), |share| in_range("calibration", share, 0.0, 0.5))?;
         for (name, value) in &self.said {
             match described(name) {
                 Some(option) => {
@@ -510,6 +511,7 @@ mod tests {
         let problem = Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: 8000,
             features: 500,
@@ -544,6 +546,7 @@ mod tests {
                 let problem = Problem {
                     directions: None,
                     before: None,
+                    calibrated: None,
                     record: Default::default(),
                     rows,
                     features,

@@ -18,6 +18,7 @@ pub(super) fn problem(loss: Loss, relation: Relation) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: 26_048,
         features: 133,
@@ -36,6 +37,7 @@ pub(super) fn facts(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),

@@ -53,6 +53,7 @@ impl MatrixFacts {
         Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: self.rows,
             features: self.features,

@@ -6,7 +6,7 @@ use super::error::FitError;
 use crate::session::any_within;
 use dpopt_mechanism::{LabelSelection, PrivateBounds};
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::plan::{NotApplicable, Problem};
+use dpopt_optimize::plan::{Calibrated, NotApplicable, Problem};
 use dpopt_optimize::{Candidate, MethodOptions, Prepared, candidates, first_applicable, named};
 use dpopt_privacy::{Budget, Certificate, Neighbours, certify};
 use serde::Deserialize;
@@ -100,6 +100,13 @@ impl Planned {
         compare: bool,
     ) -> Result<Self, FitError> {
         let budget = division.of_each_model(models)?;
+        let problem = match (&options.embedding, models) {
+            (None, 1) => {
+                let share = options.calibration.unwrap_or(Calibrated::USUAL_SHARE);
+                problem.with_calibration(budget, share, options.intercept.zip(options.constant))
+            }
+            _ => problem,
+        };
         let one = if compare { None } else { named(&problem, budget, options) };
         let candidates = one.map_or_else(|| candidates(&problem, budget, options), |one| vec![one]);
         let chosen = first_applicable(&candidates, options);

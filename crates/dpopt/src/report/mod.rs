@@ -351,6 +351,7 @@ mod tests {
                 let problem = Problem {
                     directions: None,
                     before: None,
+                    calibrated: None,
                     record: Default::default(),
                     rows,
                     features,

@@ -8,7 +8,7 @@ use super::moments::TargetMoment;
 use super::question::{Question, Sample};
 use crate::refused::CuratorError;
 use dpopt_noise::Grid;
-use dpopt_objective::objective::{Cells, GradientSizes, InWords, Linear, Objective, OfRows};
+use dpopt_objective::objective::{Calibration, Cells, GradientSizes, InWords, Linear, Objective, OfRows};
 use dpopt_objective::records::{Examples, PartialSum, RecordSet, fingerprint};
 use dpopt_objective::solver::Split;
 use std::convert::Infallible;
@@ -42,13 +42,23 @@ where
     match *asked {
         // a unit's rows one by one would each be clipped, and so would not the unit
         Question::Gradients { of, .. } if of.of_units != R::POOLED => Err(CuratorError::Shape),
-        Question::Gradients { of: InWords { loss, features, row_norm, sizes, .. }, clip_norm, grid, ref sample } => {
-            let (objective, grid) = (R::over(Linear::new(loss, features, row_norm)), Grid::new(grid));
+        Question::Gradients {
+            of: InWords { loss, features, row_norm, sizes, scores, .. },
+            clip_norm,
+            grid,
+            ref sample,
+        } => {
+            let (of, grid) = (Linear::new(loss, features, row_norm), Grid::new(grid));
             let asked = Asked { point, sample: sample.as_ref(), facts };
-            match sizes {
-                None => asked.of(Clipped::new(objective, clip_norm, grid)?, records),
-                Some(Cells { smallest, ratio, cells }) => {
-                    let sizes = GradientSizes::new(objective, smallest, ratio, cells);
+            match (sizes, scores) {
+                (None, None) => asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records),
+                (Some(_), Some(_)) => Err(CuratorError::Shape),
+                (None, Some(scores)) => {
+                    let of = Calibration::new(of, scores).ok_or(CuratorError::Shape)?;
+                    asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records)
+                }
+                (Some(Cells { smallest, ratio, cells, side }), None) => {
+                    let sizes = GradientSizes::new(R::over(of), smallest, ratio, cells).sided(side);
                     asked.of(Clipped::new(sizes, clip_norm, grid)?, records)
                 }
             }
@@ -312,7 +322,8 @@ mod tests {
     fn a_part_that_begins_or_ends_elsewhere_than_the_sample_says_gives_no_answer() {
         let (part, key) = (records(0..10), SubsetKey::from_bytes([7; 32]));
         let asked = |of: u64, firsts: &[u64]| {
-            let of_rows = InWords { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, of_units: false };
+            let of_rows =
+                InWords { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, scores: None, of_units: false };
             let sample = Some(Sample::new((&key, 0.5, of), firsts));
             Question::Gradients { of: of_rows, clip_norm: 1.0, grid: -30, sample }.at(&[0.0; 4])
         };
@@ -396,7 +407,7 @@ mod tests {
     #[test]
     fn a_question_about_rows_has_no_answer_from_units_and_the_other_way_round() {
         let about = |of_units: bool| Question::Gradients {
-            of: InWords { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, of_units },
+            of: InWords { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, scores: None, of_units },
             clip_norm: 1.0,
             grid: -30,
             sample: None,
@@ -455,7 +466,7 @@ mod tests {
     fn questions_of_another_version_or_shape_are_refused() {
         let part = records(0..10);
         let linear = |features: usize| Question::Gradients {
-            of: InWords { loss: LOGISTIC, features, row_norm: 1.0, sizes: None, of_units: false },
+            of: InWords { loss: LOGISTIC, features, row_norm: 1.0, sizes: None, scores: None, of_units: false },
             clip_norm: 1.0,
             grid: -30,
             sample: None,
@@ -472,7 +483,7 @@ mod tests {
         );
         assert!(answer(&part, &framed, 0, of_part(3)).is_err() && answer(&part, &framed, 1 << 20, of_part(3)).is_err());
         assert_eq!(Question::parse(&good), Some((linear(4), vec![0.0; 4])));
-        let newer = [b"dpopt question 4\n", &good["dpopt question 3\n".len()..]].concat();
+        let newer = [b"dpopt question 5\n", &good["dpopt question 4\n".len()..]].concat();
         for bad in
             [linear(4).at(&[0.0; 3]), linear(5).at(&[0.0; 5]), newer, good[..good.len() - 1].to_vec(), Vec::new()]
         {
@@ -496,7 +507,7 @@ mod tests {
             "rows are longer than was told"
         );
         let tight = Question::Gradients {
-            of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None, of_units: false },
+            of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None, scores: None, of_units: false },
             clip_norm: 1.0,
             grid: -30,
             sample: None,

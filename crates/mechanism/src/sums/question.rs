@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// First line of a question, version in it.
-const VERSION: &str = "dpopt question 3\n";
+const VERSION: &str = "dpopt question 4\n";
 
 /// A secret Poisson sample of all records, for one sum: everybody draws who is in it among their own. As secret as the records.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]

@@ -14,8 +14,21 @@ pub struct InWords {
     pub row_norm: f64,
     /// Not its gradients, but how large they are; see [`GradientSizes`](super::GradientSizes).
     pub sizes: Option<Cells>,
+    /// Not its gradients, but how far its scores are from what happened; see [`Calibration`](super::Calibration).
+    pub scores: Option<Scores>,
     /// Of units, each with the mean over its rows; see [`OfUnits`](super::OfUnits).
     pub of_units: bool,
+}
+
+/// How scores are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// The feature that is the same in all rows, or nearly.
+    pub intercept: Option<u32>,
+    /// What it is.
+    pub origin: f64,
+    /// A usual score, without the intercept's part.
+    pub unit: f64,
 }
 
 /// Cells of a histogram of sizes.
@@ -25,6 +38,8 @@ pub struct Cells {
     pub smallest: f64,
     /// Of the ends of neighbouring ones.
     pub ratio: f64,
-    /// How many there are.
+    /// How many there are on a side.
     pub cells: usize,
+    /// The coordinate whose sign says on which side a gradient is, if there are two.
+    pub side: Option<usize>,
 }

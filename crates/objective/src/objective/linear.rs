@@ -125,6 +125,7 @@ impl<R: Records> Objective<R> for Linear {
             features: self.features,
             row_norm: self.row_norm,
             sizes: None,
+            scores: None,
             of_units: false,
         })
     }

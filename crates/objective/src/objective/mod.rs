@@ -16,12 +16,14 @@
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
 //! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
 //! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
+//! | [`Calibration`] | none: how far the scores of a released linear model are from what happened, for its scale and offsets |
 //! | [`Admitted`] | another one, but a public function for records whose own bound on their gradient is too large |
 //! | [`OfUnits`] | the mean of another one over the rows of a unit |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 //! | [`Recursive`] | any one less its own linearisation at the point before: t·∇φ(x) − (t − 1)·∇φ(before), or ∇φ(x) − ∇φ(before) |
 
 mod admitted;
+mod calibration;
 mod closures;
 mod difference;
 mod embedded;
@@ -42,12 +44,13 @@ mod sizes;
 mod tests;
 
 pub use admitted::{Admitted, TooCurved};
+pub use calibration::{Calibration, WEIGHT as CURVATURE_WEIGHT};
 pub use closures::Closures;
 pub use difference::Difference;
 pub use embedded::Embedded;
 pub use factorization::{Entry, Factorization};
 pub use facts::{Fact, Facts, Warrant};
-pub use in_words::{Cells, InWords};
+pub use in_words::{Cells, InWords, Scores};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
 pub use network::{Layer, Network, NetworkError, NetworkLoss};

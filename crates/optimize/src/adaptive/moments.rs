@@ -208,6 +208,7 @@ mod tests {
         Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows,
             features,

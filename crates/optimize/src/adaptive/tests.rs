@@ -63,6 +63,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
@@ -365,6 +366,7 @@ fn adaptive_methods_are_not_chosen_for_tables_where_plain_steps_do_as_well() {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: 5_000_000,
         features: 1000,

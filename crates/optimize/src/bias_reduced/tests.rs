@@ -65,6 +65,7 @@ fn problem() -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: 4096,
         features: 200,

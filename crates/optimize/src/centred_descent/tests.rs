@@ -13,6 +13,7 @@ fn problem(rows: u64, features: usize, classes: u32) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows,
         features,

@@ -33,6 +33,8 @@ pub struct AdaptiveClipDescent {
     pub learning_rate: Option<f64>,
     /// β in [0, 1). Default 0.95.
     pub momentum: Option<f64>,
+    /// The feature that is the same in all rows, or nearly.
+    pub intercept: Option<u32>,
 }
 
 /// The schedule of descent with a clip norm that follows the gradients.
@@ -56,6 +58,9 @@ pub struct AdaptiveClipSchedule {
     pub ratio: f64,
     /// Share of the records whose gradients are not clipped, at the time of the histogram.
     pub quantile: f64,
+    /// The weight whose sign in a gradient says on which side of the histogram it counts: what a clip takes from one side more than from the other moves the
+    /// answer. `None`: there is one side.
+    pub side: Option<usize>,
     /// Noise standard deviation of a histogram's cell.
     pub sizes_multiplier: f64,
     /// Noise standard deviation of a gradient sum, over C.
@@ -139,7 +144,12 @@ impl Algorithm for AdaptiveClipDescent {
     const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
-        Self { steps: said.get(&STEPS), learning_rate: said.get(&LEARNING_RATE), momentum: said.get(&MOMENTUM) }
+        Self {
+            steps: said.get(&STEPS),
+            learning_rate: said.get(&LEARNING_RATE),
+            momentum: said.get(&MOMENTUM),
+            intercept: said.intercept(),
+        }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveClipSchedule>, NotApplicable> {
@@ -174,7 +184,11 @@ impl Algorithm for AdaptiveClipDescent {
         let looks = places.len() as u64;
         let (sizes_of, sum_of) =
             (move |t: f64| t * (looks as f64 / share).sqrt(), move |t: f64| t * (steps as f64 / (1.0 - share)).sqrt());
-        let draws = steps as f64 * weights as f64 + looks as f64 * weights.max(cells) as f64;
+        // of several outputs none says more than another
+        let side =
+            self.intercept.map(|at| at as usize).filter(|&at| at < problem.features && problem.loss.outputs() == 1);
+        let entries = if side.is_some() { 2 * cells } else { cells };
+        let draws = steps as f64 * weights as f64 + looks as f64 * weights.max(entries) as f64;
         let event = |t: f64| {
             let parts = vec![
                 Event::gaussian(sizes_of(t)).self_composed(looks),
@@ -194,6 +208,7 @@ impl Algorithm for AdaptiveClipDescent {
             smallest: FIRST_END * problem.row_norm,
             ratio,
             quantile: QUANTILE,
+            side,
             sizes_multiplier: sizes_of(t),
             noise_multiplier,
         };
@@ -246,8 +261,8 @@ impl Algorithm for AdaptiveClipDescent {
         let answer = drive(&mut driver, course, vec![0.0; weights], progress, |theta| {
             if s.looks.contains(&step) {
                 let mut point = theta.to_vec();
-                point.resize(weights.max(s.cells), 0.0);
-                clip = s.clip_norm(sizes.release(examples, curator, &point)?.get());
+                point.resize(weights.max(s.entries()), 0.0);
+                clip = s.clip_norm(sizes.release(examples, curator, &point)?.get(), weights);
                 gradients = s.gradients(objective(), problem, clip)?;
             }
             step += 1;
@@ -261,7 +276,7 @@ impl Algorithm for AdaptiveClipDescent {
 
 impl AdaptiveClipSchedule {
     fn sizes_grid(&self, problem: &Problem) -> Grid {
-        Grid::for_sum(1.0, self.sizes_multiplier, problem.rows, problem.weights().max(self.cells))
+        Grid::for_sum(1.0, self.sizes_multiplier, problem.rows, problem.weights().max(self.entries()))
     }
 
     fn gradients_grid(&self, problem: &Problem, clip: f64) -> Grid {
@@ -269,9 +284,9 @@ impl AdaptiveClipSchedule {
     }
 
     fn sizes<O>(&self, objective: O, problem: &Problem) -> Result<NoisySum<GradientSizes<O>>, RunError> {
-        let (dimension, grid) = (problem.weights().max(self.cells), self.sizes_grid(problem));
+        let (dimension, grid) = (problem.weights().max(self.entries()), self.sizes_grid(problem));
         let noise = Gaussian::new(self.sizes_multiplier, 1.0, grid, dimension, "sizes of gradients");
-        Ok(NoisySum::new(GradientSizes::new(objective, self.smallest, self.ratio, self.cells), noise)?)
+        Ok(NoisySum::new(self.histogram(objective), noise)?)
     }
 
     fn gradients<O>(&self, objective: O, problem: &Problem, clip: f64) -> Result<NoisySum<O>, RunError> {
@@ -281,21 +296,49 @@ impl AdaptiveClipSchedule {
 
     /// The cell of a gradient's norm.
     pub fn cell(&self, norm: f64) -> usize {
-        GradientSizes::new((), self.smallest, self.ratio, self.cells).cell(norm)
+        self.histogram(()).cell(norm)
     }
 
-    /// C after a histogram: the end of the first cell up to which a share of `quantile` of the noisy counts lies; at most the first
-    /// clip norm.
-    pub fn clip_norm(&self, counts: &[f64]) -> f64 {
-        let counts = &counts[..self.cells];
-        let wanted = self.quantile * counts.iter().sum::<f64>();
+    fn histogram<O>(&self, objective: O) -> GradientSizes<O> {
+        GradientSizes::new(objective, self.smallest, self.ratio, self.cells).sided(self.side)
+    }
+
+    /// Cells of a histogram, of both sides if there are two.
+    pub fn entries(&self) -> usize {
+        self.histogram(()).cells()
+    }
+
+    /// C after a histogram: the end of the first cell up to which a share of `quantile` of the noisy counts lies; where a clip there takes more from one side than
+    /// from the other, the end of a later one that costs `weights` weights less in bias and noise together. At most the first clip norm.
+    pub fn clip_norm(&self, counts: &[f64], weights: usize) -> f64 {
+        let sides: Vec<&[f64]> = counts[..self.entries()].chunks_exact(self.cells).collect();
+        let of_cell = |cell: usize| sides.iter().map(|side| side[cell]).sum::<f64>();
+        let wanted = self.quantile * (0..self.cells).map(of_cell).sum::<f64>();
         let mut below = 0.0;
-        let cell = counts.iter().position(|count| {
-            below += count;
+        let cell = (0..self.cells).position(|cell| {
+            below += of_cell(cell);
             below >= wanted
         });
-        let sizes = GradientSizes::new((), self.smallest, self.ratio, self.cells);
-        cell.map_or(self.first_clip_norm, |cell| sizes.end(cell)).min(self.first_clip_norm)
+        let sizes = self.histogram(());
+        let quantile = cell.map_or(self.first_clip_norm, |cell| sizes.end(cell)).min(self.first_clip_norm);
+        let [negative, positive] = sides[..] else { return quantile };
+        // noise of the whole run in all weights, and what is cut off on one side beyond the other's and the noise of counts
+        let cost = |clip: f64| {
+            let noise = self.noise_multiplier * clip * (weights as f64 / self.steps as f64).sqrt();
+            let cut = |cell: usize| (sizes.end(cell) / self.ratio.sqrt() - clip).max(0.0);
+            let taken: f64 = (0..self.cells).map(|cell| (positive[cell] - negative[cell]) * cut(cell)).sum();
+            let unsure =
+                self.sizes_multiplier * (0..self.cells).map(|cell| 2.0 * cut(cell).powi(2)).sum::<f64>().sqrt();
+            noise.hypot((taken.abs() - unsure).max(0.0))
+        };
+        let later = (0..self.cells).map(|cell| sizes.end(cell)).chain([self.first_clip_norm]);
+        let candidates = later.filter(|&clip| clip > quantile && clip <= self.first_clip_norm);
+        candidates
+            .fold((quantile, cost(quantile)), |best, clip| {
+                let cost = cost(clip);
+                if cost < best.1 { (clip, cost) } else { best }
+            })
+            .0
     }
 }
 

@@ -22,7 +22,8 @@ impl Algorithm for NoisyGradientDescent {
     const NAME: &'static str = "noisy-gradient-descent";
     const ABOUT: &'static str =
         "releases noisy sums of clipped gradients over all rows, step by step; for any loss, and wide sparse data";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, sums: true, ..Traits::NONE };
+    const TRAITS: Traits =
+        Traits { rows: RowAccess::Passes, pools: true, sums: true, usual_scale: 0.6, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self { descent: DescentOptions::read(said) }

@@ -36,7 +36,8 @@ impl Algorithm for NoisySgd {
     const NAME: &'static str = "noisy-sgd";
     const ABOUT: &'static str =
         "releases noisy sums of clipped gradients over secret Poisson batches (DP-SGD); for very many rows";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, sums: true, ..Traits::NONE };
+    const TRAITS: Traits =
+        Traits { rows: RowAccess::Batches, pools: true, sums: true, usual_scale: 0.6, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self {

@@ -29,6 +29,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
@@ -155,6 +156,7 @@ fn plans_say_when_noise_is_drawn_and_why() {
     let base = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: 50_000,
         features: 1 << 20,
@@ -223,6 +225,7 @@ fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     let base = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: 5000,
         features: 100,

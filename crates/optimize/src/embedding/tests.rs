@@ -50,6 +50,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),

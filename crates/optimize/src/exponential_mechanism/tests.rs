@@ -17,6 +17,7 @@ fn problem(rows: u64, features: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows,
         features,

@@ -116,6 +116,7 @@ impl Federated {
         let whole = Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: total,
             features: problem.features,

@@ -389,6 +389,7 @@ mod tests {
         Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: 3000,
             features: 20,

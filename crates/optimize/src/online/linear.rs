@@ -4,11 +4,11 @@
 //! All batches together are one Gaussian release with noise that cancels over time. How many there are at most, and of how many records,
 //! is public and fixed before the first.
 
-use crate::algorithm::erased;
 use crate::descent::{DpFtrl, StreamSchedule};
 use crate::driver::{Driver, HeavyBall};
 use crate::options::MethodOptions;
 use crate::plan::{NotApplicable, Plan, Problem, RecordOf, Summary};
+use crate::prepared::erased;
 use crate::registry::{asked, check_options};
 use crate::{Algorithm, Prepared, RunError};
 use dpopt_mechanism::{Clipped, Curator, GradientStream, PublicShape, Sensitive, StreamPlan};

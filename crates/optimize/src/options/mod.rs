@@ -36,6 +36,12 @@ pub struct MethodOptions {
     /// Index of the feature that is always kept, not counted and not decayed. Set by whoever encodes the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intercept: Option<u32>,
+    /// What that feature is in every row, or nearly. Set by whoever encodes the rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constant: Option<f64>,
+    /// Share of the budget (of μ²) that the scale of the scores is found with when the model is known, from 0 (none) to ½; a twentieth if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<f64>,
     /// An embedding model instead of a linear one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<Embedding>,

@@ -253,6 +253,7 @@ fn problem(features: usize) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: 30_000,
         features,

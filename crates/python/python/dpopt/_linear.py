@@ -81,7 +81,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         options = self._options(facts)
         if facts.intercept:
             # the last encoded feature: always kept, not counted, and what rows are centred along
-            options["intercept"] = facts.width - 1
+            options["intercept"], options["constant"] = facts.width - 1, float(facts.intercept)
         if elsewhere:
             options["elsewhere"] = True
         delta = None if self.delta is None else float(self.delta)

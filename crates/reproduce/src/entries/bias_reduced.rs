@@ -52,6 +52,7 @@ fn problem(records: u64, features: usize, nonzeros: usize, loss: Loss) -> Proble
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: records,
         features,

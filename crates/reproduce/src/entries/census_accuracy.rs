@@ -58,6 +58,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: train.rows.len() as u64,
         features: encoder.dimension(),

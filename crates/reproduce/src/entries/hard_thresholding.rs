@@ -100,6 +100,7 @@ fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, see
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: fold.train.targets.len() as u64,
         features: fold.train.rows.columns(),

@@ -197,6 +197,7 @@ fn planned(s: &Setting) -> Result<Planned, Failure> {
     let rows = || Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: s.records as u64,
         features: Instance::Logistic.dimension(),

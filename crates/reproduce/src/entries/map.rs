@@ -216,6 +216,7 @@ fn problem(s: &Setting) -> Problem {
     Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: s.rows as u64,
         features: s.features,

@@ -84,6 +84,7 @@ fn planned(s: &Setting) -> Result<Planned, Failure> {
         let problem = Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: s.records as u64,
             features: s.dimension,

@@ -66,6 +66,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: setting.records as u64,
         features: setting.dimension,

@@ -182,6 +182,7 @@ impl Fit {
             }
             .map(Arc::new),
             before,
+            calibrated: None,
             record: RecordOf::Row,
         };
         let problem = match &self.units {
@@ -241,7 +242,9 @@ impl Fit {
 
     fn plan_for(&self, classes: usize, compare: bool) -> Result<Planned, FitError> {
         let (loss, models) = self.target_kind().models(classes);
-        Planned::new(self.problem(loss)?, models, &self.division, &self.options.method, compare)
+        let mut options = self.options.method.clone();
+        options.constant = provisional(&self.layout)?.constant();
+        Planned::new(self.problem(loss)?, models, &self.division, &options, compare)
     }
 
     /// What runs with `classes` classes; refused if nothing does.

@@ -46,6 +46,7 @@ fn excess<K: AdaptiveKind>(setting: &Setting, trial: Trial) -> Result<f64, Failu
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: setting.rows as u64,
         features: setting.features,

@@ -142,6 +142,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: setting.rows as u64,
         features: setting.features,

@@ -58,6 +58,7 @@ fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Fail
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: fold.train.rows.len() as u64,
         features: fold.train.rows.columns(),

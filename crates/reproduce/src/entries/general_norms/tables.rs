@@ -136,6 +136,7 @@ impl Cell {
         Problem {
             directions: None,
             before: None,
+            calibrated: None,
             record: Default::default(),
             rows: self.rows as u64,
             features: self.features,

@@ -39,6 +39,7 @@ fn squared_error(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: setting.rows as u64,
         features: d,
@@ -76,6 +77,7 @@ fn floor(features: usize, keep: u64, trial: Trial) -> Result<f64, Failure> {
     let problem = Problem {
         directions: None,
         before: None,
+        calibrated: None,
         record: Default::default(),
         rows: 1,
         features,

@@ -164,6 +164,7 @@ impl Encoded {
         let of_rows = Problem {
             directions: self.encoder.directions().map(Arc::new),
             before: None,
+            calibrated: None,
             record: RecordOf::Row,
             rows,
             features: self.encoder.dimension(),

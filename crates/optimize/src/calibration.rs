@@ -1,0 +1,262 @@
+//! The last step of a fit: a few noisy sums over all records from which the model's scores get their scale and the intercept its value, so that
+//! probabilities agree with shares and predicted means with means, whatever a clip or a shifted loss made of them (Platt's scaling in a handful of
+//! Newton steps). What was released before is only multiplied and moved, so that a linear model stays one.
+//!
+//! Each sum has the residuals at the present weights and their derivatives ([`Calibration`](dpopt_objective::objective::Calibration)). A step is what the noise leaves of Newton's: with H the derivatives
+//! where they are larger than noise, σ the noise of a sum and T what the unknowns are expected to be off by, (H² + σ²T⁻²)⁻¹H times the sum of residuals. Where noise is all there
+//! is to see nothing is changed.
+
+use crate::algorithm::{Run, RunError, Solution};
+use crate::oracle::NoisySum;
+use crate::plan::{Calibrated, Problem};
+use crate::planning::sum_grid;
+use crate::{RunResult, plan::NotApplicable};
+use dpopt_mechanism::{Gaussian, Released};
+use dpopt_noise::Grid;
+use dpopt_objective::loss::{Loss, sigmoid};
+use dpopt_objective::objective::{CURVATURE_WEIGHT, Calibration, OfRows, Scores};
+use dpopt_objective::solver::Spectrum;
+use std::f64::consts::SQRT_2;
+
+/// A usual score over what evenly spread weights would give rows of their expected strength: weights lie where rows are strong.
+const UNIT: f64 = 1.5;
+/// Mean squared norm of what is in a row besides the intercept, over its bound, where nothing is known of it.
+const USUAL_SQUARE: f64 = 0.3;
+/// Of the derivative in the scale over those in the offsets, where the unit is as it should be.
+const USUAL_RATIO: f64 = 0.6;
+/// Derivatives over their noise from which on scores need not be held close.
+const CLEAR: f64 = 20.0;
+/// Eigenvalues of the derivatives below this many times what noise alone has are noise.
+const SEEN: f64 = 0.35;
+/// The logarithm of the scale moves by so much in a step at most, and lies between these at the end.
+const FURTHEST: f64 = 0.9;
+const SCALES: (f64, f64) = (0.02, 8.0);
+
+/// What the unknowns are expected to be off by, and how far offsets move in a step.
+struct Expected {
+    offset: f64,
+    log_scale: f64,
+    furthest_offset: f64,
+}
+
+impl Expected {
+    fn of(loss: Loss) -> Self {
+        match loss {
+            // in halves of the target's range
+            Loss::Squared => Self { offset: 0.05, log_scale: 0.5, furthest_offset: 0.5 },
+            _ => Self { offset: 0.25, log_scale: 0.5, furthest_offset: 1.5 },
+        }
+    }
+}
+
+/// The loss whose scores they are then; `None` for a model that has none.
+pub(crate) fn calibrated_loss(loss: Loss) -> Option<Loss> {
+    match loss {
+        Loss::Logistic { .. } => Some(Loss::Logistic { shift: 0.0 }),
+        Loss::Softmax { .. } | Loss::Squared => Some(loss),
+        _ => None,
+    }
+}
+
+/// Bound on what a record adds to a sum: residuals of classes are at most √2 long, those of numbers far shorter but for outliers.
+fn clip_norm(loss: Loss) -> f64 {
+    if loss == Loss::Squared { 1.0 } else { SQRT_2 }
+}
+
+fn entries(problem: &Problem, calibrated: &Calibrated) -> usize {
+    let unknowns = 1 + calibrated.intercept.map_or(0, |_| problem.loss.outputs());
+    problem.weights().max(unknowns + unknowns * (unknowns + 1) / 2)
+}
+
+fn grid(problem: &Problem, calibrated: &Calibrated) -> Result<Grid, NotApplicable> {
+    let clip = clip_norm(problem.loss);
+    sum_grid(clip, problem.calibration_noise(calibrated) * clip, problem.rows, entries(problem, calibrated))
+}
+
+/// Refuses what could not be drawn.
+pub(crate) fn can_calibrate(problem: &Problem) -> Result<(), NotApplicable> {
+    problem.calibrated.as_ref().map_or(Ok(()), |calibrated| grid(problem, calibrated).map(drop))
+}
+
+/// The released solution of a method that minimised `own` loss, calibrated. `usual_scale`: what the scores of such a method usually have to be multiplied with.
+pub(crate) fn calibrate<R: OfRows + 'static>(
+    solution: Released<Solution>,
+    (own, usual_scale): (Loss, f64),
+    run: Run<'_, R>,
+) -> RunResult {
+    let Run { problem, examples, curator, .. } = run;
+    let (Some(calibrated), Some(loss)) = (&problem.calibrated, calibrated_loss(problem.loss)) else {
+        return Ok(solution);
+    };
+    let grid =
+        grid(problem, calibrated).map_err(|_| RunError::Numerical("the sums for a calibration cannot be drawn"))?;
+    let mut model = Scaled::new(solution.into_inner(), problem, calibrated, start(own, usual_scale));
+    let noise = problem.calibration_noise(calibrated);
+    for _ in 0..Calibrated::ROUNDS {
+        let told = Scores { intercept: model.intercept, origin: model.origin, unit: model.unit };
+        let Some(sums) = Calibration::new(problem.objective().with_loss(loss), told) else {
+            return Err(RunError::Numerical("the scores of the released weights have no scale"));
+        };
+        let entries = entries(problem, calibrated);
+        let gaussian = Gaussian::new(noise, clip_norm(loss), grid, entries, "calibration");
+        let mut point = model.solution.weights.clone();
+        point.resize(entries, 0.0);
+        let (unknowns, of_use) = (sums.unknowns(), sums.entries());
+        let sum = NoisySum::new(R::over(sums), gaussian)?.release(examples, curator, &point)?;
+        model.step(&sum.get()[..of_use], unknowns, noise * clip_norm(loss), &Expected::of(loss));
+    }
+    Ok(curator.answer(model.finished()))
+}
+
+/// What scores are multiplied with before anything is released of them. A shifted loss has scores that are too large by 1 to 1/(2σ(−shift)) times, as they are far from 0 or near it.
+fn start(own: Loss, usual_scale: f64) -> f64 {
+    match own {
+        Loss::Logistic { shift } if shift > 0.0 => (2.0 * sigmoid(-shift)).sqrt(),
+        Loss::Softmax { .. } => usual_scale,
+        _ => 1.0,
+    }
+}
+
+/// A solution whose scale and intercept are still open.
+struct Scaled {
+    solution: Solution,
+    features: usize,
+    outputs: usize,
+    intercept: Option<u32>,
+    origin: f64,
+    unit: f64,
+    /// What weights were multiplied with.
+    scale: f64,
+    /// Standard deviation that the last step's noise leaves in the intercept's weights.
+    offset_std: f64,
+}
+
+impl Scaled {
+    fn new(solution: Solution, problem: &Problem, calibrated: &Calibrated, start: f64) -> Self {
+        let (features, outputs) = (problem.features, problem.loss.outputs());
+        let (intercept, origin) = match calibrated.intercept {
+            Some((at, value)) => (Some(at), value),
+            None => (None, problem.row_norm),
+        };
+        let bound = problem.row_norm * problem.row_norm - intercept.map_or(0.0, |_| origin * origin);
+        let expected = problem.directions.as_ref().map(|directions| {
+            let all: f64 = directions.all.iter().map(|d| d.count * d.moment).sum();
+            all - intercept.map_or(0.0, |_| origin * origin)
+        });
+        // of a feature's squared entry, on average
+        let others = features.saturating_sub(usize::from(intercept.is_some())).max(1);
+        let square = expected.filter(|e| *e > 0.0).unwrap_or(USUAL_SQUARE * bound.max(0.0)) / others as f64;
+        let mut new = Self { solution, features, outputs, intercept, origin, unit: 1.0, scale: 1.0, offset_std: 0.0 };
+        new.unit = (UNIT * square.sqrt() * new.spread()).clamp(1e-6, 1e6);
+        new.multiply(start);
+        new.solution.weights.chunks_exact_mut(features).for_each(|line| {
+            if let Some(at) = intercept {
+                line[at as usize] *= start;
+            }
+        });
+        new
+    }
+
+    /// l2 norm of an output's weights without the intercept's and without what all outputs have in common; root mean square over outputs.
+    fn spread(&self) -> f64 {
+        let column = |j: usize| (0..self.outputs).map(move |c| self.solution.weights[c * self.features + j]);
+        let square = |j: usize| -> f64 {
+            let mean = if self.outputs > 1 { column(j).sum::<f64>() / self.outputs as f64 } else { 0.0 };
+            column(j).map(|w| (w - mean).powi(2)).sum()
+        };
+        let others = (0..self.features).filter(|&j| self.intercept.is_none_or(|at| at as usize != j));
+        (others.map(square).sum::<f64>() / self.outputs as f64).sqrt()
+    }
+
+    /// All weights but the intercept's.
+    fn multiply(&mut self, factor: f64) {
+        let factor = factor.clamp(SCALES.0 / self.scale, SCALES.1 / self.scale);
+        for (at, weight) in self.solution.weights.iter_mut().enumerate() {
+            if self.intercept.is_none_or(|j| at % self.features != j as usize) {
+                *weight *= factor;
+            }
+        }
+        self.scale *= factor;
+        self.unit *= factor;
+    }
+
+    /// One step along a noisy sum, whose entries have noise of `std`.
+    fn step(&mut self, sum: &[f64], unknowns: usize, std: f64, expected: &Expected) {
+        let (residuals, derivatives) = sum.split_at(unknowns);
+        let mut matrix = vec![0.0; unknowns * unknowns];
+        let mut each = derivatives.iter();
+        for a in 0..unknowns {
+            for b in a..unknowns {
+                let apart = if a == b { 1.0 } else { SQRT_2 };
+                let value = each.next().copied().unwrap_or(0.0) / (CURVATURE_WEIGHT * apart);
+                (matrix[a * unknowns + b], matrix[b * unknowns + a]) = (value, value);
+            }
+        }
+        // where probabilities lie near 0 or 1 for everybody, derivatives do too, and say nothing of how far it is
+        for a in 0..unknowns - 1 {
+            let far = (residuals[a].abs() - 2.0 * std).max(0.0) / expected.furthest_offset;
+            matrix[a * unknowns + a] = matrix[a * unknowns + a].max(far);
+        }
+        let Some(spectrum) = Spectrum::of(&matrix, unknowns) else { return };
+        // the largest eigenvalue of noise alone is about 2√unknowns times half of an entry's
+        let least = 2.0 * SEEN * std / CURVATURE_WEIGHT * (unknowns as f64).sqrt();
+        let seen = |v: &[f64]| spectrum.apply(|w| (w - least).max(0.0), v);
+        let expects = |at: usize| if at + 1 == unknowns { expected.log_scale * self.unit } else { expected.offset };
+        let mut system = vec![0.0; unknowns * unknowns];
+        for a in 0..unknowns {
+            let mut unit = vec![0.0; unknowns];
+            unit[a] = 1.0;
+            let column = seen(&seen(&unit));
+            (0..unknowns).for_each(|b| system[b * unknowns + a] = column[b]);
+            system[a * unknowns + a] += (std / expects(a)).powi(2);
+        }
+        let Some(solver) = Spectrum::of(&system, unknowns) else { return };
+        let smallest = f64::MIN_POSITIVE.max(1e-14 * solver.eigenvalues().iter().copied().fold(0.0, f64::max));
+        let found = solver.apply(|w| 1.0 / w.max(smallest), &seen(residuals));
+        if found.iter().any(|v| !v.is_finite()) {
+            return;
+        }
+        let (offsets, log_scale) = (&found[..unknowns - 1], found[unknowns - 1] / self.unit);
+        let largest = offsets.iter().fold(0.0, |most: f64, b| most.max(b.abs()));
+        let held = |most: f64, value: f64| if value > most { most / value } else { 1.0 };
+        let factor = held(expected.furthest_offset, largest).min(held(FURTHEST, log_scale.abs()));
+        if let Some(at) = self.intercept {
+            for (line, offset) in self.solution.weights.chunks_exact_mut(self.features).zip(offsets) {
+                line[at as usize] -= factor * offset / self.origin;
+            }
+            // σ·‖row of (H² + σ²T⁻²)⁻¹H‖ of the first offset stands for all
+            let mut first = vec![0.0; unknowns];
+            first[0] = 1.0;
+            let row = seen(&solver.apply(|w| 1.0 / w.max(smallest), &first));
+            self.offset_std = std * row.iter().map(|v| v * v).sum::<f64>().sqrt() / self.origin;
+        }
+        if std::env::var("DBG").is_ok() {
+            eprintln!(
+                "scale {:.3} unit {:.3} step {:?} log {:.3} factor {:.3} residuals {:?} matrix {:?} std {:.2}",
+                self.scale, self.unit, offsets, log_scale, factor, residuals, matrix, std
+            );
+        }
+        let of_offsets: f64 = (0..unknowns - 1).map(|a| matrix[a * unknowns + a]).sum();
+        let of_scale = matrix[unknowns * unknowns - 1];
+        self.multiply((-factor * log_scale).exp());
+        // the unit itself, where it is not what scores are: larger where there is little noise, so that all scores count as they are
+        let clear = of_offsets / (std * (unknowns as f64).sqrt());
+        if unknowns > 1 && clear > 4.0 {
+            let ratio = USUAL_RATIO * (CLEAR / clear).sqrt().clamp(1.0 / 3.0, 1.0);
+            self.unit *= (of_scale / of_offsets / ratio).max(0.0).sqrt().clamp(0.25, 4.0);
+        }
+    }
+
+    fn finished(self) -> Solution {
+        let Self { mut solution, features, intercept, scale, offset_std, .. } = self;
+        if let Some(noise) = &mut solution.noise {
+            for (at, std) in noise.iter_mut().enumerate() {
+                *std *= scale;
+                if intercept.is_some_and(|j| at % features == j as usize) {
+                    *std = std.hypot(offset_std);
+                }
+            }
+        }
+        solution
+    }
+}

@@ -1,0 +1,126 @@
+//! A method with its certified plan, ready to run: the form that the registry hands out.
+
+use crate::algorithm::{Algorithm, Run, RunResult};
+use crate::calibration::{calibrate, calibrated_loss, can_calibrate};
+use crate::options::MethodOptions;
+use crate::plan::{Calibrated, NotApplicable, Plan, Problem, Summary};
+use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::{Elsewhere, Examples, SpilledExamples, Units};
+use dpopt_privacy::Budget;
+
+/// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
+pub trait Prepared: Send + Sync {
+    /// The row of `explain`.
+    fn summary(&self) -> &Summary;
+    /// The schedule as JSON, for the report.
+    fn schedule(&self) -> serde_json::Value;
+    /// Runs the plan.
+    fn run(&self, run: Run<'_>) -> RunResult;
+    /// Whether the plan can be run with rows on disk.
+    fn runs_from_disk(&self) -> bool;
+    /// Runs the plan with rows on disk.
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult;
+    /// What it was planned for: one of a method's own choice where units have several rows.
+    fn problem(&self) -> &Problem;
+    /// Runs the plan on units.
+    fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult;
+    /// Runs the plan on units with rows on disk.
+    fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult;
+    /// Runs the plan on rows that are elsewhere, in parts.
+    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult;
+    /// Passes over the records that it makes then.
+    fn passes(&self) -> u64;
+
+    /// Runs the plan on units whose rows are elsewhere, in parts.
+    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult;
+}
+
+struct PreparedAlgorithm<A: Algorithm> {
+    algorithm: A,
+    problem: Problem,
+    plan: Plan<A::Schedule>,
+    /// Of the weights that are released at last; the plan's own is what is minimised.
+    summary: Summary,
+}
+
+impl<A: Algorithm> PreparedAlgorithm<A> {
+    /// The run, and its calibration if there is one.
+    fn calibrated<R: OfRows + 'static>(&self, run: Run<'_, R>) -> RunResult {
+        let Run { problem, examples, curator, progress } = run;
+        let solution = self.algorithm.run(&self.plan, Run { problem, examples, curator: &mut *curator, progress })?;
+        let scores = (self.plan.summary.loss, A::TRAITS.usual_scale);
+        calibrate(solution, scores, Run { problem, examples, curator, progress })
+    }
+}
+
+impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
+    fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    fn schedule(&self) -> serde_json::Value {
+        serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null)
+    }
+
+    fn run(&self, run: Run<'_>) -> RunResult {
+        self.calibrated(run)
+    }
+
+    fn runs_from_disk(&self) -> bool {
+        self.algorithm.runs_from_disk(&self.plan)
+    }
+
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult {
+        self.calibrated(run)
+    }
+
+    fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult {
+        self.calibrated(run)
+    }
+
+    fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult {
+        self.calibrated(run)
+    }
+
+    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult {
+        self.calibrated(run)
+    }
+
+    fn passes(&self) -> u64 {
+        self.algorithm.passes(&self.plan, &self.problem)
+            + self.problem.calibrated.as_ref().map_or(0, |_| Calibrated::ROUNDS)
+    }
+
+    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult {
+        self.calibrated(run)
+    }
+}
+
+/// Takes a method for a problem, a budget and what the user fixed.
+pub type Choose = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
+
+/// Plans `algorithm` for `problem` and erases its type.
+pub fn prepare<A: Algorithm>(
+    algorithm: A,
+    problem: &Problem,
+    budget: Budget,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    can_calibrate(problem)?;
+    let mut plan = algorithm.plan(problem, budget)?;
+    plan.summary.assumptions.extend(problem.record.assumption());
+    Ok(erased(algorithm, problem.clone(), plan))
+}
+
+/// A plan with its type erased.
+pub(crate) fn erased<A: Algorithm>(algorithm: A, problem: Problem, plan: Plan<A::Schedule>) -> Box<dyn Prepared> {
+    let mut summary = plan.summary.clone();
+    if let (Some(calibrated), Some(loss)) = (&problem.calibrated, calibrated_loss(problem.loss)) {
+        summary.loss = loss;
+        summary.gradients += calibrated.gradients(&problem);
+    }
+    Box::new(PreparedAlgorithm { algorithm, problem, plan, summary })
+}
