@@ -2,6 +2,7 @@
 //! `method = auto` takes its first row.
 
 use super::algorithm::{RowAccess, Traits};
+use super::options::common::CALIBRATION;
 use super::options::{OptionInfo, Said, nearest, not_private, options_of, shown};
 use super::{
     AdaptiveClipDescent, Algorithm, BiasReducedSgd, CentredDescent, ClippedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt,
@@ -11,7 +12,7 @@ use super::{
     SparseOutputPerturbation, SufficientStatistics, expected_risk, prepare,
 };
 use crate::plan::{Grade, NotApplicable, Problem};
-use crate::planning::{in_range, products};
+use crate::planning::products;
 use dpopt_objective::loss::Loss;
 use dpopt_privacy::Budget;
 use dpopt_process::in_threads;
@@ -48,7 +49,7 @@ const fn registered<A: Algorithm>() -> Registered {
         traits: A::TRAITS,
         options: || {
             options_of(|said| {
-                A::read(said);
+                read::<A>(said);
             })
         },
         accepts: |options| asked::<A>(options).map(drop),
@@ -56,10 +57,18 @@ const fn registered<A: Algorithm>() -> Registered {
     }
 }
 
+/// What the user said, with what is asked of every linear model.
+fn read<A: Algorithm>(said: &Said<'_>) -> A {
+    if A::NAME != EmbeddingSgd::NAME {
+        said.get(&CALIBRATION);
+    }
+    A::read(said)
+}
+
 /// What the user said, as options of the method; nothing that was said is ignored.
 pub(crate) fn asked<A: Algorithm>(options: &MethodOptions) -> Result<A, NotApplicable> {
     let said = Said::new(options);
-    let algorithm = A::read(&said);
+    let algorithm = read::<A>(&said);
     said.all_used(A::NAME)?;
     Ok(algorithm)
 }
@@ -215,7 +224,6 @@ impl MethodOptions {
     /// # Errors
     /// The first option that is refused.
     pub fn check(&self) -> Result<(), NotApplicable> {
-        self.calibration.map_or(Ok(0.0), |share| in_range("calibration", share, 0.0, 0.5))?;
         for (name, value) in &self.said {
             match described(name) {
                 Some(option) => {

@@ -102,8 +102,16 @@ impl Planned {
         let budget = division.of_each_model(models)?;
         let problem = match (&options.embedding, models) {
             (None, 1) => {
-                let share = options.calibration.unwrap_or(Calibrated::USUAL_SHARE);
-                problem.with_calibration(budget, share, options.intercept.zip(options.constant))
+                let share = options.calibration();
+                let usual = share.unwrap_or(Calibrated::USUAL_SHARE);
+                let problem = problem.with_calibration(budget, usual, options.intercept.zip(options.constant));
+                if share.is_some_and(|share| share > 0.0) && problem.calibrated.is_none() {
+                    return Err(NotApplicable::Option(
+                        "a calibration is for the logistic and the squared loss and takes delta > 0; leave `calibration` out".into(),
+                    )
+                    .into());
+                }
+                problem
             }
             _ => problem,
         };

@@ -156,3 +156,114 @@ impl<R: Records> Objective<R> for Calibration {
         Ok(Gradient::Entries { places, values })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{Examples, Rows};
+
+    const LOSSES: [Loss; 3] = [Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }, Loss::Squared];
+
+    fn told(intercept: Option<u32>) -> Scores {
+        Scores { intercept, origin: 0.5, unit: 0.8 }
+    }
+
+    fn of(loss: Loss, intercept: Option<u32>) -> Calibration {
+        Calibration::new(Linear::new(loss, 3, 1.0), told(intercept)).unwrap()
+    }
+
+    fn sum(sums: &Calibration, weights: &[f64], records: &Examples, i: usize) -> Vec<f64> {
+        let dimension = Objective::<Examples>::dimension(sums);
+        let mut point = weights.to_vec();
+        point.resize(dimension, 0.0);
+        let mut sum = vec![0.0; dimension];
+        sums.gradient(&mut &point[..], records, i, &mut Default::default()).unwrap().add_to(&mut sum);
+        sum
+    }
+
+    fn records(target: f32) -> Examples {
+        let mut rows = Rows::new(3);
+        rows.push_clipped(&mut [(0, 0.5), (1, 0.4), (2, -0.3)], 1.0);
+        rows.push_zero();
+        rows.push_clipped(&mut [(0, 0.0), (1, 0.0), (2, 0.0)], 1.0);
+        Examples { rows, targets: vec![target; 3] }
+    }
+
+    fn weights(loss: Loss) -> Vec<f64> {
+        (0..3 * loss.outputs()).map(|at| (at as f64 * 1.7).sin()).collect()
+    }
+
+    /// Under zero-out the neighbour's record is the row of zeros: it may move nothing.
+    #[test]
+    fn the_row_that_contributes_nothing_moves_no_sum() {
+        for loss in LOSSES {
+            for intercept in [None, Some(0)] {
+                let sums = of(loss, intercept);
+                let records = records(1.0);
+                assert!(sum(&sums, &weights(loss), &records, 0).iter().any(|v| *v != 0.0), "{loss:?}");
+                for nothing in [1, 2] {
+                    let moved = sum(&sums, &weights(loss), &records, nothing);
+                    assert!(moved.iter().all(|v| *v == 0.0), "{loss:?} {intercept:?}: {moved:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn derivatives_are_those_of_the_residuals() {
+        let step = 1e-5;
+        for loss in LOSSES {
+            for target in [0.0, 1.0] {
+                let (sums, records, at) = (of(loss, Some(0)), records(target), weights(loss));
+                let unknowns = sums.unknowns();
+                let here = sum(&sums, &at, &records, 0);
+                let mut entries = here[unknowns..].iter();
+                for a in 0..unknowns {
+                    for b in a..unknowns {
+                        let apart = if a == b { 1.0 } else { std::f64::consts::SQRT_2 };
+                        let said = entries.next().unwrap() / (WEIGHT * apart);
+                        // along the offset or the scale b, whichever it is
+                        let moved = |by: f64| {
+                            let mut weights = at.clone();
+                            for (j, weight) in weights.iter_mut().enumerate() {
+                                let (line, column) = (j / 3, j % 3);
+                                match (b + 1 == unknowns, column) {
+                                    (false, 0) if line == b => *weight += by / 0.5,
+                                    (true, 1 | 2) => *weight *= 1.0 + by / 0.8,
+                                    _ => {}
+                                }
+                            }
+                            weights
+                        };
+                        let residuals = |by: f64| {
+                            let there = sum(&sums, &moved(by), &records, 0);
+                            if a + 1 < unknowns {
+                                return there[a];
+                            }
+                            // the instrument stays where it is
+                            let scores =
+                                |c: usize| f64::from(0.4f32) * at[3 * c + 1] - f64::from(0.3f32) * at[3 * c + 2];
+                            let mean =
+                                if unknowns > 2 { (0..unknowns - 1).map(scores).sum::<f64>() / 3.0 } else { 0.0 };
+                            (0..unknowns - 1).map(|c| there[c] * ((scores(c) - mean) / 0.8).clamp(-1.0, 1.0)).sum()
+                        };
+                        let expected = (residuals(step) - residuals(-step)) / (2.0 * step);
+                        assert!((said - expected).abs() < 1e-6, "{loss:?} {target} {a} {b}: {said} {expected}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_losses_and_shapes_have_no_calibration() {
+        let linear = |loss| Linear::new(loss, 3, 1.0);
+        for loss in [Loss::Hinge, Loss::Logistic { shift: 2.0 }, Loss::Huber { threshold: 0.1 }] {
+            assert!(Calibration::new(linear(loss), told(Some(0))).is_none());
+        }
+        assert!(Calibration::new(linear(Loss::Squared), told(Some(3))).is_none());
+        for unit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Calibration::new(linear(Loss::Squared), Scores { unit, ..told(None) }).is_none());
+        }
+    }
+}

@@ -387,14 +387,37 @@ mod tests {
         };
         let end = |cell: i32| 0.02 * 2f64.sqrt().powi(cell);
         let same = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-        same(s.clip_norm(&counts(&[(2, 69.0), (4, 31.0)])), end(4));
-        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0)])), end(2));
+        same(s.clip_norm(&counts(&[(2, 69.0), (4, 31.0)]), 1), end(4));
+        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0)]), 1), end(2));
         // what lies beyond the histogram's cells is noise
-        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0), (s.cells, 1e6)])), end(2));
+        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0), (s.cells, 1e6)]), 1), end(2));
         // noise below zero, large residuals, and nothing at all
-        same(s.clip_norm(&counts(&[(0, -50.0), (3, 100.0)])), end(3));
-        same(s.clip_norm(&counts(&[(15, 100.0)])), 0.5);
-        assert!(s.clip_norm(&counts(&[])) <= 0.5);
+        same(s.clip_norm(&counts(&[(0, -50.0), (3, 100.0)]), 1), end(3));
+        same(s.clip_norm(&counts(&[(15, 100.0)]), 1), 0.5);
+        assert!(s.clip_norm(&counts(&[]), 1) <= 0.5);
+    }
+
+    /// Most residuals are small and on one side, a few are large and on the other: what a clip at the quantile takes from them would move the answer.
+    #[test]
+    fn where_residuals_are_skewed_the_clip_norm_is_larger() {
+        let sided = AdaptiveClipDescent { intercept: Some(0), ..Default::default() };
+        let plan = sided.plan(&problem(Loss::Squared, Relation::ZeroOut), budget(1.0)).unwrap();
+        let s = &plan.schedule;
+        assert_eq!((s.side, s.entries()), (Some(0), 2 * s.cells));
+        let of = |negative: &[(usize, f64)], positive: &[(usize, f64)]| {
+            let mut counts = vec![0.0; s.entries()];
+            negative.iter().for_each(|&(cell, count)| counts[cell] = count);
+            positive.iter().for_each(|&(cell, count)| counts[s.cells + cell] = count);
+            s.clip_norm(&counts, 133)
+        };
+        let quantile = 0.02 * 2f64.sqrt().powi(2);
+        let even = of(&[(2, 10_000.0), (9, 3000.0)], &[(2, 10_000.0), (9, 3000.0)]);
+        assert!((even - quantile).abs() < 1e-12, "{even}");
+        let skewed = of(&[(2, 20_000.0)], &[(9, 6000.0)]);
+        assert!(skewed > 0.3, "{skewed}");
+        // what noise alone would look like changes nothing
+        let unsure = of(&[(2, 20_000.0)], &[(9, s.sizes_multiplier)]);
+        assert!((unsure - quantile).abs() < 1e-12, "{unsure}");
     }
 
     /// Residuals of .1 in a range of 2: noise for a clip norm of ½ is several times what is needed.

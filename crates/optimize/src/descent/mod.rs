@@ -21,7 +21,7 @@ use super::choices::RateSchedule;
 use super::driver::{Course, Driver, HeavyBall, drive};
 use super::planning::{
     asked_or_stable_rate, asked_steps, check_decay, check_problem, clipped, gaussian_mu, in_range, noise, positive,
-    require_delta, sum_grid,
+    products, require_delta, sum_grid,
 };
 use super::risk::RiskModel;
 use super::{RunError, Solution};
@@ -49,7 +49,7 @@ static RATE_SCHEDULE: Setting<RateSchedule> = Setting::choice(
 /// Options that every noisy descent has. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
 pub struct DescentOptions {
-    /// T ≥ 1. Default: from the learning time, at most 400; at most 80 for several classes.
+    /// T ≥ 1. Default: from the learning time, at most 400; for several classes at most 80, or more where that takes seconds.
     pub steps: Option<u64>,
     /// η > 0 on the *mean* loss, the largest of all steps. Default: at most 1/(φ''·R²), less if the learning time asks for it.
     pub learning_rate: Option<f64>,
@@ -232,6 +232,14 @@ fn largest_rate(problem: &Problem) -> Result<f64, NotApplicable> {
     })
 }
 
+/// Steps of a descent for several classes: 80 are enough where noise is what limits it; where there is little, large weights take longer, as far as that takes seconds.
+fn most_steps(problem: &Problem) -> u64 {
+    (QUICK / products(problem, problem.rows as f64)).clamp(80.0, 400.0) as u64
+}
+
+/// Products of entries with weights that a descent for several classes may take beyond its 80 steps: a few seconds.
+const QUICK: f64 = 4e9;
+
 /// Everything but the noise.
 pub(crate) struct Recipe {
     pub(crate) steps: u64,
@@ -273,7 +281,7 @@ impl DescentOptions {
             Some(steps) => steps,
             // in a steep direction momentum swings, and a swing shrinks by √β a step: 10/(1−β) steps leave e⁻⁵ of it; beyond 400
             // only time is lost. A swing of scores does not change which class is first
-            None if several => (wanted as u64).max((6.0 / (1.0 - momentum)).ceil() as u64).min(80),
+            None if several => (wanted as u64).max((6.0 / (1.0 - momentum)).ceil() as u64).min(most_steps(problem)),
             None => (wanted as u64).max((10.0 / (1.0 - momentum)).ceil() as u64).min(400),
         };
         let learning_rate = match self.learning_rate {

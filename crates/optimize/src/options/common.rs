@@ -38,6 +38,14 @@ pub(crate) static SHIFT: Setting<f64> = Setting::real(
     Range::closed(0.0, 20.0, "a number from 0 to 20"),
     "shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities",
 );
+/// Share of μ² for the sums after the method.
+pub(crate) static CALIBRATION: Setting<f64> = Setting::real(
+    "calibration",
+    Range::closed(0.0, 0.5, "a share of the budget from 0 (none) to 0.5; 0.05 if it is not said"),
+    "share of the budget with which the scale and the intercept of the model are set when it is learnt, so that probabilities agree with shares and predicted means with means",
+)
+.called("SHARE")
+.of_the_answer();
 /// D.
 pub(crate) static DISTANCE: Setting<f64> = Setting::real(
     "distance",

@@ -39,9 +39,6 @@ pub struct MethodOptions {
     /// What that feature is in every row, or nearly. Set by whoever encodes the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constant: Option<f64>,
-    /// Share of the budget (of μ²) that the scale of the scores is found with when the model is known, from 0 (none) to ½; a twentieth if it is not said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calibration: Option<f64>,
     /// An embedding model instead of a linear one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<Embedding>,
@@ -60,6 +57,11 @@ impl MethodOptions {
     /// Only this method, as it is by itself.
     pub fn of(method: impl Into<String>) -> Self {
         Self { method: Some(method.into()), ..Self::default() }
+    }
+
+    /// Share of the budget (of μ²) for the scale of the scores, if somebody said it.
+    pub fn calibration(&self) -> Option<f64> {
+        Said::new(self).get(&common::CALIBRATION)
     }
 
     /// As said here, by this method only.
