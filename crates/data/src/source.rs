@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::error::{DataError, name_of};
 
@@ -109,7 +109,48 @@ impl Source {
 }
 
 fn gunzip(raw: Box<dyn BufRead + Send>) -> Box<dyn BufRead + Send> {
-    Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(raw)))
+    Box::new(BufReader::with_capacity(BUFFER, Members { now: Some(GzDecoder::new(raw)) }))
+}
+
+/// The members of a gzip file one after the other, and zeros after the last, with which tapes and some stores fill up.
+struct Members {
+    /// `None` after the last.
+    now: Option<GzDecoder<Box<dyn BufRead + Send>>>,
+}
+
+impl Read for Members {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(member) = &mut self.now {
+            let got = member.read(out)?;
+            if got > 0 || out.is_empty() {
+                return Ok(got);
+            }
+            let Some(mut raw) = self.now.take().map(GzDecoder::into_inner) else { break };
+            let mut padded = false;
+            let next = loop {
+                let piece = raw.fill_buf()?;
+                if piece.is_empty() {
+                    break false;
+                }
+                match piece.iter().position(|byte| *byte != 0) {
+                    Some(at) => {
+                        padded |= at > 0;
+                        break true;
+                    }
+                    None => {
+                        let used = piece.len();
+                        raw.consume(used);
+                        padded = true;
+                    }
+                }
+            };
+            if next && padded {
+                return Err(std::io::ErrorKind::InvalidData.into());
+            }
+            self.now = next.then(|| GzDecoder::new(raw));
+        }
+        Ok(0)
+    }
 }
 
 /// Looks at the first two bytes without consuming them.
