@@ -50,8 +50,8 @@ pub use numerals::{Ticks, Unit};
 pub use owners::{RowOwners, kept_rows, unit_key, unit_marks, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, files_of, open, open_all,
-    open_bytes, raw_rows, same_table,
+    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, comma_separated, files_of, open,
+    open_all, open_bytes, raw_rows, same_table,
 };
 pub use schema::Schema;
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};

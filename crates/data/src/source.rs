@@ -166,3 +166,37 @@ fn peek_gzip(mut raw: Box<dyn BufRead + Send>) -> std::io::Result<(Box<dyn BufRe
     let whole: Box<dyn BufRead + Send> = Box::new(std::io::Cursor::new(head[..got].to_vec()).chain(raw));
     Ok(if head[..got] == GZIP { (gunzip(whole), true) } else { (whole, false) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn zipped(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn read(bytes: Vec<u8>) -> Result<Vec<u8>, DataError> {
+        let source = Source::Memory(bytes.into());
+        let (mut stream, gzip) = source.open(Zip::ByFirstBytes)?;
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).map_err(|error| source.error(&error, gzip))?;
+        Ok(text)
+    }
+
+    #[test]
+    fn members_are_one_text_and_zeros_after_the_last_are_nothing() {
+        let long = b"a line\n".repeat(100_000);
+        for zeros in [0, 1, 511, 300_000] {
+            let padded = |bytes: Vec<u8>| [bytes, vec![0; zeros]].concat();
+            assert_eq!(read(padded(zipped(&long))).unwrap(), long);
+            assert_eq!(read(padded([zipped(b"a\n"), zipped(b""), zipped(b"b\n")].concat())).unwrap(), b"a\nb\n");
+            assert!(matches!(read([padded(zipped(b"a\n")), b"x".to_vec()].concat()), Err(DataError::DamagedGzip { .. })));
+        }
+        assert!(read([zipped(b"a\n"), vec![0], zipped(b"b\n")].concat()).is_err());
+        let cut = zipped(&long);
+        assert!(read(cut[..cut.len() / 2].to_vec()).is_err());
+    }
+}

@@ -30,8 +30,9 @@ pub(crate) enum Given<'py> {
     Arrow(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, bool>),
     /// Places in a list of objects; a place outside it is a missing cell.
     Coded(PyReadonlyArray1<'py, i64>, Bound<'py, PyList>),
-    /// Points in time (true) or spans of it, in ticks of so many a day, and which are missing.
-    Times(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, bool>, i64, bool),
+    /// Points in time (true) or spans of it, in ticks of so many a day, and which are missing; whether the type is a fact of the whole column, which no
+    /// record can change.
+    Times(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, bool>, i64, bool, bool),
     /// So many cells of a type that no column may have, by its name.
     Unsupported(String, usize),
     /// Numbers, and which are missing.
@@ -171,7 +172,7 @@ impl Given<'_> {
                 let place = |p: &i64| u32::try_from(*p).unwrap_or(u32::MAX);
                 Cells::Coded(places.as_array().iter().map(place).collect(), objects(levels))
             }
-            Self::Times(values, missing, per_day, points) => {
+            Self::Times(values, missing, per_day, points, _) => {
                 let gaps = missing.as_array().iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect();
                 Cells::Times(values.as_array().iter().copied().collect(), ticks(*per_day, *points), gaps)
             }

@@ -9,12 +9,13 @@ use crate::parts::Asking;
 use crate::session::{Charging, Session};
 use crate::words::{in_python, report_in_python};
 use dpopt::data::{
-    BadCells, Column, ColumnTable, Encoder, EncoderForm, Kind, Levels, Schema, Stored, TableReader, VectorsFile,
+    BadCells, Column, ColumnTable, Encoder, EncoderForm, Kind, Levels, Schema, Stored, TableReader, Unit, VectorsFile,
     WordVectors,
 };
 use dpopt::loss::Loss;
 use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
+use dpopt::privacy::words::foreign;
 use dpopt::records::Parts;
 use dpopt::report::{Outcome, Report};
 use numpy::ndarray::Array2;
@@ -108,6 +109,19 @@ impl Table {
     fn new(name: &str, columns: Vec<(String, Given<'_>)>, declarations: &Declarations) -> PyResult<Self> {
         let schema = &declarations.schema;
         let declared: Vec<&str> = schema.declared().map(|(name, _)| name).collect();
+        // the ticks of a dtype that rows decide are no unit for bounds: with one other cell they are objects
+        for (column, given) in &columns {
+            if let (Given::Times(.., false), Some(Kind::Numeric { bounds: Some(bounds), .. })) =
+                (given, schema.get(column.trim()))
+                && bounds.unit() == Unit::Number
+            {
+                return Err(invalid(format!(
+                    "column `{}` holds dates or spans of time and its bounds are plain numbers; give dates (datetime, Timestamp, \
+                     datetime64) or spans (timedelta) as its bounds",
+                    foreign(column.trim())
+                )));
+            }
+        }
         Self::build(name, columns, Some(&declared))
     }
 

@@ -21,6 +21,7 @@ pub use columns::{Cells, ColumnTable, Texts};
 pub use raw::{RawTable, raw_rows};
 pub use shards::{files_of, open_all, same_table};
 pub use stripes::Stripe;
+pub use text_rows::comma_separated;
 
 use super::error::DataError;
 use super::table::{Block, Column, Field, Stored, TableReader, Visit};
