@@ -193,7 +193,10 @@ mod tests {
             let padded = |bytes: Vec<u8>| [bytes, vec![0; zeros]].concat();
             assert_eq!(read(padded(zipped(&long))).unwrap(), long);
             assert_eq!(read(padded([zipped(b"a\n"), zipped(b""), zipped(b"b\n")].concat())).unwrap(), b"a\nb\n");
-            assert!(matches!(read([padded(zipped(b"a\n")), b"x".to_vec()].concat()), Err(DataError::DamagedGzip { .. })));
+            assert!(matches!(
+                read([padded(zipped(b"a\n")), b"x".to_vec()].concat()),
+                Err(DataError::DamagedGzip { .. })
+            ));
         }
         assert!(read([zipped(b"a\n"), vec![0], zipped(b"b\n")].concat()).is_err());
         let cut = zipped(&long);

@@ -213,6 +213,10 @@ def test_histograms_count_bytes_as_their_text_and_refuse_text_against_numbers():
     assert min(expected) > 290
     for values in (np.array(["a", "b"] * 300, dtype="S1"), [b"a", b"b"] * 300, ["a", b"b"] * 300):
         assert count(values, ["a", "b"]) == expected and count(values, [b"a", b"b"]) == expected
-    for values, categories in ((["1", "2"] * 300, [1, 2]), ([1, 2] * 300, ["1", "2"]), (np.array(["1"], dtype="S1"), [1])):
+    for values, categories in (
+        (["1", "2"] * 300, [1, 2]),
+        ([1, 2] * 300, ["1", "2"]),
+        (np.array(["1"], dtype="S1"), [1]),
+    ):
         with pytest.raises(ValueError, match="numbers and the other text"):
             count(values, categories)

@@ -542,7 +542,7 @@ def test_a_time_is_one_number_whatever_holds_it(unit):
     given = [
         stored, stored.astype(object), stored.assign(t=[day.to_pydatetime() for day in days]).astype(object),
         pd.DataFrame({"t": [day.isoformat() for day in days]}), stored.assign(t=stored.t.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
-        pa.table({"t": pa.array(days.to_numpy().astype("i8"), pa.timestamp("ns")).cast(pa.timestamp(unit))}),
+        pa.table({"t": pa.array(days.as_unit("ns").asi8, pa.timestamp("ns")).cast(pa.timestamp(unit))}),
         pl.DataFrame({"t": [day.to_pydatetime() for day in days]}).cast(pl.Datetime(unit if unit != "s" else "ms")),
     ]  # fmt: skip
     for frame in given:
@@ -562,7 +562,13 @@ def test_a_time_is_one_number_whatever_holds_it(unit):
     over = (datetime.timedelta(0), np.timedelta64(3, "D"))
     expected = encode(pd.DataFrame({"t": np.arange(50) / 24}), (0.0, 3.0))
     hours = pd.DataFrame({"t": spans.as_unit(unit)})
-    for frame in [hours, hours.astype(object), pa.Table.from_pandas(hours), pl.from_pandas(pd.DataFrame({"t": spans})), hours.astype(str)]:
+    for frame in [
+        hours,
+        hours.astype(object),
+        pa.Table.from_pandas(hours),
+        pl.from_pandas(pd.DataFrame({"t": spans})),
+        hours.astype(str),
+    ]:
         assert np.allclose(encode(frame, over), expected, atol=1e-6), frame
 
 
@@ -583,7 +589,9 @@ def test_columns_whose_whole_type_is_no_number_are_refused():
         **{"epsilon": 5.0, "bounds": {"age": (18, 80)}, "classes": ["a", "b"], "insecure_seed": 1, **more}
     ).fit(frame, classes)
     plain = fit(pd.DataFrame({"age": ages}))
-    ledger = dpopt.Ledger(total_epsilon=50.0, total_delta=1e-3)
+    from dpopt import Ledger
+
+    ledger = Ledger(50.0, 1e-3)
     for kind, frame in given.items():
         with pytest.raises(ValueError, match="`age`.* nested or binary type|`age`.*flatten") as caught:
             fit(frame, budget=ledger, insecure_seed=None)
@@ -603,17 +611,29 @@ def test_labels_are_found_by_value_whatever_holds_them():
     ).fit(pd.DataFrame({"age": ages}), y)
     old = ages > 40
     expected = fit(np.where(old, "1", "0"), ["0", "1"]).coef_
-    for y in [old, old.astype(int), old.astype(float), old.astype(str), old.astype("S5"), [str(v).encode() for v in old.astype(int)], pd.Series(old.astype(float), dtype=object)]:
+    for y in [
+        old,
+        old.astype(int),
+        old.astype(float),
+        old.astype(str),
+        old.astype("S5"),
+        [str(v).encode() for v in old.astype(int)],
+        pd.Series(old.astype(float), dtype=object),
+    ]:
         for classes in [["0", "1"], [0, 1], [0.0, 1.0], [False, True], ["False", "True"], [b"0", b"1"]]:
             assert np.array_equal(fit(y, classes).coef_, expected), (y, classes)
     assert np.array_equal(fit(old, ["no", "yes"]).coef_, expected)
     # an array on its own road
-    array = lambda y, classes: dpopt.LogisticRegression(epsilon=5.0, bounds=(18, 80), classes=classes, insecure_seed=1).fit(ages[:, None], y)
+    array = lambda y, classes: dpopt.LogisticRegression(
+        epsilon=5.0, bounds=(18, 80), classes=classes, insecure_seed=1
+    ).fit(ages[:, None], y)
     words = np.where(old, "b", "a")
     expected = array(words, ["a", "b"])
     for y in [words.astype("S1"), np.array([w.encode() for w in words], dtype=object), list(words.astype("S1"))]:
         found = array(y, ["a", "b"])
-        assert np.array_equal(found.coef_, expected.coef_) and found.score(ages[:, None], y) == expected.score(ages[:, None], words)
+        assert np.array_equal(found.coef_, expected.coef_) and found.score(ages[:, None], y) == expected.score(
+            ages[:, None], words
+        )
     found = array(words.astype("S1"), [b"a", b"b"])
     assert np.array_equal(found.coef_, expected.coef_) and found.predict(ages[:1, None])[0] == b"a"
 

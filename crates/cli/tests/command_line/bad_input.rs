@@ -198,7 +198,20 @@ fn no_output_holds_a_value_of_a_record() {
         vec!["explain", "t.csv", "--target", "y", "--epsilon", "2", "--bounds", "b.toml"],
     ];
     // and runs that fail: a city that is no number, a target that is no number
-    runs.push(vec!["fit", "t.csv", "--target", "y", "--epsilon", "2", "--numeric", "x,city", "--bounds-budget", "0.2"]);
+    runs.push(vec![
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "--epsilon",
+        "2",
+        "--numeric",
+        "x,city",
+        "--bounds-budget",
+        "0.2",
+        "--bad-cells",
+        "error",
+    ]);
     runs.push(vec![
         "fit",
         "t.csv",
@@ -212,6 +225,8 @@ fn no_output_holds_a_value_of_a_record() {
         "b.toml",
         "--bounds-budget",
         "0.2",
+        "--bad-cells",
+        "error",
     ]);
     let mut failures = 0;
     for run in &runs {
