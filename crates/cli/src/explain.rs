@@ -132,9 +132,9 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     };
     let delta = common.delta.unwrap_or_else(|| default_delta(units));
     let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
-    let classes = match common.schema.classes.len() {
+    let classes = match common.schema.classes().len() {
         0 => arguments.class_count,
-        1 => common.schema.classes[0].parse().unwrap_or(1),
+        1 => common.schema.classes()[0].parse().unwrap_or(1),
         k => u32::try_from(k).unwrap_or(u32::MAX),
     };
     if common.target_moment.is_some() {

@@ -59,11 +59,11 @@ pub(crate) fn separator(given: &str) -> Result<u8, String> {
 /// `--bad-cells`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum BadCellsFlag {
-    /// Stop and say which column and row
+    /// Take the cell as missing; a row that cannot be read contributes nothing but is counted. `dpopt check` tells how many there are
     #[default]
-    Error,
-    /// Take the cell as missing; a row that cannot be read contributes nothing but is counted
     Missing,
+    /// Stop and say which column and row, also after the charge: outside of what is promised, for whoever may see the table
+    Error,
 }
 
 /// `--memory`: a whole number of bytes, or of K, M, G.
@@ -162,20 +162,21 @@ pub(crate) struct SchemaFlags {
     #[arg(long, value_name = "FILE")]
     public_vectors: Option<PathBuf>,
     /// Columns that hold numbers
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
-    numeric: Vec<String>,
+    #[arg(long, value_name = "COLUMNS", value_parser = Listed::read)]
+    numeric: Vec<Listed>,
     /// Columns that hold free text
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
-    text: Vec<String>,
+    #[arg(long, value_name = "COLUMNS", value_parser = Listed::read)]
+    text: Vec<Listed>,
     /// Columns that hold categories nobody lists: hashed
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
-    categorical: Vec<String>,
+    #[arg(long, value_name = "COLUMNS", value_parser = Listed::read)]
+    categorical: Vec<Listed>,
     /// Columns that are not used
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
-    ignore: Vec<String>,
-    /// Labels of the target; with two, the second is the positive one. Undeclared labels are found privately
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', help_heading = None)]
-    pub(crate) classes: Vec<String>,
+    #[arg(long, value_name = "COLUMNS", value_parser = Listed::read)]
+    ignore: Vec<Listed>,
+    /// Labels of the target, separated by commas, one with a comma in quotes as in a CSV file: 'no,"yes, sure"'; with two, the second is the positive
+    /// one. Undeclared labels are found privately
+    #[arg(long, value_name = "LABELS", value_parser = Listed::read, allow_hyphen_values = true, help_heading = None)]
+    classes: Vec<Listed>,
     /// LIBSVM: scale every row to the row norm instead of clipping only longer ones
     #[arg(long)]
     scale_rows: bool,
@@ -184,7 +185,30 @@ pub(crate) struct SchemaFlags {
     pub(crate) max_nonzeros: Option<u32>,
 }
 
+/// Names or labels that a flag lists.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed(Vec<String>);
+
+impl Listed {
+    fn read(given: &str) -> Result<Self, String> {
+        let read = dpopt::data::comma_separated(given).map(Self);
+        read.ok_or_else(|| {
+            "a quote is not closed; write one with a comma in quotes, 'no,\"yes, sure\"', or `levels` in a bounds file"
+                .into()
+        })
+    }
+
+    fn all(given: &[Self]) -> Vec<String> {
+        given.iter().flat_map(|listed| listed.0.iter().cloned()).collect()
+    }
+}
+
 impl SchemaFlags {
+    /// Labels of the target that are declared.
+    pub(crate) fn classes(&self) -> Vec<String> {
+        Listed::all(&self.classes)
+    }
+
     /// Files that are read, by their flags.
     pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 3] {
         [
@@ -208,12 +232,12 @@ impl SchemaFlags {
             (&self.ignore, || Kind::Ignored),
         ];
         for (names, kind) in declared {
-            for name in names {
-                schema.declare(name, kind()).map_err(usage)?;
+            for name in Listed::all(names) {
+                schema.declare(&name, kind()).map_err(usage)?;
             }
         }
         if !self.classes.is_empty() {
-            schema.set_levels(target, self.classes.clone()).map_err(usage)?;
+            schema.set_levels(target, self.classes()).map_err(usage)?;
         }
         if let Some(path) = &self.public_data {
             let public = table.open(std::slice::from_ref(path))?;

@@ -138,7 +138,7 @@ impl Common {
         self.not_public(data)?;
         let (schema, schema_source) = self.declarations(&target)?;
         let table = self.reading.open_declared(data, &schema, &target)?;
-        if self.task == Some(Task::Regression) && !self.schema.classes.is_empty() {
+        if self.task == Some(Task::Regression) && !self.schema.classes().is_empty() {
             return Err(usage("--classes is for classification; leave it out or use --task classification"));
         }
         if self.task == Some(Task::Classification) && self.target_moment.is_some() {
@@ -147,7 +147,7 @@ impl Common {
         let rows = match (self.workers, self.rows) {
             (Some(_), _) if self.reading.bad_cells() == BadCells::Error => {
                 return Err(usage(
-                    "workers read all rows before the budget is charged, so what cannot be read has to count as missing: add --bad-cells missing",
+                    "workers read all rows before the budget is charged, so what cannot be read has to count as missing: leave out --bad-cells error",
                 ));
             }
             (Some(_), _) if self.reading.quotes_newlines() => {

@@ -10,6 +10,7 @@ use super::declared::{Bounds, Kind, Transform};
 use super::encoder_form::{EncoderForm, Pairs, TextForm};
 use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
+use super::numerals::{Unit, date, date_text, duration};
 use super::schema::Schema;
 use super::word_vectors::VectorsFile;
 
@@ -26,12 +27,20 @@ impl Schema {
     pub fn from_toml_file(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let unreadable = |e: std::io::Error| DataError::unreadable(&name_of(path), &e);
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let file = std::fs::File::open(path).map_err(unreadable)?;
-        file.take(LARGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
-        if text.len() as u64 > LARGEST {
+        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > LARGEST {
             return Err(unreadable(std::io::ErrorKind::FileTooLarge.into()));
         }
+        let text = match String::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => text,
+            other => {
+                let bytes = other.map_or_else(|error| error.into_bytes(), String::into_bytes);
+                let how = if looks_like_utf_16(&bytes) { ", it looks like UTF-16" } else { "" };
+                return Err(DataError::BoundsEncoding { source_name: name_of(path), how });
+            }
+        };
         let mut schema = Self::from_toml(&text)?;
         // a path in a file is meant from where the file is
         if let (Some(vectors), Some(directory)) = (&schema.vectors, path.parent()) {
@@ -54,10 +63,17 @@ impl Schema {
                 let before = text.get(..span.start).unwrap_or(text);
                 format!(" line {}", before.matches('\n').count() + 1)
             });
+            let heading = error.span().and_then(|span| bare_heading(text, span.start));
+            if let Some(name) = heading {
+                return DataError::BoundsName { name };
+            }
             // the parser's own words may quote the file, which may be a table given by mistake
             let reason = match error.message() {
                 "duplicate key" => "the key or table is there twice; keep one of them",
-                _ => "not TOML; write [column] and lower = 0, upper = 1 or levels = [\"a\", \"b\"] below it",
+                _ => {
+                    "not TOML; write [column] and lower = 0, upper = 1 or levels = [\"a\", \"b\"] below it; names with dots, blanks or \
+                     other signs stand in quotes: [\"my column\"]"
+                }
             };
             DataError::BoundsSyntax { line: line.unwrap_or_default(), reason }
         })?;
@@ -183,8 +199,8 @@ impl Schema {
                 Kind::Numeric { bounds, transform } => {
                     match bounds {
                         Some(b) => {
-                            table.insert("lower".into(), Value::Float(b.lower()));
-                            table.insert("upper".into(), Value::Float(b.upper()));
+                            table.insert("lower".into(), bound_value(b.lower(), b.unit()));
+                            table.insert("upper".into(), bound_value(b.upper(), b.unit()));
                         }
                         None => drop(table.insert("numeric".into(), Value::Boolean(true))),
                     }
@@ -209,6 +225,36 @@ impl Schema {
         }
         file.to_string()
     }
+}
+
+/// What a heading names, where the mistake at `at` is one that quotes mend: a line in brackets of letters, digits, blanks, dots and the like.
+fn bare_heading(text: &str, at: usize) -> Option<String> {
+    let at = at.min(text.len());
+    let from = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(from..)?.lines().next()?.trim();
+    let name = line.strip_prefix('[')?.strip_suffix(']')?.trim();
+    let may_be = |c: char| c.is_alphanumeric() || " ._-/%&+#:()".contains(c);
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let is_name = !name.chars().all(bare)
+        && name.chars().count() <= 80
+        && name.chars().all(may_be)
+        && name.chars().any(char::is_alphabetic);
+    is_name.then(|| one_line(name))
+}
+
+/// By its mark, or by every second byte of its beginning.
+fn looks_like_utf_16(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(64)];
+    let zeros = |odd: usize| start.iter().skip(odd).step_by(2).filter(|b| **b == 0).count() * 3 > start.len();
+    matches!(start, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) || zeros(0) || zeros(1)
+}
+
+/// A name with dots without quotes: TOML takes it for tables in tables.
+fn dotted(name: &str, table: &Table) -> Option<String> {
+    let (key, value) =
+        table.iter().find(|(key, value)| value.is_table() && !COLUMN_KEYS.split(", ").any(|k| k == *key))?;
+    let (whole, inner) = (format!("{name}.{key}"), value.as_table()?);
+    Some(dotted(&whole, inner).unwrap_or(whole))
 }
 
 fn unknown_key(table: &str, key: &str, known: &'static str) -> DataError {
@@ -267,13 +313,19 @@ fn number(value: &Value) -> Option<f64> {
 /// One column's table.
 fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
     let error = |what: String, fix: &str| Err(DataError::declaration(name, what, fix));
+    if let Some(name) = dotted(name, table) {
+        return Err(DataError::BoundsName { name: one_line(&name) });
+    }
     let (mut lower, mut upper, mut transform, mut levels) = (None, None, None, None);
     let mut flags: Vec<&str> = Vec::new();
     for (key, value) in table {
         match key.as_str() {
             "lower" | "upper" => {
-                let Some(bound) = number(value) else {
-                    return error(format!("{key} is not a number"), "write a number without quotes");
+                let Some(bound) = bound(value) else {
+                    return error(
+                        format!("{key} is not a number"),
+                        "write a number without quotes, a date like 2020-01-31 without quotes, or a span of time like \"P30D\" or \"PT12H\"",
+                    );
                 };
                 *(if key == "lower" { &mut lower } else { &mut upper }) = Some(bound);
             }
@@ -320,7 +372,13 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
     }
     if numeric {
         let bounds = match (lower, upper) {
-            (Some(lower), Some(upper)) => Some(Bounds::new(name, lower, upper)?),
+            (Some((lower, unit)), Some((upper, other))) if unit == other => Some(match unit {
+                Unit::Number => Bounds::new(name, lower, upper)?,
+                unit => Bounds::of_time(name, lower, upper, unit)?,
+            }),
+            (Some(_), Some(_)) => {
+                return error("lower and upper are not of one kind".into(), "write two numbers, or two dates");
+            }
             (None, None) => None,
             (Some(_), None) => return error("has lower but no upper".into(), "write both"),
             (None, Some(_)) => return error("has upper but no lower".into(), "write both"),
@@ -348,13 +406,37 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
     }
 }
 
-/// A level as the file of records writes it: numbers and truth values are taken as their text.
+/// A bound and what it counts: a number, a date, or a span of time in quotes.
+fn bound(value: &Value) -> Option<(f64, Unit)> {
+    match value {
+        Value::Datetime(when) if when.date.is_some() => Some((date(&when.to_string())?, Unit::Date)),
+        Value::Datetime(when) => Some((duration(&when.to_string())?, Unit::Duration)),
+        Value::String(span) => Some((duration(span)?, Unit::Duration)),
+        _ => Some((number(value)?, Unit::Number)),
+    }
+}
+
+/// The same for a file.
+fn bound_value(value: f64, unit: Unit) -> Value {
+    let date = date_text(value).and_then(|text| text.parse().ok());
+    match (unit, date) {
+        (Unit::Date, Some(date)) => Value::Datetime(date),
+        (Unit::Duration, _) => Value::String(format!("{}P{}D", if value < 0.0 { "-" } else { "" }, value.abs())),
+        _ => Value::Float(value),
+    }
+}
+
+/// A level as text. Cells are compared with it by value.
 fn level_text(name: &str, level: &Value) -> Result<String, DataError> {
     match level {
         Value::String(text) => Ok(text.clone()),
         Value::Integer(v) => Ok(v.to_string()),
         Value::Float(v) => Ok(v.to_string()),
         Value::Boolean(v) => Ok(v.to_string()),
+        Value::Datetime(when) => {
+            let when = when.to_string();
+            Ok(date(&when).and_then(date_text).unwrap_or(when))
+        }
         _ => Err(DataError::declaration(name, "a level is not text or a number", "write levels = [\"a\", \"b\"]")),
     }
 }
@@ -424,6 +506,7 @@ numeric = true
             ("[age]\nlower = 1\nupper = 1\n", "widen"),
             ("[age]\nlower = 1\n", "no upper"),
             ("[age]\nlower = \"1\"\nupper = 2\n", "without quotes"),
+            ("[age]\nlower = 2010-01-01\nupper = 'P3D'\n", "not of one kind"),
             ("[age]\nlower = -1\nupper = 2\ntransform = \"log\"\n", "lower >= 0"),
             ("[age]\nlower = 1\nupper = 2\nlevels = [1]\n", "more than one kind"),
             ("[age]\n", "declares nothing"),
@@ -437,9 +520,29 @@ numeric = true
             ("knots = 5\n", "outside any table"),
             ("[a]\nlower = 1\n[a]\nlower = 2\n", "line"),
             ("[a\n", "line 1"),
+            ("[my age]\nlower = 0\nupper = 1\n", "[\"my age\"]"),
+            ("[größe]\nlower = 0\n", "[\"größe\"]"),
+            ("[hours.per.week]\nlower = 0\nupper = 1\n", "[\"hours.per.week\"]"),
+            ("[a.b]\nlevels = [1]\n[a]\nhash = true\n", "[\"a.b\"]"),
+            ("[39, 40, x]\n", "not TOML"),
         ] {
             let message = Schema::from_toml(text).expect_err(text).to_string();
             assert!(message.contains(expected) && !message.contains('\n'), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_file_in_another_encoding_is_called_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("b.toml");
+        let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        let latin_1 = b"[gr\xf6\xdfe]\nhash = true\n".to_vec();
+        for (bytes, looks) in
+            [(utf_16("\u{feff}[a]\nhash = true\n"), true), (utf_16("[a]\nhash = true\n"), true), (latin_1, false)]
+        {
+            std::fs::write(&path, bytes).unwrap();
+            let message = Schema::from_toml_file(&path).unwrap_err().to_string();
+            assert!(message.contains("UTF-8") && message.contains("UTF-16") == looks, "{message}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::error::DataError;
+use crate::numerals::{Unit, canonical, date_text};
 use crate::table::{Block, Field};
 
 /// What to do with a cell that cannot be read.
@@ -10,9 +11,9 @@ use crate::table::{Block, Field};
 pub enum BadCells {
     /// Stop with an error that names column and row. It tells the data owner that such a cell exists, so it must not
     /// be shown to anyone else.
-    #[default]
     Error,
     /// Treat the cell as missing; a row that can't be read at all, or has another width, contributes nothing but is counted.
+    #[default]
     Missing,
 }
 
@@ -50,60 +51,128 @@ pub fn bad_row(block: &dyn Block, r: usize, width: usize) -> Option<DataError> {
     (found != width).then_some(DataError::RaggedRow { row, expected: width, found })
 }
 
-/// The cell as a finite number.
+/// How cells are read. A model keeps the way it was fitted with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Of the first versions: numbers as programs write them, levels and hashes by spelling, times as their ticks, few words for missing.
+    First,
+    /// By value.
+    ByValue,
+}
+
+impl Rules {
+    /// The cell as a finite number of `unit`.
+    #[inline]
+    pub(crate) fn number(self, field: Field<'_>, unit: Unit) -> Option<f64> {
+        let value = match (field, self) {
+            (Field::Number(value), _) if unit.is_number() => value,
+            (Field::Integer(value), _) if unit.is_number() => value as f64,
+            (Field::Text(text), Self::ByValue) => unit.read(text)?,
+            (Field::Text(text), Self::First) => std::str::from_utf8(text).ok()?.parse().ok()?,
+            (Field::Time(ticks, _), Self::First) => ticks as f64,
+            (Field::Time(value, ticks), Self::ByValue) if unit.is_number() || unit == ticks.unit => ticks.days(value),
+            (Field::Truth(value), _) if unit.is_number() => f64::from(u8::from(value)),
+            _ => return None,
+        };
+        value.is_finite().then_some(value)
+    }
+
+    /// Whether the text is one of the words for a missing value.
+    pub(crate) fn is_missing(self, text: &[u8]) -> bool {
+        match self {
+            Self::First => matches!(text, b"" | b"?" | b"NA" | b"N/A" | b"null" | b"NULL"),
+            Self::ByValue => is_missing_text(text),
+        }
+    }
+
+    /// The same of a cell.
+    pub(crate) fn is_missing_cell(self, field: Field<'_>) -> bool {
+        match field {
+            Field::Missing => true,
+            Field::Text(text) => self.is_missing(text),
+            _ => false,
+        }
+    }
+
+    /// What a category is called: equal values in one way.
+    #[inline]
+    pub(crate) fn category<'a>(self, field: Field<'a>, scratch: &'a mut Scratch) -> Option<&'a [u8]> {
+        match (self, field) {
+            (Self::First, Field::Time(ticks, _)) => field_text(Field::Integer(ticks), &mut scratch.0),
+            (Self::First, _) => field_text(field, &mut scratch.0),
+            (Self::ByValue, _) => Some(canonical(field_text(field, &mut scratch.0)?, &mut scratch.1)),
+        }
+    }
+}
+
+/// Room for a cell's text and its one spelling.
+#[derive(Default)]
+pub(crate) struct Scratch(pub(crate) Vec<u8>, pub(crate) Vec<u8>);
+
+/// The cell as a finite number; a point or span of time in days, a truth value as 0 or 1.
 #[inline]
 pub fn field_number(field: Field<'_>) -> Option<f64> {
-    let value = match field {
-        Field::Number(value) => value,
-        Field::Integer(value) => value as f64,
-        Field::Text(text) => match small_integer(text) {
-            Some(value) => value,
-            None => std::str::from_utf8(text).ok()?.parse().ok()?,
-        },
-        Field::Missing | Field::Sparse(_) | Field::Malformed(_) => return None,
-    };
-    value.is_finite().then_some(value)
+    Rules::ByValue.number(field, Unit::Number)
 }
 
-/// The common case, exact: up to 15 digits and nothing else.
-#[inline]
-fn small_integer(text: &[u8]) -> Option<f64> {
-    if text.is_empty() || text.len() > 15 {
-        return None;
-    }
-    let mut value = 0u64;
-    for &byte in text {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        value = value * 10 + u64::from(byte - b'0');
-    }
-    Some(value as f64)
-}
-
-/// The cell as text; numbers are written in full (`1`, `0.5`). `None` if there is nothing to write.
+/// The cell as text; numbers are written in full (`1`, `0.5`), points in time as ISO 8601. `None` if there is nothing to write.
 #[inline]
 pub fn field_text<'a>(field: Field<'a>, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     scratch.clear();
     match field {
         Field::Text(text) => return Some(text),
+        Field::Truth(value) => return Some(if value { b"true" } else { b"false" }),
         // writing to a Vec cannot fail; adding 0 turns -0 into 0
         Field::Number(value) if !value.is_nan() => write!(scratch, "{}", value + 0.0).ok()?,
         Field::Integer(value) => write!(scratch, "{value}").ok()?,
+        Field::Time(value, ticks) => {
+            let days = ticks.days(value);
+            match date_text(days).filter(|_| ticks.unit == Unit::Date) {
+                Some(text) => scratch.extend_from_slice(text.as_bytes()),
+                None => write!(scratch, "{days}").ok()?,
+            }
+        }
         _ => return None,
     }
     Some(scratch)
 }
 
-/// `""`, `?`, `NA`, `N/A`, `null`, `NULL`, and nulls.
+/// Whether the cell is empty, a null or one of the words for a missing value.
 pub fn is_missing_marker(field: Field<'_>) -> bool {
-    match field {
-        Field::Missing => true,
-        Field::Text(text) => is_missing_text(text),
-        _ => false,
-    }
+    Rules::ByValue.is_missing_cell(field)
 }
 
+/// What databases, spreadsheets, statistics programs, pandas and NumPy write in place of a missing value; and the errors of spreadsheets.
 pub(crate) fn is_missing_text(text: &[u8]) -> bool {
-    matches!(text, b"" | b"?" | b"NA" | b"N/A" | b"null" | b"NULL")
+    text.len() <= 10
+        && matches!(
+            text,
+            b"" | b"?"
+                | b"NA"
+                | b"N/A"
+                | b"n/a"
+                | b"<NA>"
+                | b"#NA"
+                | b"#N/A"
+                | b"#N/A N/A"
+                | b"null"
+                | b"NULL"
+                | b"None"
+                | b"nan"
+                | b"NaN"
+                | b"-nan"
+                | b"-NaN"
+                | b"1.#QNAN"
+                | b"-1.#QNAN"
+                | b"1.#IND"
+                | b"-1.#IND"
+                | b"NaT"
+                | br"\N"
+                | b"#DIV/0!"
+                | b"#VALUE!"
+                | b"#REF!"
+                | b"#NAME?"
+                | b"#NUM!"
+                | b"#NULL!"
+        )
 }

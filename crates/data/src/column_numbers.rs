@@ -15,7 +15,7 @@ pub fn number_columns(table: &dyn TableReader, columns: &[String]) -> Result<Vec
     let place = |name: &String| {
         let at = position(table.columns(), name, "the column of numbers")?;
         match table.columns()[at].stored {
-            Stored::Text | Stored::Boolean | Stored::Sparse(_) | Stored::Unsupported(_) => {
+            Stored::Text | Stored::Sparse(_) | Stored::Unsupported(_) => {
                 Err(DataError::NotNumbers { column: name.clone() })
             }
             _ => Ok(at),

@@ -2,6 +2,7 @@
 
 use super::encoder_form::MOST_TEXT_BITS;
 use super::error::DataError;
+use super::numerals::{Ticks, Unit};
 use dpopt_privacy::Shown;
 
 /// How a numeric column is mapped to [0, 1] before the hat functions.
@@ -22,6 +23,9 @@ pub enum Transform {
 pub struct Bounds {
     lower: f64,
     upper: f64,
+    unit: Unit,
+    /// Of a column of points or spans of time: whether they count days, and not the ticks in which the column is stored.
+    in_days: bool,
 }
 
 impl Bounds {
@@ -41,7 +45,31 @@ impl Bounds {
                 "widen the range or write `ignore = true`",
             );
         }
-        Ok(Self { lower, upper })
+        Ok(Self { lower, upper, unit: Unit::Number, in_days: false })
+    }
+
+    /// Checks the range of `column` in days: of dates, or of spans of time.
+    pub fn of_time(column: &str, lower: f64, upper: f64, unit: Unit) -> Result<Self, DataError> {
+        Ok(Self { unit, in_days: true, ..Self::new(column, lower, upper)? })
+    }
+
+    /// Numbers as cells of the column are read: of points or spans of time, days.
+    pub(crate) fn as_read(self) -> Self {
+        Self { in_days: true, ..self }
+    }
+
+    /// The same for a column of points or spans of time that is stored in `ticks`: plain numbers are ticks.
+    pub(crate) fn stored_in(self, ticks: Ticks) -> Self {
+        if self.in_days {
+            return Self { unit: ticks.unit, ..self };
+        }
+        let each = ticks.per_day as f64;
+        Self { lower: self.lower / each, upper: self.upper / each, unit: ticks.unit, in_days: true }
+    }
+
+    /// What they count.
+    pub fn unit(&self) -> Unit {
+        self.unit
     }
 
     /// The smallest value; smaller ones are clipped to it.

@@ -143,6 +143,15 @@ pub enum DataError {
         /// 1-based position of the second.
         second: usize,
     },
+    /// A column without a name that nothing is declared of.
+    #[error(
+        "column `{column}` has no name in the header, and nothing declares it (pandas and R write row numbers in front like that); give it a \
+         name, or leave it out: --ignore {column}, or `ignore = true` under [{column}]"
+    )]
+    NoName {
+        /// What it is called, by its place.
+        column: String,
+    },
     /// A column that the table does not have.
     #[error("{role} `{name}` is not a column of the table{nearest}; {columns}")]
     NoSuchColumn {
@@ -264,6 +273,22 @@ pub enum DataError {
         column: String,
         /// The type as the file's schema names it.
         stored: String,
+    },
+    /// A bounds file that is no UTF-8.
+    #[error("{source_name} is not UTF-8 text{how}; save it as UTF-8")]
+    BoundsEncoding {
+        /// Path.
+        source_name: String,
+        /// ", it looks like UTF-16" or nothing.
+        how: &'static str,
+    },
+    /// A heading of a bounds file whose name needs quotes.
+    #[error(
+        "bounds file: [{name}] is not the name of a column; names with dots, blanks or other signs stand in quotes: [\"{name}\"]"
+    )]
+    BoundsName {
+        /// The name.
+        name: String,
     },
     /// The bounds file is not TOML.
     #[error("bounds file{line}: {reason}")]

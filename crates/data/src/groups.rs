@@ -1,6 +1,6 @@
 //! Rows of a table in groups, for a program that is to see one group and no other.
 
-use super::cell::{BadCells, bad_row};
+use super::cell::{BadCells, bad_row, field_text};
 use super::error::DataError;
 use super::owners::RowOwners;
 use super::table::{Field, TableReader};
@@ -135,7 +135,9 @@ fn push_field(line: &mut Vec<u8>, column: usize, field: Field<'_>) {
     match field {
         Field::Text(text) => push_text(line, column, text),
         Field::Number(value) => push_text(line, column, value.to_string().as_bytes()),
-        Field::Integer(value) => push_text(line, column, value.to_string().as_bytes()),
+        Field::Integer(_) | Field::Truth(_) | Field::Time(..) => {
+            push_text(line, column, field_text(field, &mut Vec::new()).unwrap_or_default())
+        }
         Field::Missing | Field::Malformed(_) | Field::Sparse(_) => push_text(line, column, b""),
     }
 }

@@ -1,6 +1,6 @@
 //! How often the numbers of a table lie in each cell of their columns' ranges: sensitive still.
 
-use super::cell::{BadCells, bad_row, field_number, is_missing_marker};
+use super::cell::{BadCells, bad_row, is_missing_marker};
 use super::encode::{Encoder, position};
 use super::error::DataError;
 use super::table::TableReader;
@@ -14,8 +14,8 @@ pub fn column_histograms(
     bad_cells: BadCells,
 ) -> Result<Sensitive<GridSum>, DataError> {
     let mut columns = Vec::new();
-    for (name, cell) in encoder.numeric() {
-        columns.push((position(table.columns(), name, "the numeric column")?, name, cell));
+    for (name, read, cell) in encoder.numeric() {
+        columns.push((position(table.columns(), name, "the numeric column")?, name, read, cell));
     }
     let mut histograms = Histograms::new(encoder.histograms());
     let mut cells = Vec::with_capacity(columns.len());
@@ -26,9 +26,9 @@ pub fn column_histograms(
                 continue;
             }
             cells.clear();
-            for (at, name, cell) in &columns {
+            for (at, name, read, cell) in &columns {
                 let field = block.field(r, *at);
-                let value = field_number(field);
+                let value = read(field);
                 if value.is_none() && !is_missing_marker(field) {
                     let row = block.first_row() + r as u64 + 1;
                     bad_cells.check(DataError::NotANumber { column: (*name).to_string(), row })?;

@@ -1,11 +1,13 @@
 //! What a fit would make of every row: counts and positions, never a value. For the operator's eyes: **not private**.
 
-use super::cell::{BadCells, bad_row, field_number, field_text, is_missing_marker, is_missing_text};
+use super::cell::{BadCells, Rules, Scratch, bad_row, field_text, is_missing_marker, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
 use super::layout::{FeatureKind, Layout, TargetRule};
+use super::levels::Levels;
+use super::numerals::{Unit, why_no_number};
 use super::table::{Field, TableReader};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// As many positions are kept.
 const POSITIONS: usize = 10;
@@ -32,6 +34,9 @@ impl Finding {
             return self.what.clone();
         }
         let (s, rows) = (if self.count == 1 { "" } else { "s" }, if self.rows.len() == 1 { "row" } else { "rows" });
+        if self.rows.is_empty() {
+            return format!("{} {}{s} {}", self.count, self.unit, self.what);
+        }
         let list: Vec<String> = self.rows.iter().map(u64::to_string).collect();
         let more = if self.count > self.rows.len() as u64 { " …" } else { "" };
         format!("{} {}{s} {} ({rows} {}{more})", self.count, self.unit, self.what, list.join(", "))
@@ -44,12 +49,40 @@ enum What {
     Ragged,
     BadRow(&'static str),
     Unreadable(usize, &'static str),
-    NotANumber(usize),
+    NothingRead(usize, &'static str),
+    NotANumber(usize, &'static str),
     Outside(usize),
+    NothingListed(usize),
     Unlisted(usize),
     NoTarget,
     UnlistedTarget,
-    BadTarget,
+    BadTarget(&'static str),
+    NoUsableTarget,
+}
+
+/// Cells of a column that say something, and those of them that are read; and why not, as the first one has it.
+#[derive(Clone, Default)]
+struct Tally {
+    said: u64,
+    read: u64,
+    why: &'static str,
+}
+
+impl Tally {
+    fn add(&mut self, read: bool) {
+        self.said += 1;
+        self.read += u64::from(read);
+    }
+}
+
+/// Why a cell is no number of that unit, as far as can be said.
+fn why_not(field: Field<'_>, unit: Option<Unit>) -> &'static str {
+    match (field, unit.unwrap_or_default()) {
+        (Field::Text(text), Unit::Number) => why_no_number(text),
+        (_, Unit::Number) => "",
+        (_, Unit::Date) => " but its bounds are dates; write 2020-01-31 or 2020-01-31T12:30:00",
+        (_, Unit::Duration) => " but its bounds are spans of time; write P3D, PT1H30M or 01:30:00",
+    }
 }
 
 /// Reads all rows and says what a fit with `layout` would stop at, leave out or change. All of it, not only the first; an
@@ -69,15 +102,26 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
             ),
             What::BadRow(reason) => (reason.to_string(), "row", stops),
             What::Unreadable(at, reason) => cells(format!("of column `{}` cannot be read: {reason}", name(at)), stops),
-            What::NotANumber(at) => cells(format!("of column `{}`: not a finite number", name(at)), stops),
+            What::NothingRead(at, why) => {
+                (format!("and no cell of column `{}` can be read as a number{why}", name(at)), "row", true)
+            }
+            What::NotANumber(at, why) => cells(format!("of column `{}`: not a finite number{why}", name(at)), stops),
             What::Outside(at) => {
                 cells(format!("of column `{}` outside its range, to be clipped to it", name(at)), false)
+            }
+            What::NothingListed(at) => {
+                (format!("and no cell of column `{}` is one of its declared levels", name(at)), "row", true)
             }
             What::Unlisted(at) => {
                 cells(format!("of column `{}` not among its levels, to be taken as \"other\"", name(at)), false)
             }
             What::NoTarget => (format!("without a target `{target}`, to contribute nothing"), "row", false),
-            What::BadTarget => cells(format!("of the target `{target}` cannot be read"), stops),
+            What::BadTarget(why) => cells(format!("of the target `{target}` cannot be read{why}"), stops),
+            What::NoUsableTarget => (
+                format!("and not one with a usable target `{target}`: a fit would learn nothing and spend its budget"),
+                "row",
+                true,
+            ),
             What::UnlistedTarget => {
                 (format!("whose target `{target}` is not declared, to contribute nothing"), "row", false)
             }
@@ -99,18 +143,24 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
     let places =
         layout.features.iter().map(|(name, _)| position(columns, name, "the column")).collect::<Result<Vec<_>, _>>()?;
     let listed = |kind: &FeatureKind| match kind {
-        FeatureKind::Categorical { levels } => levels.iter().map(|l| l.trim().as_bytes().to_vec()).collect(),
-        _ => HashSet::<Vec<u8>>::new(),
+        FeatureKind::Categorical { levels } => Levels::new(levels),
+        _ => Levels::new::<&str>(&[]),
     };
-    let levels: Vec<HashSet<Vec<u8>>> = layout.features.iter().map(|(_, kind)| listed(kind)).collect();
+    let levels: Vec<Levels> = layout.features.iter().map(|(_, kind)| listed(kind)).collect();
     let target =
         layout.target.as_ref().map(|(name, rule)| Ok::<_, DataError>((position(columns, name, "the target")?, rule)));
     let target = target.transpose()?;
     let mut found = Found::new();
-    let mut scratch = Vec::new();
+    let classes = match target {
+        Some((_, TargetRule::Classes { levels })) => Levels::new(levels),
+        _ => Levels::new::<&str>(&[]),
+    };
+    let (mut scratch, rules) = (Scratch::default(), Rules::ByValue);
+    let (mut tallies, mut rows, mut usable) = (vec![Tally::default(); layout.features.len()], 0u64, 0u64);
     let outcome = table.for_each_block(&mut |block| {
         for r in 0..block.len() {
             let row = block.first_row() + r as u64 + 1;
+            rows += 1;
             let mut saw = |what: What| {
                 let (count, rows) = found.entry(what).or_default();
                 *count += 1;
@@ -129,19 +179,32 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
                     saw(What::Unreadable(i, reason));
                 }
                 match kind {
-                    FeatureKind::Numeric { bounds, .. } => match (field_number(field), bounds) {
-                        (Some(value), Some(bounds)) if value < bounds.lower() || value > bounds.upper() => {
-                            saw(What::Outside(i))
+                    FeatureKind::Numeric { bounds, .. } => {
+                        match (rules.number(field, bounds.map_or(Unit::Number, |b| b.unit())), bounds) {
+                            (Some(value), bounds) => {
+                                tallies[i].add(true);
+                                if bounds.is_some_and(|b| value < b.lower() || value > b.upper()) {
+                                    saw(What::Outside(i));
+                                }
+                            }
+                            (None, _) if is_missing_marker(field) => {}
+                            (None, bounds) => {
+                                let why = why_not(field, bounds.map(|b| b.unit()));
+                                if tallies[i].said == 0 {
+                                    tallies[i].why = why;
+                                }
+                                tallies[i].add(false);
+                                saw(What::NotANumber(i, why));
+                            }
                         }
-                        (None, _) if !is_missing_marker(field) => saw(What::NotANumber(i)),
-                        _ => {}
-                    },
+                    }
                     FeatureKind::Categorical { .. } => {
-                        if let Some(text) = field_text(field, &mut scratch)
-                            && !levels[i].contains(text)
-                            && !is_missing_text(text)
-                        {
-                            saw(What::Unlisted(i));
+                        let listed = levels[i].place_by(rules, field, &mut scratch).is_some();
+                        if listed || field_text(field, &mut scratch.0).is_some_and(|text| !is_missing_text(text)) {
+                            tallies[i].add(listed);
+                            if !listed {
+                                saw(What::Unlisted(i));
+                            }
                         }
                     }
                     FeatureKind::Hashed { .. } | FeatureKind::Text { .. } | FeatureKind::Sparse { .. } => {}
@@ -150,23 +213,35 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
             let Some((at, rule)) = target else { continue };
             let field = block.field(r, at);
             if let Field::Malformed(_) = field {
-                saw(What::BadTarget);
+                saw(What::BadTarget(""));
                 continue;
             }
             match rule {
-                TargetRule::Number { .. } if field_number(field).is_some() => {}
+                TargetRule::Number { unit, .. } if rules.number(field, *unit).is_some() => usable += 1,
                 TargetRule::Number { .. } if is_missing_marker(field) => saw(What::NoTarget),
-                TargetRule::Number { .. } => saw(What::BadTarget),
-                TargetRule::Classes { levels } => match field_text(field, &mut scratch) {
-                    Some(text) if levels.iter().any(|level| level.trim().as_bytes() == text) => {}
-                    Some(text) if !is_missing_text(text) => saw(What::UnlistedTarget),
-                    _ => saw(What::NoTarget),
+                TargetRule::Number { unit, .. } => saw(What::BadTarget(why_not(field, Some(*unit)))),
+                TargetRule::Classes { .. } => match classes.place_by(rules, field, &mut scratch) {
+                    Some(_) => usable += 1,
+                    None if field_text(field, &mut scratch.0).is_some_and(|text| !is_missing_text(text)) => {
+                        saw(What::UnlistedTarget)
+                    }
+                    None => saw(What::NoTarget),
                 },
                 TargetRule::Undeclared if is_missing_marker(field) => saw(What::NoTarget),
-                TargetRule::Undeclared => {}
+                TargetRule::Undeclared => usable += 1,
             }
         }
         Ok(())
     });
+    for ((i, (_, kind)), tally) in layout.features.iter().enumerate().zip(&tallies) {
+        if tally.said > 0 && tally.read == 0 {
+            let numbers = matches!(kind, FeatureKind::Numeric { .. });
+            let what = if numbers { What::NothingRead(i, tally.why) } else { What::NothingListed(i) };
+            found.insert(what, (rows, Vec::new()));
+        }
+    }
+    if outcome.is_ok() && target.is_some() && rows > 0 && usable == 0 {
+        found.insert(What::NoUsableTarget, (rows, Vec::new()));
+    }
     Ok((found, outcome))
 }

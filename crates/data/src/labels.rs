@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::{bad_row, field_text, is_missing_text};
+use super::cell::{Rules, Scratch, bad_row, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
-use super::table::TableReader;
+use super::numerals::truth;
+use super::table::{Field, TableReader};
 use dpopt_mechanism::Sensitive;
 
 /// Counts of the distinct labels of `column`; missing ones and rows that can't be read are left out. Adding or removing one record changes one count
@@ -15,11 +16,11 @@ pub fn label_counts(table: &dyn TableReader, column: &str) -> Result<Sensitive<B
     let at = position(table.columns(), column, "the target")?;
     let width = table.columns().len();
     let mut counts = BTreeMap::new();
-    let mut scratch = Vec::new();
+    let mut scratch = Scratch::default();
     table.for_each_block(&mut |block| {
         for row in 0..block.len() {
             if bad_row(&*block, row, width).is_none()
-                && let Some(text) = field_text(block.field(row, at), &mut scratch)
+                && let Some(text) = label(block.field(row, at), &mut scratch)
                 && !is_missing_text(text)
             {
                 let text = String::from_utf8_lossy(text);
@@ -32,4 +33,29 @@ pub fn label_counts(table: &dyn TableReader, column: &str) -> Result<Sensitive<B
         Ok(())
     })?;
     Ok(Sensitive::new(counts))
+}
+
+/// What a label is called: equal numbers in one way, words as they are spelled.
+fn label<'a>(field: Field<'a>, scratch: &'a mut Scratch) -> Option<&'a [u8]> {
+    match field {
+        Field::Text(text) if truth(text).is_some() => Some(text),
+        _ => Rules::ByValue.category(field, scratch),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, ReadOptions, open_bytes};
+    use dpopt_mechanism::past_the_curator;
+
+    #[test]
+    fn equal_numbers_are_one_label_and_words_keep_their_spelling() {
+        let text = b"y\n1\n1.0\n 1\n0\n01\nTrue\nNaN\nnone\n\n#N/A\n".to_vec();
+        let table = open_bytes(text, Format::Csv, &ReadOptions::default()).unwrap();
+        let counts = label_counts(&*table, "y").unwrap();
+        let counts: Vec<(&str, u64)> =
+            past_the_curator::made_up(&counts).iter().map(|(label, n)| (label.as_str(), *n)).collect();
+        assert_eq!(counts, [("0", 1), ("01", 1), ("1", 3), ("True", 1), ("none", 1)]);
+    }
 }

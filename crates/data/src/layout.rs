@@ -3,6 +3,7 @@
 use super::declared::{Bounds, EncodingOptions};
 use super::encoder_form::EncoderForm;
 use super::error::DataError;
+use super::numerals::Unit;
 use super::word_vectors::WordVectors;
 use std::sync::Arc;
 
@@ -75,6 +76,8 @@ pub enum TargetRule {
         lower: f64,
         /// Largest value.
         upper: f64,
+        /// What it counts.
+        unit: Unit,
     },
     /// Nothing is declared: levels must be found privately ([`label_counts`](super::label_counts)) or declared.
     Undeclared,

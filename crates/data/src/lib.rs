@@ -17,7 +17,9 @@ mod histograms;
 mod inspect;
 mod labels;
 mod layout;
+mod levels;
 mod nearest;
+mod numerals;
 pub mod output;
 mod owners;
 mod public_table;
@@ -43,11 +45,13 @@ pub use histograms::column_histograms;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
 pub use layout::{FeatureKind, Layout, TargetRule};
+pub use levels::Levels;
+pub use numerals::{Ticks, Unit};
 pub use owners::{RowOwners, kept_rows, unit_key, unit_marks, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, TruthWords, files_of, open,
-    open_all, open_bytes, raw_rows, same_table, truth_words,
+    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, comma_separated, files_of, open,
+    open_all, open_bytes, raw_rows, same_table,
 };
 pub use schema::Schema;
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};

@@ -3,7 +3,7 @@
 use super::cell::{bad_row, field_number, field_text, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
-use super::table::{Block, Column, Field, TableReader, Visit};
+use super::table::{Block, Column, Field, Stored, TableReader, Visit};
 use dpopt_mechanism::Sensitive;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{KeptRows, NOBODY, Owners, SharedOwners, Units, UnitsError};
@@ -109,6 +109,12 @@ impl RowOwners {
     pub fn read_all(table: &dyn TableReader, columns: &[&str]) -> Result<Self, DataError> {
         let places = columns.iter().map(|column| position(table.columns(), column, "the unit"));
         let places = places.collect::<Result<Vec<_>, _>>()?;
+        for &at in &places {
+            let Column { name, stored } = &table.columns()[at];
+            if let Stored::Unsupported(stored) = stored {
+                return Err(DataError::UnsupportedType { column: name.clone(), stored: stored.clone() });
+            }
+        }
         let width = table.columns().len();
         let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
         let (mut of_row, mut scratch) = (Vec::new(), Vec::new());

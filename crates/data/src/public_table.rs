@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::cell::{bad_row, field_number, field_text, is_missing_marker};
-use super::declared::Kind;
+use super::cell::{Scratch, bad_row, field_number, field_text, is_missing_marker};
+use super::declared::{Bounds, Kind};
 use super::error::DataError;
 use super::layout::TargetRule;
+use super::numerals::{canonical, truth};
 use super::schema::Schema;
 use super::table::{Field, Stored, TableReader};
 
@@ -31,7 +32,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn see(&mut self, field: Field<'_>, scratch: &mut Vec<u8>) {
+    fn see(&mut self, field: Field<'_>, scratch: &mut Scratch) {
         if is_missing_marker(field) {
             return;
         }
@@ -41,8 +42,10 @@ impl Summary {
             self.smallest = Some(self.smallest.map_or(v, |s| s.min(v)));
             self.largest = Some(self.largest.map_or(v, |l| l.max(v)));
         }
-        if let Some(text) = field_text(field, scratch) {
+        if let Some(text) = field_text(field, &mut scratch.0) {
             self.words += text.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).count() as u64;
+            // equal numbers are one level, and words are levels as they are spelled
+            let text = if truth(text).is_some() { text } else { canonical(text, &mut scratch.1) };
             if self.distinct.len() <= MOST_LEVELS && !self.distinct.contains(text) {
                 self.distinct.insert(text.to_vec());
             }
@@ -100,7 +103,7 @@ impl Schema {
     pub fn complete_from_public(&mut self, table: &dyn TableReader, target: Option<&str>) -> Result<(), DataError> {
         let columns = table.columns();
         let mut summaries: Vec<Summary> = columns.iter().map(|_| Summary::default()).collect();
-        let mut scratch = Vec::new();
+        let mut scratch = Scratch::default();
         let mut rows = 0usize;
         table.for_each_block(&mut |block| {
             rows += block.len();
@@ -129,7 +132,15 @@ impl Schema {
                     }
                 },
                 (Some(_), _) | (None, Stored::Sparse(_) | Stored::Unsupported(_)) => {}
-                (None, _) => self.declare(name, summary.kind(name, is_target)?)?,
+                (None, stored) => {
+                    let in_days = matches!(stored, Stored::Time(_));
+                    let as_read = |bounds: Bounds| if in_days { bounds.as_read() } else { bounds };
+                    let kind = match summary.kind(name, is_target)? {
+                        Kind::Numeric { bounds, transform } => Kind::Numeric { bounds: bounds.map(as_read), transform },
+                        kind => kind,
+                    };
+                    self.declare(name, kind)?;
+                }
             }
         }
         if let Some(target) = target

@@ -10,6 +10,7 @@ use super::declared::{Bounds, EncodingOptions, Kind, TEXT_BITS, Transform};
 use super::encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
 use super::error::DataError;
 use super::layout::{FeatureKind, Layout, TargetRule};
+use super::numerals::Unit;
 use super::table::{Column, Stored};
 use super::word_vectors::VectorsFile;
 use dpopt_privacy::Shown;
@@ -69,9 +70,9 @@ impl Schema {
         Ok(())
     }
 
-    /// Sets the range of a numeric column (for instance one released by a private quantile).
+    /// Sets the range of a numeric column as its cells are read (for instance one released by a private quantile): of points or spans of time, days.
     pub fn set_bounds(&mut self, name: &str, lower: f64, upper: f64) -> Result<(), DataError> {
-        let bounds = Some(Bounds::new(name, lower, upper)?);
+        let bounds = Some(Bounds::new(name, lower, upper)?.as_read());
         let transform = match self.columns.get(name) {
             Some(Kind::Numeric { transform, .. }) => *transform,
             _ => Transform::Auto,
@@ -111,7 +112,8 @@ impl Schema {
         }
         let features = || columns.iter().filter(|c| Some(c.name.as_str()) != target);
         if features().next().is_some()
-            && features().all(|c| c.stored == Stored::Unknown && !self.columns.contains_key(&c.name))
+            && features()
+                .all(|c| matches!(c.stored, Stored::Unknown | Stored::Unnamed) && !self.columns.contains_key(&c.name))
         {
             return Err(DataError::NothingDeclared);
         }
@@ -142,20 +144,15 @@ impl Schema {
                         "remove the declaration",
                     ));
                 }
-                (Some(Kind::Numeric { .. }), Stored::Boolean) => {
-                    return Err(DataError::declaration(
-                        &column.name,
-                        "declared numeric, but the file stores true and false",
-                        "write `levels = [\"false\", \"true\"]` or remove the declaration",
-                    ));
-                }
-                (Some(Kind::Numeric { bounds, transform }), _) => {
-                    FeatureKind::Numeric { bounds: *bounds, log: log_scale(&column.name, *bounds, *transform)? }
+                (None, Stored::Unnamed) => return Err(DataError::NoName { column: column.name.clone() }),
+                (Some(Kind::Numeric { bounds, transform }), stored) => {
+                    let bounds = bounds.map(|bounds| as_stored(&column.name, bounds, stored)).transpose()?;
+                    FeatureKind::Numeric { bounds, log: log_scale(&column.name, bounds, *transform)? }
                 }
                 (Some(Kind::Categorical { levels }), _) => FeatureKind::Categorical { levels: levels.clone() },
                 (Some(Kind::Hashed), _) => FeatureKind::Hashed { bits: self.options.hash_bits },
                 (Some(Kind::Text), _) => FeatureKind::Text { bits: self.options.text_bits.unwrap_or(TEXT_BITS) },
-                (None, Stored::Number) => FeatureKind::Numeric { bounds: None, log: false },
+                (None, Stored::Number | Stored::Time(_)) => FeatureKind::Numeric { bounds: None, log: false },
                 (None, Stored::Boolean) => FeatureKind::Categorical { levels: vec!["false".into(), "true".into()] },
                 (None, Stored::Unknown | Stored::Text) => {
                     layout.undeclared.push(column.name.clone());
@@ -173,6 +170,9 @@ impl Schema {
         }
         if let Some(name) = target {
             let stored = columns.iter().find(|c| c.name == name).map(|c| &c.stored);
+            if let Some(Stored::Unsupported(stored)) = stored {
+                return Err(DataError::UnsupportedType { column: name.into(), stored: stored.clone() });
+            }
             layout.target = Some((name.to_string(), self.target_rule(name, stored)?));
         }
         let products = match &self.form.pairs {
@@ -213,7 +213,8 @@ impl Schema {
             )),
             Some(Kind::Categorical { levels }) => Ok(TargetRule::Classes { levels: levels.clone() }),
             Some(Kind::Numeric { bounds: Some(b), .. }) => {
-                Ok(TargetRule::Number { lower: b.lower(), upper: b.upper() })
+                let b = stored.map_or(Ok(*b), |stored| as_stored(name, *b, stored))?;
+                Ok(TargetRule::Number { lower: b.lower(), upper: b.upper(), unit: b.unit() })
             }
             None if stored == Some(&Stored::Boolean) => {
                 Ok(TargetRule::Classes { levels: vec!["false".into(), "true".into()] })
@@ -228,11 +229,31 @@ impl Schema {
     }
 }
 
+/// The range of a column that is stored in such a way.
+fn as_stored(column: &str, bounds: Bounds, stored: &Stored) -> Result<Bounds, DataError> {
+    let (unit, said) = (bounds.unit(), |unit| if unit == Unit::Date { "dates" } else { "spans of time" });
+    let error = |what: String, fix: &str| Err(DataError::declaration(column, what, fix));
+    match stored {
+        Stored::Time(ticks) if unit.is_number() || unit == ticks.unit => Ok(bounds.stored_in(*ticks)),
+        Stored::Time(ticks) => error(
+            format!("its bounds are {} and it holds {}", said(unit), said(ticks.unit)),
+            "write bounds of what it holds",
+        ),
+        Stored::Number | Stored::Boolean if !unit.is_number() => error(
+            format!("its bounds are {} and it holds numbers", said(unit)),
+            "write numbers as bounds, or store what they stand for",
+        ),
+        _ => Ok(bounds),
+    }
+}
+
 /// The rule of spec 17 §1.1: logarithmic when the range is nonnegative and spans three decades.
 fn log_scale(column: &str, bounds: Option<Bounds>, transform: Transform) -> Result<bool, DataError> {
     let Some(b) = bounds else { return Ok(false) };
     match transform {
         Transform::Linear => Ok(false),
+        // where days are counted from means nothing
+        Transform::Auto if b.unit() == Unit::Date => Ok(false),
         Transform::Auto => Ok(b.lower() >= 0.0 && b.upper() >= 1000.0 * b.lower().max(1.0)),
         Transform::Log if b.lower() >= 0.0 => Ok(true),
         Transform::Log => Err(DataError::declaration(

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::error::{DataError, name_of};
 
@@ -109,7 +109,48 @@ impl Source {
 }
 
 fn gunzip(raw: Box<dyn BufRead + Send>) -> Box<dyn BufRead + Send> {
-    Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(raw)))
+    Box::new(BufReader::with_capacity(BUFFER, Members { now: Some(GzDecoder::new(raw)) }))
+}
+
+/// The members of a gzip file one after the other, and zeros after the last, with which tapes and some stores fill up.
+struct Members {
+    /// `None` after the last.
+    now: Option<GzDecoder<Box<dyn BufRead + Send>>>,
+}
+
+impl Read for Members {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(member) = &mut self.now {
+            let got = member.read(out)?;
+            if got > 0 || out.is_empty() {
+                return Ok(got);
+            }
+            let Some(mut raw) = self.now.take().map(GzDecoder::into_inner) else { break };
+            let mut padded = false;
+            let next = loop {
+                let piece = raw.fill_buf()?;
+                if piece.is_empty() {
+                    break false;
+                }
+                match piece.iter().position(|byte| *byte != 0) {
+                    Some(at) => {
+                        padded |= at > 0;
+                        break true;
+                    }
+                    None => {
+                        let used = piece.len();
+                        raw.consume(used);
+                        padded = true;
+                    }
+                }
+            };
+            if next && padded {
+                return Err(std::io::ErrorKind::InvalidData.into());
+            }
+            self.now = next.then(|| GzDecoder::new(raw));
+        }
+        Ok(0)
+    }
 }
 
 /// Looks at the first two bytes without consuming them.
@@ -124,4 +165,41 @@ fn peek_gzip(mut raw: Box<dyn BufRead + Send>) -> std::io::Result<(Box<dyn BufRe
     }
     let whole: Box<dyn BufRead + Send> = Box::new(std::io::Cursor::new(head[..got].to_vec()).chain(raw));
     Ok(if head[..got] == GZIP { (gunzip(whole), true) } else { (whole, false) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn zipped(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn read(bytes: Vec<u8>) -> Result<Vec<u8>, DataError> {
+        let source = Source::Memory(bytes.into());
+        let (mut stream, gzip) = source.open(Zip::ByFirstBytes)?;
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).map_err(|error| source.error(&error, gzip))?;
+        Ok(text)
+    }
+
+    #[test]
+    fn members_are_one_text_and_zeros_after_the_last_are_nothing() {
+        let long = b"a line\n".repeat(100_000);
+        for zeros in [0, 1, 511, 300_000] {
+            let padded = |bytes: Vec<u8>| [bytes, vec![0; zeros]].concat();
+            assert_eq!(read(padded(zipped(&long))).unwrap(), long);
+            assert_eq!(read(padded([zipped(b"a\n"), zipped(b""), zipped(b"b\n")].concat())).unwrap(), b"a\nb\n");
+            assert!(matches!(
+                read([padded(zipped(b"a\n")), b"x".to_vec()].concat()),
+                Err(DataError::DamagedGzip { .. })
+            ));
+        }
+        assert!(read([zipped(b"a\n"), vec![0], zipped(b"b\n")].concat()).is_err());
+        let cut = zipped(&long);
+        assert!(read(cut[..cut.len() / 2].to_vec()).is_err());
+    }
 }

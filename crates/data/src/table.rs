@@ -1,16 +1,21 @@
 //! What every table is, whatever file it comes from: named columns, and records that are handed out a bounded block at a time.
 
 use super::error::DataError;
+use super::numerals::{Ticks, Unit};
 
 /// What a file's own schema says about a column, without looking at rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// Delimited text: may be anything.
     Unknown,
+    /// The same, in a table whose header leaves its name out: it is called by its place.
+    Unnamed,
     /// Text.
     Text,
-    /// A number (also dates and times, as their count of days or ticks).
+    /// A number.
     Number,
+    /// Points in time, or spans of it.
+    Time(Ticks),
     /// True or false.
     Boolean,
     /// A sparse vector of this dimension.
@@ -39,10 +44,25 @@ pub enum Field<'a> {
     Number(f64),
     /// An integer.
     Integer(i64),
+    /// True or false.
+    Truth(bool),
+    /// A point in time or a span, in ticks.
+    Time(i64, Ticks),
     /// Columns and values of a sparse vector; columns in range, in the file's order.
     Sparse(&'a [(u32, f32)]),
     /// Could not be read, and why.
     Malformed(&'static str),
+}
+
+impl Field<'_> {
+    /// A number in its unit, to the microsecond.
+    pub(crate) fn of(value: f64, unit: Unit) -> Self {
+        const DAY: i64 = 86_400_000_000;
+        match unit {
+            Unit::Number => Self::Number(value),
+            _ => Self::Time((value * DAY as f64).round() as i64, Ticks { per_day: DAY, unit }),
+        }
+    }
 }
 
 /// Some consecutive records in memory.

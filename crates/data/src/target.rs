@@ -1,12 +1,11 @@
 //! Targets: declared labels to ±1 or a class index, numbers clipped and scaled to [-1, 1]; anything else is "nothing".
 
-use std::collections::HashMap;
-
-use super::cell::{BadCells, field_number, field_text, is_missing_marker};
+use super::cell::{BadCells, Rules, Scratch};
 use super::declared::{Bounds, Kind};
 use super::error::DataError;
-use super::hashing::FnvBuild;
 use super::layout::TargetRule;
+use super::levels::Levels;
+use super::numerals::Unit;
 use super::table::Field;
 
 /// The target of an encoder, as it is stored in a model file.
@@ -24,6 +23,9 @@ pub enum TargetSpec {
         lower: f64,
         /// Mapped to +1.
         upper: f64,
+        /// What it counts.
+        #[serde(default, skip_serializing_if = "Unit::is_number")]
+        unit: Unit,
     },
 }
 
@@ -32,7 +34,7 @@ impl TargetSpec {
     pub(crate) fn new(name: &str, rule: &TargetRule) -> Result<Self, DataError> {
         match rule {
             TargetRule::Classes { levels } => Ok(Self::Classes { levels: levels.clone() }),
-            TargetRule::Number { lower, upper } => Ok(Self::Number { lower: *lower, upper: *upper }),
+            TargetRule::Number { lower, upper, unit } => Ok(Self::Number { lower: *lower, upper: *upper, unit: *unit }),
             TargetRule::Undeclared => Err(DataError::TargetUndeclared { column: name.into() }),
         }
     }
@@ -45,10 +47,18 @@ impl TargetSpec {
         }
     }
 
+    /// What it counts, if it is a number.
+    pub(crate) fn unit(&self) -> Option<Unit> {
+        match self {
+            Self::Number { unit, .. } => Some(*unit),
+            Self::Classes { .. } => None,
+        }
+    }
+
     /// Back from the scale [-1, 1] to the target's own unit (a number target; otherwise `scaled` itself).
     pub fn unscale(&self, scaled: f64) -> f64 {
         match self {
-            Self::Number { lower, upper } => lower + (scaled + 1.0) * 0.5 * (upper - lower),
+            Self::Number { lower, upper, .. } => lower + (scaled + 1.0) * 0.5 * (upper - lower),
             Self::Classes { .. } => scaled,
         }
     }
@@ -57,8 +67,8 @@ impl TargetSpec {
 /// A target made ready for a pass over records.
 #[derive(Clone, Debug)]
 pub(crate) enum TargetReader {
-    Classes { codes: HashMap<Box<[u8]>, f32, FnvBuild> },
-    Number { lower: f64, upper: f64 },
+    Classes { levels: Levels },
+    Number { lower: f64, upper: f64, unit: Unit },
 }
 
 impl TargetReader {
@@ -70,14 +80,11 @@ impl TargetReader {
                 if levels.len() < 2 {
                     return Err(DataError::declaration(name, "the target has one level", "list at least two levels"));
                 }
-                let code = |i: usize| if levels.len() == 2 { 2.0 * i as f32 - 1.0 } else { i as f32 };
-                let codes =
-                    levels.iter().enumerate().map(|(i, level)| (level.trim().as_bytes().into(), code(i))).collect();
-                Ok(Self::Classes { codes })
+                Ok(Self::Classes { levels: Levels::new(levels) })
             }
-            TargetSpec::Number { lower, upper } => {
+            TargetSpec::Number { lower, upper, unit } => {
                 Bounds::new(name, *lower, *upper)?;
-                Ok(Self::Number { lower: *lower, upper: *upper })
+                Ok(Self::Number { lower: *lower, upper: *upper, unit: *unit })
             }
         }
     }
@@ -89,22 +96,25 @@ impl TargetReader {
         field: Field<'_>,
         name: &str,
         row: u64,
-        bad_cells: BadCells,
-        scratch: &mut Vec<u8>,
+        (bad_cells, rules): (BadCells, Rules),
+        scratch: &mut Scratch,
     ) -> Result<Option<f32>, DataError> {
         match self {
-            Self::Classes { codes } => match field {
+            Self::Classes { levels } => match field {
                 Field::Malformed(reason) => {
                     bad_cells.check(DataError::BadSparseRow { row: row + 1, reason }).map(|()| None)
                 }
-                field => Ok(field_text(field, scratch).and_then(|label| codes.get(label).copied())),
+                field => {
+                    let code = |at: u32| if levels.len() == 2 { 2.0 * at as f32 - 1.0 } else { at as f32 };
+                    Ok(levels.place_by(rules, field, scratch).map(code))
+                }
             },
-            Self::Number { lower, upper } => match field_number(field) {
+            Self::Number { lower, upper, unit } => match rules.number(field, *unit) {
                 Some(value) => {
                     let u = ((value.clamp(*lower, *upper) - lower) / (upper - lower)).clamp(0.0, 1.0);
                     Ok(Some((2.0 * u - 1.0) as f32))
                 }
-                None if is_missing_marker(field) => Ok(None),
+                None if rules.is_missing_cell(field) => Ok(None),
                 None => bad_cells.check(DataError::NotANumber { column: name.into(), row: row + 1 }).map(|()| None),
             },
         }

@@ -6,7 +6,9 @@
 
 use std::hash::Hasher;
 
+use super::cell::Rules;
 use super::hashing::Fnv;
+use super::numerals::is_currency;
 
 /// Words read per record at most: bounds the non-zeros of a row by a public number.
 pub(crate) const MAX_WORDS: usize = 512;
@@ -74,7 +76,7 @@ const PAIR_WEIGHT: f64 = 0.5;
 
 impl TextFeatures {
     /// Reads the counts and tokens of `text` (invalid UTF-8 is replaced).
-    pub(crate) fn read(&mut self, text: &[u8]) {
+    pub(crate) fn read(&mut self, text: &[u8], rules: Rules) {
         let text = String::from_utf8_lossy(text);
         let mut raw = [0u32; COUNTS.len()];
         self.tokens.clear();
@@ -84,12 +86,38 @@ impl TextFeatures {
                 raw[9] += 1;
                 self.tokens.push("<link>");
             }
-            self.chunk(chunk, &mut raw);
+            match rules {
+                Rules::First => self.chunk(chunk, &mut raw),
+                Rules::ByValue => self.parts(chunk, &mut raw),
+            }
         }
         raw[0] = text.chars().count().min(u32::MAX as usize) as u32;
         for ((value, &count), (_, largest)) in self.counts.iter_mut().zip(&raw).zip(&COUNTS) {
             // libm: the same bits on every machine
             *value = (libm::log1p(f64::from(count)) / libm::log1p(*largest)).min(1.0);
+        }
+    }
+
+    /// One run of non-white characters, of which those of scripts without spaces are words of their own, and so is every pair of neighbours.
+    fn parts(&mut self, chunk: &str, raw: &mut [u32; COUNTS.len()]) {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let dense = rest.starts_with(is_written_without_spaces);
+            let end = rest.find(|c| is_written_without_spaces(c) != dense).unwrap_or(rest.len());
+            let (part, more) = rest.split_at(end);
+            rest = more;
+            if !dense {
+                self.chunk(part, raw);
+                continue;
+            }
+            let starts: Vec<usize> = part.char_indices().map(|(at, _)| at).chain([part.len()]).collect();
+            raw[11] = raw[11].saturating_add(starts.len() as u32 - 1);
+            for at in 0..starts.len() - 1 {
+                self.tokens.push(&part[starts[at]..starts[at + 1]]);
+                if let Some(end) = starts.get(at + 2) {
+                    self.tokens.push(&part[starts[at]..*end]);
+                }
+            }
         }
     }
 
@@ -181,8 +209,13 @@ fn close_number(lowered: &mut String, digits: &mut u32, raw: &mut [u32; COUNTS.l
     }
 }
 
-fn is_currency(c: char) -> bool {
-    matches!(c, '$' | '\u{a2}'..='\u{a5}' | '\u{20a0}'..='\u{20cf}')
+/// Thai, Lao, Burmese, Khmer, Kana and Han, by their blocks: scripts that write no spaces between words.
+fn is_written_without_spaces(c: char) -> bool {
+    matches!(c,
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{19e0}'..='\u{19ff}'
+        | '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}' | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}' | '\u{f900}'..='\u{faff}'
+        | '\u{ff66}'..='\u{ff9f}' | '\u{1b000}'..='\u{1b16f}' | '\u{20000}'..='\u{323af}')
 }
 
 fn is_link(chunk: &str) -> bool {
@@ -204,7 +237,7 @@ mod tests {
 
     fn read(text: &str) -> TextFeatures {
         let mut features = TextFeatures::default();
-        features.read(text.as_bytes());
+        features.read(text.as_bytes(), Rules::ByValue);
         features.hash(Fnv::salted("text"), 16, true);
         features
     }
@@ -250,7 +283,7 @@ mod tests {
         #[test]
         fn any_bytes_give_bounded_features(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut f = TextFeatures::default();
-            f.read(&bytes);
+            f.read(&bytes, Rules::ByValue);
             f.hash(Fnv::salted("t"), 10, true);
             prop_assert!(f.tokens.iter().count() <= MAX_WORDS && f.tokens.iter().all(|t| !t.is_empty()));
             prop_assert!(f.counts.iter().all(|c| (0.0..=1.0).contains(c)));
@@ -258,6 +291,28 @@ mod tests {
             prop_assert!(f.slots.is_empty() || (norm - 1.0).abs() < 1e-9);
             prop_assert!(f.slots.windows(2).all(|w| w[0].0 < w[1].0));
             prop_assert!(f.slots.iter().all(|s| s.0 < 1 << 10));
+        }
+    }
+
+    #[test]
+    fn scripts_without_spaces_have_a_word_for_each_character_and_each_pair() {
+        let tokens = |text: &str, rules| {
+            let mut f = TextFeatures::default();
+            f.read(text.as_bytes(), rules);
+            f.tokens.iter().map(str::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            tokens("很好用 iPhone14很 ok", Rules::ByValue),
+            ["很", "很好", "好", "好用", "用", "iphone#2", "很", "ok"]
+        );
+        assert_eq!(tokens("ไทย", Rules::ByValue), ["ไ", "ไท", "ท", "ทย", "ย"]);
+        assert_eq!(tokens("カナ", Rules::ByValue), ["カ", "カナ", "ナ"]);
+        // Korean writes spaces
+        assert_eq!(tokens("한국어 문장 Привет", Rules::ByValue), ["한국어", "문장", "привет"]);
+        // as the first versions read it
+        assert_eq!(tokens("很好用 ok", Rules::First), ["很好用", "ok"]);
+        for text in ["WIN £500 now!! it's http://x.com", "a-b"] {
+            assert_eq!(tokens(text, Rules::ByValue), tokens(text, Rules::First));
         }
     }
 

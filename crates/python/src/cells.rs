@@ -1,6 +1,6 @@
 //! A column of Python, whatever it is held in, as cells that the library reads.
 
-use dpopt::data::{Cells, Texts, TruthWords};
+use dpopt::data::{Cells, Texts, Ticks, Unit};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString};
@@ -30,6 +30,11 @@ pub(crate) enum Given<'py> {
     Arrow(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, bool>),
     /// Places in a list of objects; a place outside it is a missing cell.
     Coded(PyReadonlyArray1<'py, i64>, Bound<'py, PyList>),
+    /// Points in time (true) or spans of it, in ticks of so many a day, and which are missing; whether the type is a fact of the whole column, which no
+    /// record can change.
+    Times(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, bool>, i64, bool, bool),
+    /// So many cells of a type that no column may have, by its name.
+    Unsupported(String, usize),
     /// Numbers, and which are missing.
     Array(Array<'py>, Option<PyReadonlyArray1<'py, bool>>),
 }
@@ -43,7 +48,7 @@ fn fill<T: Copy>(values: &mut [T], gaps: &[usize], with: T) {
 }
 
 impl Array<'_> {
-    fn cells(&self, missing: Option<&PyReadonlyArray1<'_, bool>>, words: TruthWords) -> Cells {
+    fn cells(&self, missing: Option<&PyReadonlyArray1<'_, bool>>) -> Cells {
         let gaps: Vec<usize> = missing.map_or_else(Vec::new, |mask| {
             mask.as_array().iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect()
         });
@@ -74,14 +79,24 @@ impl Array<'_> {
             Self::Truth(values) => {
                 let mut values: Vec<u8> = values.as_array().iter().map(|v| u8::from(*v)).collect();
                 fill(&mut values, &gaps, 2);
-                Cells::Truths(values, words)
+                Cells::Truths(values)
             }
         }
     }
 }
 
+fn ticks(per_day: i64, points: bool) -> Ticks {
+    Ticks { per_day: per_day.max(1), unit: if points { Unit::Date } else { Unit::Duration } }
+}
+
+/// A date, a moment or a span of Python, NumPy or pandas: its ticks, how many are a day, and whether it is a point in time.
+fn time_of(value: &Bound<'_, PyAny>) -> PyResult<Option<(i64, i64, bool)>> {
+    let times = value.py().import("dpopt._times")?;
+    times.getattr("ticks_of")?.call1((value,))?.extract()
+}
+
 /// Appends any object as the text that a file would hold.
-fn push(texts: &mut Texts, value: &Bound<'_, PyAny>, words: TruthWords) {
+fn push(texts: &mut Texts, value: &Bound<'_, PyAny>) {
     if value.is_none() {
         return texts.push_missing();
     }
@@ -92,7 +107,7 @@ fn push(texts: &mut Texts, value: &Bound<'_, PyAny>, words: TruthWords) {
         };
     }
     if let Ok(truth) = value.cast::<PyBool>() {
-        return texts.push(words[usize::from(truth.is_true())].as_bytes());
+        return texts.push_truth(truth.is_true());
     }
     if value.is_instance_of::<PyInt>() {
         return match value.str() {
@@ -109,12 +124,16 @@ fn push(texts: &mut Texts, value: &Bound<'_, PyAny>, words: TruthWords) {
         if matches!(name.as_str(), "NAType" | "NaTType") {
             return texts.push_missing();
         }
+        // (ticks, how many a day, point or span)
+        if let Ok(Some((value, per_day, points))) = time_of(value) {
+            return texts.push_time(value, ticks(per_day, points));
+        }
         let numpy = kind.module().is_ok_and(|module| module.to_string_lossy() == "numpy");
         if numpy
             && let Ok(plain) = value.call_method0("item")
             && !plain.get_type().is(&kind)
         {
-            return push(texts, &plain, words);
+            return push(texts, &plain);
         }
     }
     match value.extract::<f64>() {
@@ -124,17 +143,17 @@ fn push(texts: &mut Texts, value: &Bound<'_, PyAny>, words: TruthWords) {
     }
 }
 
-fn objects(list: &Bound<'_, PyList>, words: TruthWords) -> Texts {
+fn objects(list: &Bound<'_, PyList>) -> Texts {
     let mut texts = Texts::default();
-    list.iter().for_each(|value| push(&mut texts, &value, words));
+    list.iter().for_each(|value| push(&mut texts, &value));
     texts
 }
 
 impl Given<'_> {
-    /// The column's cells; truth values are written in these words.
-    pub(crate) fn cells(&self, words: TruthWords) -> Cells {
+    /// The column's cells.
+    pub(crate) fn cells(&self) -> Cells {
         match self {
-            Self::Objects(list) => Cells::Texts(objects(list, words)),
+            Self::Objects(list) => Cells::Texts(objects(list)),
             Self::Arrow(borders, bytes, missing) => {
                 let (borders, bytes, missing) = (borders.as_array(), bytes.as_array(), missing.as_array());
                 let bytes = bytes.to_slice().unwrap_or_default();
@@ -151,9 +170,14 @@ impl Given<'_> {
             }
             Self::Coded(places, levels) => {
                 let place = |p: &i64| u32::try_from(*p).unwrap_or(u32::MAX);
-                Cells::Coded(places.as_array().iter().map(place).collect(), objects(levels, words))
+                Cells::Coded(places.as_array().iter().map(place).collect(), objects(levels))
             }
-            Self::Array(values, missing) => values.cells(missing.as_ref(), words),
+            Self::Times(values, missing, per_day, points, _) => {
+                let gaps = missing.as_array().iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect();
+                Cells::Times(values.as_array().iter().copied().collect(), ticks(*per_day, *points), gaps)
+            }
+            Self::Unsupported(kind, rows) => Cells::Unsupported(kind.clone(), *rows),
+            Self::Array(values, missing) => values.cells(missing.as_ref()),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::cells::Given;
 use crate::errors::invalid;
 use crate::fit::noise;
 use crate::table::Table;
-use dpopt::data::{RowOwners, truth_words};
+use dpopt::data::RowOwners;
 use dpopt::model::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::privacy::Relation;
@@ -38,7 +38,7 @@ impl Owners {
     /// From one id for each row; `name` is how a unit is called. Ids are compared as the command line compares the values of its `--unit`.
     #[new]
     fn new(py: Python<'_>, name: &str, ids: Given<'_>) -> PyResult<Self> {
-        let table = Table::build("ids", vec![(name.into(), ids)], |_| truth_words::<&str>(&[]), None)?;
+        let table = Table::build("ids", vec![(name.into(), ids)], None)?;
         let name = name.trim();
         Ok(Self { inner: py.detach(|| RowOwners::read(&table.inner, name)).map_err(invalid)? })
     }
@@ -47,7 +47,7 @@ impl Owners {
     #[staticmethod]
     fn several(py: Python<'_>, columns: Vec<(String, Given<'_>)>) -> PyResult<Self> {
         let names: Vec<String> = columns.iter().map(|(name, _)| name.trim().to_string()).collect();
-        let table = Table::build("ids", columns, |_| truth_words::<&str>(&[]), None)?;
+        let table = Table::build("ids", columns, None)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(Self { inner: py.detach(|| RowOwners::read_all(&table.inner, &names)).map_err(invalid)? })
     }

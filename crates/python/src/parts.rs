@@ -6,7 +6,7 @@ use crate::owners::Owners;
 use crate::rows::Rows;
 use crate::table::{ColumnEncoder, Table};
 use dpopt::Sensitive;
-use dpopt::data::{truth_words, unit_marks};
+use dpopt::data::unit_marks;
 use dpopt::model;
 use dpopt::records::{Elsewhere, Parts, PartsFailed};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
@@ -136,7 +136,7 @@ type Moved<'py> = (Bound<'py, PyBytes>, Option<u32>, Bound<'py, PyBytes>);
 /// What the unit of each row is called under `key`, of `ids`.
 fn marks_of(ids: Given<'_>, key: &[u8]) -> PyResult<Vec<Option<[u8; MARK]>>> {
     let key: &[u8; 32] = key.try_into().map_err(|_| invalid("the key has not 32 bytes"))?;
-    let table = Table::build("ids", vec![("unit".into(), ids)], |_| truth_words::<&str>(&[]), None)?;
+    let table = Table::build("ids", vec![("unit".into(), ids)], None)?;
     unit_marks(&table.inner, "unit", key).map_err(invalid)
 }
 

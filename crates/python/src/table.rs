@@ -9,11 +9,13 @@ use crate::parts::Asking;
 use crate::session::{Charging, Session};
 use crate::words::{in_python, report_in_python};
 use dpopt::data::{
-    BadCells, ColumnTable, Encoder, EncoderForm, Kind, Schema, TableReader, TruthWords, VectorsFile, WordVectors,
+    BadCells, Column, ColumnTable, Encoder, EncoderForm, Kind, Levels, Schema, Stored, TableReader, Unit, VectorsFile,
+    WordVectors,
 };
 use dpopt::loss::Loss;
 use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
+use dpopt::privacy::words::foreign;
 use dpopt::records::Parts;
 use dpopt::report::{Outcome, Report};
 use numpy::ndarray::Array2;
@@ -91,18 +93,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn build(
-        name: &str,
-        columns: Vec<(String, Given<'_>)>,
-        words: impl Fn(&str) -> TruthWords,
-        declared: Option<&[&str]>,
-    ) -> PyResult<Self> {
+    pub(crate) fn build(name: &str, columns: Vec<(String, Given<'_>)>, declared: Option<&[&str]>) -> PyResult<Self> {
         let names: Vec<String> = columns.iter().map(|(name, _)| name.trim().to_string()).collect();
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
-        let cells = columns.into_iter().map(|(name, given)| {
-            let words = words(name.trim());
-            (name, given.cells(words))
-        });
+        let cells = columns.into_iter().map(|(name, given)| (name, given.cells()));
         let inner = ColumnTable::new(name, cells.collect(), declared.unwrap_or(&all)).map_err(invalid)?;
         Ok(Self { inner })
     }
@@ -115,32 +109,45 @@ impl Table {
     fn new(name: &str, columns: Vec<(String, Given<'_>)>, declarations: &Declarations) -> PyResult<Self> {
         let schema = &declarations.schema;
         let declared: Vec<&str> = schema.declared().map(|(name, _)| name).collect();
-        Self::build(name, columns, |column| schema.truth_words(column), Some(&declared))
+        // the ticks of a dtype that rows decide are no unit for bounds: with one other cell they are objects
+        for (column, given) in &columns {
+            if let (Given::Times(.., false), Some(Kind::Numeric { bounds: Some(bounds), .. })) =
+                (given, schema.get(column.trim()))
+                && bounds.unit() == Unit::Number
+            {
+                return Err(invalid(format!(
+                    "column `{}` holds dates or spans of time and its bounds are plain numbers; give dates (datetime, Timestamp, \
+                     datetime64) or spans (timedelta) as its bounds",
+                    foreign(column.trim())
+                )));
+            }
+        }
+        Self::build(name, columns, Some(&declared))
     }
 
     /// Columns that a model predicts for.
     #[staticmethod]
-    fn for_model(name: &str, columns: Vec<(String, Given<'_>)>, model: &TableModel) -> PyResult<Self> {
-        Self::build(name, columns, |column| model.inner.encoder().truth_words(column), None)
+    fn for_model(name: &str, columns: Vec<(String, Given<'_>)>, _model: &TableModel) -> PyResult<Self> {
+        Self::build(name, columns, None)
     }
 
     /// Columns that an encoder reads.
     #[staticmethod]
-    fn for_encoder(name: &str, columns: Vec<(String, Given<'_>)>, encoder: &ColumnEncoder) -> PyResult<Self> {
-        Self::build(name, columns, |column| encoder.inner.truth_words(column), None)
+    fn for_encoder(name: &str, columns: Vec<(String, Given<'_>)>, _encoder: &ColumnEncoder) -> PyResult<Self> {
+        Self::build(name, columns, None)
     }
 
     /// Which of the levels each cell of one column is; -1 where it is none of them.
     #[staticmethod]
     fn codes<'py>(py: Python<'py>, column: Given<'py>, levels: Vec<String>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let words = dpopt::data::truth_words(&levels);
-        let table = Self::build("y", vec![("y".into(), column)], |_| words, None)?;
-        let (mut codes, mut scratch) = (Vec::new(), Vec::new());
+        let table = Self::build("y", vec![("y".into(), column)], None)?;
+        if let Some(Column { stored: Stored::Unsupported(kind), .. }) = table.inner.columns().first() {
+            return Err(invalid(format!("y has the type {kind}; give one label per row")));
+        }
+        let (mut codes, levels) = (Vec::new(), Levels::new(&levels));
         let read = table.inner.for_each_block(&mut |block| {
             for row in 0..block.len() {
-                let text = dpopt::data::field_text(block.field(row, 0), &mut scratch);
-                let place = text.and_then(|text| levels.iter().position(|level| level.trim().as_bytes() == text));
-                codes.push(place.map_or(-1, |place| place as i64));
+                codes.push(levels.place(block.field(row, 0)).map_or(-1, i64::from));
             }
             Ok(())
         });

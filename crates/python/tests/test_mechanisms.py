@@ -205,3 +205,18 @@ def test_integer_laplace_noise_is_no_larger_than_epsilon_asks_for(epsilon):
     release = mechanisms.discrete_laplace_counts([10], epsilon=epsilon, insecure_seed=1)
     decay = release.event.noise_parameter
     assert epsilon * (1 - 1e-11) < decay <= epsilon
+
+
+def test_histograms_count_bytes_as_their_text_and_refuse_text_against_numbers():
+    count = lambda values, categories: mechanisms.histogram(values, categories, epsilon=20.0, insecure_seed=1).value
+    expected = count(["a", "b"] * 300, ["a", "b"])
+    assert min(expected) > 290
+    for values in (np.array(["a", "b"] * 300, dtype="S1"), [b"a", b"b"] * 300, ["a", b"b"] * 300):
+        assert count(values, ["a", "b"]) == expected and count(values, [b"a", b"b"]) == expected
+    for values, categories in (
+        (["1", "2"] * 300, [1, 2]),
+        ([1, 2] * 300, ["1", "2"]),
+        (np.array(["1"], dtype="S1"), [1]),
+    ):
+        with pytest.raises(ValueError, match="numbers and the other text"):
+            count(values, categories)

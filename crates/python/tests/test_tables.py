@@ -1,5 +1,6 @@
 """Tables with columns declared by name: the command line's bytes, every kind of data frame, model files, what one record can change."""
 
+import datetime
 import json
 import os
 import pickle
@@ -506,11 +507,11 @@ def test_the_encoder_reads_names_and_dtypes_only(table, tmp_path):
         dpopt.TableEncoder(levels=FACTS["levels"], text=["message"], hashed=["city", "gain"]).fit(X)
 
 
-def test_dates_are_ticks_and_other_columns_are_read_too():
+def test_dates_are_days_and_other_columns_are_read_too():
     days = pd.Series(pd.date_range("2020-01-01", periods=300)).astype("datetime64[us]")
     days.iloc[3] = pd.NaT
     plain = pd.DataFrame({"t": days})
-    ends = tuple(int(pd.Timestamp(day).timestamp() * 1e6) for day in ("2020-01-01", "2021-01-01"))
+    ends = (pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01"))
     encode = lambda frame, bounds: dpopt.TableEncoder(bounds={"t": bounds}).fit_transform(frame).toarray()
     expected = encode(plain, ends)
     assert len(np.unique(expected, axis=0)) == 300 and expected[3, -1] > 0
@@ -524,10 +525,117 @@ def test_dates_are_ticks_and_other_columns_are_read_too():
     for kind in (pa.uint8(), pa.uint64(), pa.int16(), pa.float16(), pa.decimal128(22, 2)):
         assert (encode(pa.table({"t": pa.array([1, 2], pa.int64()).cast(kind)}), (0, 9)) == numbers).all(), kind
     assert encode(pa.table({"t": pa.chunked_array([], type=pa.string())}), (0, 9)).shape[0] == 0
-    assert (encode(pa.table({"t": pa.array([None, [1]])}), (0, 9))[:, -1] > 0).all()
     with pytest.raises(TypeError, match="collect"):
         polars = pytest.importorskip("polars")
         dpopt.TableEncoder(bounds={"t": (0, 9)}).fit(polars.DataFrame({"t": [1]}).lazy())
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_is_one_number_whatever_holds_it(unit):
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    days = pd.date_range("2020-01-01 06:00", periods=50, freq="3D")
+    low, high = datetime.date(2020, 1, 1), np.datetime64("2020-06-01T00:00")
+    encode = lambda frame, bounds=(low, high): dpopt.TableEncoder(bounds={"t": bounds}).fit_transform(frame).toarray()
+    expected = encode(pd.DataFrame({"t": days}))
+    assert len(np.unique(expected, axis=0)) == 50
+    stored = pd.DataFrame({"t": days.as_unit(unit)})
+    given = [
+        stored, stored.astype(object), stored.assign(t=[day.to_pydatetime() for day in days]).astype(object),
+        pd.DataFrame({"t": [day.isoformat() for day in days]}), stored.assign(t=stored.t.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
+        pa.table({"t": pa.array(days.as_unit("ns").asi8, pa.timestamp("ns")).cast(pa.timestamp(unit))}),
+        pl.DataFrame({"t": [day.to_pydatetime() for day in days]}).cast(pl.Datetime(unit if unit != "s" else "ms")),
+    ]  # fmt: skip
+    for frame in given:
+        assert (encode(frame) == expected).all(), (type(frame), frame)
+    # what one odd cell does to its dtype changes no other row
+    odd = stored.astype(object)
+    odd.iat[3, 0] = "oops"
+    assert (np.delete(encode(odd), 3, axis=0) == np.delete(expected, 3, axis=0)).all() and encode(odd)[3, -1] > 0
+    # plain numbers are ticks where the type is a fact of the column, and refused where rows may have decided it
+    ticks = [int(pd.Timestamp(end).as_unit(unit)._value) for end in (low, high)]
+    assert (encode(given[5], tuple(ticks)) == expected).all()
+    with pytest.raises(ValueError, match="column `t` holds dates .* give dates"):
+        encode(stored, tuple(ticks))
+    with pytest.raises(ValueError, match="its bounds are dates and it holds numbers"):
+        encode(pd.DataFrame({"t": [1, 2]}))
+    spans = pd.to_timedelta(np.arange(50), unit="h")
+    over = (datetime.timedelta(0), np.timedelta64(3, "D"))
+    expected = encode(pd.DataFrame({"t": np.arange(50) / 24}), (0.0, 3.0))
+    hours = pd.DataFrame({"t": spans.as_unit(unit)})
+    for frame in [
+        hours,
+        hours.astype(object),
+        pa.Table.from_pandas(hours),
+        pl.from_pandas(pd.DataFrame({"t": spans})),
+        hours.astype(str),
+    ]:
+        assert np.allclose(encode(frame, over), expected, atol=1e-6), frame
+
+
+def test_columns_whose_whole_type_is_no_number_are_refused():
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    ages = list(range(20, 60))
+    classes = ["a" if age < 40 else "b" for age in ages]
+    given = {
+        "struct": pa.table({"age": pa.array([{"v": age} for age in ages])}),
+        "list": pa.table({"age": pa.array([[age] for age in ages])}),
+        "dictionary": pa.table({"age": pa.DictionaryArray.from_arrays(pa.array([0] * 40), pa.array([[1]]))}),
+        "Array": pl.DataFrame({"age": pl.Series([[age] for age in ages], dtype=pl.Array(pl.Int64, 1))}),
+        "interval": pd.DataFrame({"age": pd.cut(ages, 5)}),
+        "interval[": pd.DataFrame({"age": pd.arrays.IntervalArray.from_breaks(range(41))}),
+        "complex": pd.DataFrame({"age": np.array(ages, dtype=complex)}),
+    }
+    fit = lambda frame, **more: dpopt.LogisticRegression(
+        **{"epsilon": 5.0, "bounds": {"age": (18, 80)}, "classes": ["a", "b"], "insecure_seed": 1, **more}
+    ).fit(frame, classes)
+    plain = fit(pd.DataFrame({"age": ages}))
+    from dpopt import Ledger
+
+    ledger = Ledger(50.0, 1e-3)
+    for kind, frame in given.items():
+        with pytest.raises(ValueError, match="`age`.* nested or binary type|`age`.*flatten") as caught:
+            fit(frame, budget=ledger, insecure_seed=None)
+        assert "`age`" in str(caught.value), kind
+        with pytest.raises(ValueError, match="`age`"):
+            plain.predict(frame)
+    assert not ledger.entries
+    # numbers of any width, and cells that hold what a column may not
+    assert np.array_equal(fit(pl.DataFrame({"age": ages}).cast(pl.Int128)).coef_, plain.coef_)
+    fit(pd.DataFrame({"age": [[1], {"a": 1}, None, *ages[3:]]}))
+
+
+def test_labels_are_found_by_value_whatever_holds_them():
+    ages = np.arange(20, 60)
+    fit = lambda y, classes: dpopt.LogisticRegression(
+        epsilon=5.0, bounds={"age": (18, 80)}, classes=classes, insecure_seed=1
+    ).fit(pd.DataFrame({"age": ages}), y)
+    old = ages > 40
+    expected = fit(np.where(old, "1", "0"), ["0", "1"]).coef_
+    for y in [
+        old,
+        old.astype(int),
+        old.astype(float),
+        old.astype(str),
+        old.astype("S5"),
+        [str(v).encode() for v in old.astype(int)],
+        pd.Series(old.astype(float), dtype=object),
+    ]:
+        for classes in [["0", "1"], [0, 1], [0.0, 1.0], [False, True], ["False", "True"], [b"0", b"1"]]:
+            assert np.array_equal(fit(y, classes).coef_, expected), (y, classes)
+    assert np.array_equal(fit(old, ["no", "yes"]).coef_, expected)
+    # an array on its own road
+    array = lambda y, classes: dpopt.LogisticRegression(
+        epsilon=5.0, bounds=(18, 80), classes=classes, insecure_seed=1
+    ).fit(ages[:, None], y)
+    words = np.where(old, "b", "a")
+    expected = array(words, ["a", "b"])
+    for y in [words.astype("S1"), np.array([w.encode() for w in words], dtype=object), list(words.astype("S1"))]:
+        found = array(y, ["a", "b"])
+        assert np.array_equal(found.coef_, expected.coef_) and found.score(ages[:, None], y) == expected.score(
+            ages[:, None], words
+        )
+    found = array(words.astype("S1"), [b"a", b"b"])
+    assert np.array_equal(found.coef_, expected.coef_) and found.predict(ages[:1, None])[0] == b"a"
 
 
 def outcome(frame, **more):

@@ -88,7 +88,7 @@ fn wrong_tables() {
         (b"x,y\n".to_vec(), "no"),
         (format!("x,y\n{POISON},yes\n").into_bytes(), "1 row"),
         (good(500).replacen("x,y", "x,x", 1).into_bytes(), "columns 1 and 2 have one name"),
-        (cell("NaN").into_bytes(), "not a finite number"),
+        (cell("oops").into_bytes(), "not a finite number"),
         (cell("inf").into_bytes(), "not a finite number"),
         (cell(&format!("a{POISON}")).into_bytes(), "column `x`, row 4"),
         (after(format!("{POISON}\n").as_bytes()), "row 501 has 1 field"),
@@ -98,7 +98,7 @@ fn wrong_tables() {
         (b"x\xff,y\n1,yes\n".to_vec(), "UTF-8"),
         (b"\x1f\x8bgarbage 7731977.25".to_vec(), "gzip"),
     ] {
-        let line = refused(&table, BOUNDS, &[], &[]);
+        let line = refused(&table, BOUNDS, &[], &["--bad-cells", "error"]);
         assert!(line.contains(part), "{part}: {line}");
     }
 }
@@ -198,7 +198,20 @@ fn no_output_holds_a_value_of_a_record() {
         vec!["explain", "t.csv", "--target", "y", "--epsilon", "2", "--bounds", "b.toml"],
     ];
     // and runs that fail: a city that is no number, a target that is no number
-    runs.push(vec!["fit", "t.csv", "--target", "y", "--epsilon", "2", "--numeric", "x,city", "--bounds-budget", "0.2"]);
+    runs.push(vec![
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "--epsilon",
+        "2",
+        "--numeric",
+        "x,city",
+        "--bounds-budget",
+        "0.2",
+        "--bad-cells",
+        "error",
+    ]);
     runs.push(vec![
         "fit",
         "t.csv",
@@ -212,6 +225,8 @@ fn no_output_holds_a_value_of_a_record() {
         "b.toml",
         "--bounds-budget",
         "0.2",
+        "--bad-cells",
+        "error",
     ]);
     let mut failures = 0;
     for run in &runs {

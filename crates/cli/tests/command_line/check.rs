@@ -41,7 +41,7 @@ fn all_problems_are_told_with_rows_and_without_values() {
     let bounds = path(census(), "bounds.toml");
     // not a ledger; an output that is the table; a wrong number of rows
     std::fs::write(d.path().join("note"), "hello").unwrap();
-    let wrong = ["--ledger", "note", "--total-epsilon", "1", "-o", "./t.csv", "--rows", "2999"];
+    let wrong = ["--bad-cells", "error", "--ledger", "note", "--total-epsilon", "1", "-o", "./t.csv", "--rows", "2999"];
     let output = dpopt(d.path(), &[&["check", "t.csv"], &FLAGS[..], &[&bounds], &wrong].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
@@ -71,6 +71,70 @@ fn all_problems_are_told_with_rows_and_without_values() {
     let output = dpopt(d.path(), &[&["check", "t.csv", "--bad-cells", "missing"], &FLAGS[..], &[&bounds]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("3 cells"), "{text}");
+}
+
+/// A fit that can learn nothing is a problem, whatever the reason.
+#[test]
+fn nothing_that_can_be_read_is_a_problem() {
+    let d = tempfile::tempdir().unwrap();
+    let rows =
+        |row: &dyn Fn(usize) -> String| format!("paid,sex,y\n{}", (0..300).map(|i| row(i) + "\n").collect::<String>());
+    let bounds = |paid: &str| format!("[paid]\n{paid}\n[sex]\nlevels = ['f', 'm']\n[y]\nlevels = ['no', 'yes']\n");
+    let number = "lower = 0\nupper = 2000";
+    for (table, paid, part) in [
+        (
+            rows(&|i| format!("\"{i},5\",f,{}", ["no", "yes"][i % 2])),
+            number,
+            "no cell of column `paid` can be read as a number: its commas",
+        ),
+        (
+            rows(&|i| format!("{i} kg,f,{}", ["no", "yes"][i % 2])),
+            number,
+            "no cell of column `paid` can be read as a number: there is a unit",
+        ),
+        (
+            rows(&|i| format!("2020-01-{:02},f,{}", 1 + i % 28, ["no", "yes"][i % 2])),
+            number,
+            "write its bounds as dates",
+        ),
+        (
+            rows(&|i| format!("{i},f,{}", ["no", "yes"][i % 2])),
+            "lower = 2020-01-01\nupper = 2021-01-01",
+            "its bounds are dates",
+        ),
+        (
+            rows(&|i| format!("{i},{},{}", ["F", "M"][i % 2], ["no", "yes"][i % 2])),
+            number,
+            "no cell of column `sex` is one of its declared levels",
+        ),
+        (rows(&|i| format!("{i},f,{}", ["N", "Y"][i % 2])), number, "not one with a usable target `y`"),
+        (rows(&|i| format!("{i},f,\"{}", ["no", "yes"][i % 2])), number, "not one with a usable target `y`"),
+    ] {
+        std::fs::write(d.path().join("t.csv"), &table).unwrap();
+        std::fs::write(d.path().join("b.toml"), bounds(paid)).unwrap();
+        let check = ["check", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
+        let output = dpopt(d.path(), &check);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.code() == Some(2) && text.contains(part), "{part}: {text}");
+    }
+    // some of it is a note
+    let table = rows(&|i| {
+        format!(
+            "{},{},{}",
+            ["12", "1,5", "$1 200.50"][i % 3].replace(',', ";"),
+            ["f", "X"][i % 2],
+            ["no", "yes", "?"][i % 3]
+        )
+    });
+    std::fs::write(d.path().join("t.csv"), table).unwrap();
+    std::fs::write(d.path().join("b.toml"), bounds(number)).unwrap();
+    let check = ["check", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
+    let text = succeed(d.path(), &check);
+    assert!(
+        text.contains("100 cells of column `paid`: not a finite number") && text.contains("100 rows without a target"),
+        "{text}"
+    );
+    assert!(text.contains("150 cells of column `sex` not among its levels"), "{text}");
 }
 
 #[test]

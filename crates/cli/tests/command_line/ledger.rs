@@ -97,9 +97,12 @@ fn a_run_that_stops_while_reading_has_spent_its_budget() {
     text += "ragged\n";
     std::fs::write(d.path().join("t.csv"), text).unwrap();
     let bounds = path(census(), "bounds.toml");
-    let line = refuse(d.path(), &fit("t.csv", &bounds, "0.5", "m.json"));
+    let strict = [&fit("t.csv", &bounds, "0.5", "m.json")[..], &["--bad-cells", "error"]].concat();
+    let line = refuse(d.path(), &strict);
     assert!(line.contains("the ledger keeps the charge"), "{line}");
     assert_eq!((files(d.path()), charges(d.path())), (vec!["budget.jsonl".into(), "t.csv".into()], 1));
+    // by default no content of a row stops a run
+    succeed(d.path(), &fit("t.csv", &bounds, "0.5", "m.json"));
 }
 
 #[test]

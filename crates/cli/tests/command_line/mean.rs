@@ -116,14 +116,14 @@ fn bad_vectors_are_refused_without_their_values() {
     let d = tempfile::tempdir().unwrap();
     write_libsvm(&d.path().join("v.libsvm"));
     write_parquet(&d.path().join("v.parquet"), 123_456_789);
-    let error = refuse(d.path(), &mean("v.parquet", &[]));
+    let error = refuse(d.path(), &mean("v.parquet", &["--bad-cells", "error"]));
     assert!(error.contains("row 3000") && !error.contains("123456789"), "{error}");
-    // counts as left out, if asked for
-    succeed(d.path(), &mean("v.parquet", &["--bad-cells", "missing", "-q"]));
+    // counts as left out
+    succeed(d.path(), &mean("v.parquet", &["-q"]));
     let error = refuse(d.path(), &["mean", "v.parquet", "--sparsity", "2", "--epsilon", "1"]);
     assert!(error.contains("--features"), "{error}");
     std::fs::write(d.path().join("t.csv"), "x,name\n1,ann\n2,bob\n").unwrap();
-    let error = refuse(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1"]);
+    let error = refuse(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--bad-cells", "error"]);
     assert!(error.contains("column `c2`, row 1") && !error.contains("ann"), "{error}");
     for (flag, value) in
         [("--sparsity", "0"), ("--norm", "-1"), ("--norm", "NaN"), ("--method", "median"), ("--epsilon", "-1")]
@@ -343,6 +343,6 @@ fn what_is_asked_of_columns_is_refused_before_anything_is_spent() {
     assert_eq!(files(d.path()), ["t.csv"], "no ledger, no answer");
     // what stops a run after the charge keeps it
     std::fs::write(d.path().join("t.csv"), "income\n1\n2\noops\n").unwrap();
-    let error = why(&["--of", "income", "--moment", "2:2"]);
+    let error = why(&["--of", "income", "--moment", "2:2", "--bad-cells", "error"]);
     assert!(error.contains("row 3") && error.contains("keeps the charge"), "{error}");
 }

@@ -154,6 +154,106 @@ fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
     }
 }
 
+/// One model, whatever stands for a missing value and however numbers and labels are spelled.
+#[test]
+fn equal_tables_in_other_words_give_one_model() {
+    let d = tempfile::tempdir().unwrap();
+    write(
+        d.path(),
+        "b.toml",
+        "[age]\nlower = 0\nupper = 90\n[paid]\nlower = 0\nupper = 3000\n[when]\nlower = 2020-01-01\nupper = 2020-02-01\n",
+    );
+    let table = |missing: &str, paid: &dyn Fn(usize) -> String, labels: [&str; 2]| {
+        let row = |i: usize| {
+            let age = if i % 9 == 0 { missing.to_string() } else { (i % 90).to_string() };
+            let label = if i % 11 == 0 { missing } else { labels[usize::from(i % 90 > 40)] };
+            format!("{age},{},2020-01-{:02},{label}\n", paid(i), 1 + i % 28)
+        };
+        format!("age,paid,when,y\n{}", (0..600).map(row).collect::<String>())
+    };
+    let fit = |text: String, classes: &str| {
+        write(d.path(), "t.csv", text);
+        let fit = [
+            "fit",
+            "t.csv",
+            "--target",
+            "y",
+            "--epsilon",
+            "2",
+            "--delta",
+            "1e-6",
+            "--bounds",
+            "b.toml",
+            "--insecure-seed",
+            "1",
+            "-q",
+        ];
+        succeed(d.path(), &[&fit[..], &["--classes", classes]].concat());
+        let model: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
+        model["weights"].to_string()
+    };
+    let plain = |i: usize| (1000 + i).to_string();
+    let first = fit(table("", &plain, ["0", "1"]), "0,1");
+    assert!(first.len() > 100, "{first}");
+    for missing in ["NaN", "nan", "None", "NULL", "#N/A", "n/a", "<NA>", "NaT", "?"] {
+        assert_eq!(fit(table(missing, &plain, ["0.0", "1.0"]), "0,1"), first, "{missing}");
+    }
+    let shown: [&dyn Fn(usize) -> String; 3] =
+        [&|i| format!("\"${},{:03}.00\"", 1 + i / 1000, i % 1000), &|i| format!("{}.0%", 1000 + i), &|i| {
+            format!("{} {:03} €", 1 + i / 1000, i % 1000)
+        }];
+    for paid in shown {
+        assert_eq!(fit(table("", paid, ["False", "True"]), "0,1"), first);
+    }
+    assert_eq!(fit(table("", &plain, ["-1", "\"yes, sure\""]), "-1,\"yes, sure\""), first);
+    // a mean of such a column is one of its numbers
+    write(d.path(), "t.csv", table("NaN", shown[0], ["0", "1"]));
+    let mean = [
+        "mean",
+        "t.csv",
+        "--of",
+        "paid",
+        "--moment",
+        "2:3000",
+        "--epsilon",
+        "2",
+        "--insecure-seed",
+        "1",
+        "--delta",
+        "1e-6",
+    ];
+    let said = succeed(d.path(), &mean);
+    write(d.path(), "t.csv", table("", &plain, ["0", "1"]));
+    let numbers =
+        |said: &str| said.lines().filter(|line| !line.contains("t.csv")).map(str::to_string).collect::<Vec<_>>();
+    assert_eq!(numbers(&succeed(d.path(), &mean)), numbers(&said));
+}
+
+#[test]
+fn tables_that_are_no_utf_8_or_leave_names_out_are_called_so() {
+    let d = tempfile::tempdir().unwrap();
+    let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    write(d.path(), "b.toml", BOUNDS.replace("c1", "x").replace("c2", "y"));
+    let fit = ["fit", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
+    for mark in ["\u{feff}", ""] {
+        std::fs::write(d.path().join("t.csv"), utf_16(&format!("{mark}{}", rows("x,y\n", "0.5,yes", 0)))).unwrap();
+        let line = refuse(d.path(), &fit);
+        assert!(line.contains("UTF-16") && line.contains("save the file as UTF-8"), "{line}");
+    }
+    // row numbers in front, as pandas and R write them
+    let numbered = |name: &str| {
+        let body: String =
+            (0..400).map(|i| format!("{i},{},{}\n", f64::from(i % 10) / 10.0, ["no", "yes"][i as usize % 2])).collect();
+        format!("{name},x,y\n{body}")
+    };
+    write(d.path(), "t.csv", numbered(""));
+    let line = refuse(d.path(), &fit);
+    assert!(line.contains("`c1` has no name") && line.contains("--ignore c1"), "{line}");
+    succeed(d.path(), &[&fit[..], &["--ignore", "c1"]].concat());
+    assert!(!d.path().join("l.jsonl").exists());
+}
+
 #[test]
 fn quoted_line_breaks_are_read_on_request() {
     let d = tempfile::tempdir().unwrap();
@@ -161,7 +261,7 @@ fn quoted_line_breaks_are_read_on_request() {
     let body: String = (0..300).map(|i| format!("\"a\nb {i}\",{}\n", if i % 2 == 0 { "no" } else { "yes" })).collect();
     write(d.path(), "t.csv", format!("note,y\n{body}"));
     let fit = ["fit", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
-    let line = refuse(d.path(), &fit);
+    let line = refuse(d.path(), &[&fit[..], &["--bad-cells", "error"]].concat());
     assert!(line.contains("row 1 opens a quote") && line.contains("--quoted-newlines"), "{line}");
     let quoted = [&fit[..], &["--quoted-newlines", "--report", "r.html"]].concat();
     assert!(succeed(d.path(), &quoted).contains("300 rows"));
@@ -238,7 +338,7 @@ fn a_mean_refuses_what_it_cannot_mean() {
         (&["t.csv", "--sparsity", "1e300"], &["--sparsity is 1e300"]),
         (&["t.csv", "--epsilon", "0"], &["epsilon is 0"]),
         (&["t.csv", "--delta", "2"], &["delta is 2"]),
-        (&["ragged.csv"], &["row 51 has 1 field"]),
+        (&["ragged.csv", "--bad-cells", "error"], &["row 51 has 1 field"]),
     ] {
         let line = mean(arguments);
         assert!(parts.iter().all(|part| line.contains(part)), "{arguments:?}: {line}");

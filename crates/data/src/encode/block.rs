@@ -1,12 +1,13 @@
 //! One column of one record as features of the row.
 
-use std::collections::HashMap;
 use std::hash::Hasher;
 
 use super::numeric::{NumericScale, hats, line};
 use super::pairs::Factor;
-use crate::cell::{field_number, field_text, is_missing_marker, is_missing_text};
-use crate::hashing::{Fnv, FnvBuild};
+use crate::cell::{Rules, Scratch as CellScratch, field_text};
+use crate::hashing::Fnv;
+use crate::levels::Levels;
+use crate::numerals::Unit;
 use crate::table::Field;
 use crate::text::{COUNTS, LENGTHS, TextFeatures};
 use crate::word_vectors::{Pooled, WordVectors};
@@ -24,9 +25,10 @@ pub(super) struct FeatureBlock {
 pub(super) enum PreparedColumn {
     Numeric {
         scale: NumericScale,
+        unit: Unit,
     },
     Categorical {
-        slots: HashMap<Box<[u8]>, u32, FnvBuild>,
+        levels: Levels,
     },
     Hashed {
         salt: Fnv,
@@ -70,7 +72,7 @@ impl TextParts {
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) entries: Vec<(u32, f32)>,
-    pub(super) bytes: Vec<u8>,
+    pub(super) cell: CellScratch,
     pub(super) text: TextFeatures,
     pub(super) pooled: Pooled,
     /// Where each column's value lies, for products with others.
@@ -80,6 +82,8 @@ pub(super) struct Scratch {
 /// What all columns of an encoder share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scales<'a> {
+    /// How cells are read.
+    pub(super) rules: Rules,
     /// Numbers of hats of the scales of a numeric column.
     pub(super) hats: &'a [u32],
     /// Whether numbers and few levels lie around 0.
@@ -105,12 +109,12 @@ impl FeatureBlock {
     pub(super) fn push(&self, field: Field<'_>, scales: Scales<'_>, scratch: &mut Scratch) -> bool {
         let entries = &mut scratch.entries;
         let missing = self.offset + self.width - 1;
-        let scale = scales.each;
+        let (scale, rules) = (scales.each, scales.rules);
         let mut factor = Factor::Absent;
         let mut readable = true;
         match &self.form {
-            PreparedColumn::Numeric { scale: range } => {
-                let value = field_number(field);
+            PreparedColumn::Numeric { scale: range, unit } => {
+                let value = rules.number(field, *unit);
                 // a missing value sits in the middle and says that it is missing
                 let unit = value.map_or(0.5, |v| range.unit(v));
                 let absent = f64::from(u8::from(value.is_none()));
@@ -139,22 +143,21 @@ impl FeatureBlock {
                 }
                 if value.is_none() {
                     entries.push((missing, each as f32));
-                    readable = is_missing_marker(field);
+                    readable = rules.is_missing_cell(field);
                 } else if scales.pair_knots > 0 {
                     factor = Factor::number(unit, scales.pair_knots);
                 }
             }
-            PreparedColumn::Categorical { slots } => {
-                let slot = match field_text(field, &mut scratch.bytes) {
+            PreparedColumn::Categorical { levels } => {
+                let slot = match levels.place_by(rules, field, &mut scratch.cell) {
                     // a declared level wins over a missing marker: "?" may be a level
-                    Some(text) => match slots.get(text) {
-                        Some(slot) => self.offset + slot,
-                        None if is_missing_text(text) => missing,
-                        None => missing - 1,
+                    Some(slot) => self.offset + slot,
+                    None => match field_text(field, &mut scratch.cell.0) {
+                        Some(text) if !rules.is_missing(text) => missing - 1,
+                        _ => missing,
                     },
-                    None => missing,
                 };
-                let levels = slots.len() as u32;
+                let levels = levels.len() as u32;
                 if scales.centred && (2..=MOST_CENTRED).contains(&levels) && slot < self.offset + levels {
                     let (mean, each) = (1.0 / f64::from(levels), scale / (1.0 - 1.0 / f64::from(levels)).sqrt());
                     for level in self.offset..self.offset + levels {
@@ -169,8 +172,8 @@ impl FeatureBlock {
                 }
             }
             PreparedColumn::Hashed { salt, bits } => {
-                let slot = match field_text(field, &mut scratch.bytes) {
-                    Some(text) if !is_missing_text(text) => {
+                let slot = match rules.category(field, &mut scratch.cell) {
+                    Some(text) if !rules.is_missing(text) => {
                         let mut hash = *salt;
                         hash.write(text);
                         self.offset + hash.slot(*bits)
@@ -180,7 +183,7 @@ impl FeatureBlock {
                 entries.push((slot, scale as f32));
             }
             PreparedColumn::Text { salt, bits, parts: Some(parts) } => {
-                scratch.text.read(field_text(field, &mut scratch.bytes).unwrap_or_default());
+                scratch.text.read(field_text(field, &mut scratch.cell.0).unwrap_or_default(), rules);
                 let each = scale * parts.counts / (COUNTS.len() as f64).sqrt();
                 if parts.counts > 0.0 {
                     // how long a text is lies around 0; of what most texts have none, none is 0; both move by 2
@@ -203,8 +206,8 @@ impl FeatureBlock {
                 }
             }
             PreparedColumn::Text { salt, bits, parts: None } => {
-                let text = field_text(field, &mut scratch.bytes).unwrap_or_default();
-                scratch.text.read(text);
+                let text = field_text(field, &mut scratch.cell.0).unwrap_or_default();
+                scratch.text.read(text, rules);
                 scratch.text.hash(*salt, *bits, true);
                 let (knots, each) = (scales.text_knots, scale / (COUNTS.len() as f64).sqrt());
                 for (c, &unit) in scratch.text.counts.iter().enumerate() {

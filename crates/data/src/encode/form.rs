@@ -5,18 +5,22 @@ use super::block::{FeatureBlock, PreparedColumn, TextParts};
 use super::numeric::{NumericScale, line};
 use super::pairs::PairBlock;
 use super::spread::Spread;
+use crate::cell::Rules;
 use crate::declared::{Bounds, EncodingOptions, Kind};
 use crate::encoder_form::{EncoderForm, TextForm};
 use crate::error::DataError;
 use crate::hashing::Fnv;
 use crate::layout::MOST_LEVELS_OF_A_PAIR;
+use crate::levels::Levels;
+use crate::numerals::Unit;
 use crate::target::{TargetReader, TargetSpec};
 use crate::text::COUNTS;
 use crate::word_vectors::MOST_DIMENSIONS;
 
-/// Version of the encoder's stored form; a change of any feature's meaning raises it. Encoders that the first version could say are
-/// stored as it says them.
-const VERSIONS: std::ops::RangeInclusive<u32> = 1..=4;
+/// Version of the encoder's stored form; a change of any feature's meaning raises it. An encoder of an earlier one reads cells as it did.
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=5;
+/// The first whose cells are read by value.
+const BY_VALUE: u32 = 5;
 
 /// Stored form of an [`Encoder`].
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -96,9 +100,22 @@ fn is_zero(knots: &u32) -> bool {
 const TEXT_KNOTS: u32 = 8;
 
 impl EncoderSpec {
+    /// How cells are read.
+    pub(super) fn rules(&self) -> Rules {
+        if self.version < BY_VALUE { Rules::First } else { Rules::ByValue }
+    }
+
+    /// The version of encoders that are made now.
+    pub(super) const NEWEST: u32 = *VERSIONS.end();
+
     /// The version that can say it.
-    pub(super) fn least_version(&self) -> u32 {
+    fn least_version(&self) -> u32 {
+        let has_unit =
+            |feature: &FeatureSpec| matches!(feature.kind, FeatureForm::Numeric { unit, .. } if !unit.is_number());
+        let target = self.target.as_ref().map(|target| &target.spec);
         match self {
+            _ if self.features.iter().any(has_unit) => BY_VALUE,
+            _ if matches!(target, Some(TargetSpec::Number { unit, .. }) if !unit.is_number()) => BY_VALUE,
             Self { pairs: Some(PairSpec { weights: Some(_), .. }), .. } => 4,
             Self { text: Some(_), .. } | Self { spread: true, .. } => 3,
             _ if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() => 2,
@@ -175,6 +192,9 @@ pub(super) enum FeatureForm {
         log: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spread: Option<Spread>,
+        /// What it counts.
+        #[serde(default, skip_serializing_if = "Unit::is_number")]
+        unit: Unit,
     },
     Categorical {
         levels: Vec<String>,
@@ -350,25 +370,32 @@ impl FeatureForm {
 }
 
 impl FeatureSpec {
+    /// What it counts, if it is a number.
+    pub(super) fn unit(&self) -> Option<Unit> {
+        match self.kind {
+            FeatureForm::Numeric { unit, .. } => Some(unit),
+            _ => None,
+        }
+    }
+
     /// Number of features, share of the squared norm, and what encoding needs.
     fn prepare(&self, spec: &EncoderSpec, hats: &[u32]) -> Result<(u32, u64, PreparedColumn), DataError> {
         let salt = Fnv::salted(&self.column);
         Ok(match &self.kind {
-            FeatureForm::Numeric { lower, upper, log, spread } => {
+            FeatureForm::Numeric { lower, upper, log, spread, unit } => {
                 let bounds = Bounds::new(&self.column, *lower, *upper)?;
                 if *log && bounds.lower() < 0.0 {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
                 let scale = NumericScale::new(bounds, *log, spread.clone());
-                (line(spec.centred) + hats.iter().sum::<u32>() + 1, 1, PreparedColumn::Numeric { scale })
+                (line(spec.centred) + hats.iter().sum::<u32>() + 1, 1, PreparedColumn::Numeric { scale, unit: *unit })
             }
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;
                 let count = u32::try_from(levels.len()).ok().filter(|c| *c < 1 << 30);
                 let count = count
                     .ok_or_else(|| DataError::declaration(&self.column, "too many levels", "write `hash = true`"))?;
-                let slots = levels.iter().zip(0..).map(|(level, i)| (level.trim().as_bytes().into(), i)).collect();
-                (count + 2, 1, PreparedColumn::Categorical { slots })
+                (count + 2, 1, PreparedColumn::Categorical { levels: Levels::new(levels) })
             }
             FeatureForm::Hashed { bits } => ((1 << bits) + 1, 1, PreparedColumn::Hashed { salt, bits: *bits }),
             FeatureForm::Text { bits } => match &spec.text {

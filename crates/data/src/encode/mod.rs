@@ -26,10 +26,11 @@ use self::numeric::line;
 use self::pairs::PairBlock;
 pub use self::shapes::Shape;
 use self::spread::Spread;
-use super::cell::{BadCells, bad_row};
+use super::cell::{BadCells, Rules, bad_row};
 use super::error::{DataError, listed};
 use super::layout::{FeatureKind, Layout};
-use super::reader::{BLOCK_BYTES, TRUTH_AS_NUMBERS, TruthWords, truth_words};
+use super::numerals::{Unit, date_text};
+use super::reader::BLOCK_BYTES;
 use super::table::{Block, Column, Field, Stored, TableReader};
 use super::target::{TargetReader, TargetSpec};
 use super::text::{COUNTS, MAX_WORDS};
@@ -82,9 +83,13 @@ impl Encoder {
             .iter()
             .map(|(column, kind)| {
                 let kind = match kind {
-                    FeatureKind::Numeric { bounds: Some(b), log } => {
-                        FeatureForm::Numeric { lower: b.lower(), upper: b.upper(), log: *log, spread: None }
-                    }
+                    FeatureKind::Numeric { bounds: Some(b), log } => FeatureForm::Numeric {
+                        lower: b.lower(),
+                        upper: b.upper(),
+                        log: *log,
+                        spread: None,
+                        unit: b.unit(),
+                    },
                     FeatureKind::Numeric { bounds: None, .. } => {
                         return Err(DataError::Unbounded { columns: column.clone() });
                     }
@@ -119,8 +124,8 @@ impl Encoder {
                 dimension: vectors.dimension() as u32,
             }),
         });
-        let mut spec = EncoderSpec {
-            version: 1,
+        let spec = EncoderSpec {
+            version: EncoderSpec::NEWEST,
             knots: form.knots,
             fine_knots: form.fine_knots,
             centred: form.centred,
@@ -133,7 +138,6 @@ impl Encoder {
             text,
             target,
         };
-        spec.version = spec.least_version();
         let encoder = Self::try_from(spec)?;
         match used {
             Some(vectors) => encoder.with_vectors(vectors.clone()),
@@ -180,7 +184,7 @@ impl Encoder {
             *spread = Some(Spread::of(counts, noise));
         }
         self.spec.spread = true;
-        self.spec.version = self.spec.least_version();
+        self.spec.version = EncoderSpec::NEWEST;
         self.again()
     }
 
@@ -204,7 +208,7 @@ impl Encoder {
             spec.columns = (0..weights.len()).filter(kept).map(|at| spec.columns[at]).collect();
             spec.weights = Some(weights.into_iter().filter(|weight| *weight > 0.0).collect());
         }
-        self.spec.version = self.spec.least_version();
+        self.spec.version = EncoderSpec::NEWEST;
         self.again()
     }
 
@@ -213,10 +217,16 @@ impl Encoder {
         spread::shape(self.numeric().count())
     }
 
-    /// Numeric columns by name, and the cell in which a value of each is counted.
-    pub(crate) fn numeric(&self) -> impl Iterator<Item = (&str, impl Fn(f64) -> usize + '_)> {
-        self.spec.features.iter().zip(&self.blocks).filter_map(|(feature, block)| match &block.form {
-            PreparedColumn::Numeric { scale } => Some((feature.column.as_str(), |value| scale.cell(value))),
+    /// Numeric columns by name, how a field of each is read, and the cell in which a value is counted.
+    pub(crate) fn numeric(
+        &self,
+    ) -> impl Iterator<Item = (&str, impl Fn(Field<'_>) -> Option<f64> + '_, impl Fn(f64) -> usize + '_)> {
+        let rules = self.spec.rules();
+        self.spec.features.iter().zip(&self.blocks).filter_map(move |(feature, block)| match &block.form {
+            PreparedColumn::Numeric { scale, unit } => {
+                let read = move |field: Field<'_>| rules.number(field, *unit);
+                Some((feature.column.as_str(), read, |value| scale.cell(value)))
+            }
             _ => None,
         })
     }
@@ -298,20 +308,6 @@ impl Encoder {
         Some((block.offset, block.offset + block.width))
     }
 
-    /// The words of truth values in a column, so that they are what was declared.
-    pub fn truth_words(&self, column: &str) -> TruthWords {
-        match self.target().filter(|(target, _)| *target == column) {
-            Some((_, TargetSpec::Classes { levels })) => return truth_words(levels),
-            Some((_, TargetSpec::Number { .. })) => return TRUTH_AS_NUMBERS,
-            None => {}
-        }
-        match self.spec.features.iter().find(|f| f.column == column).map(|f| &f.kind) {
-            Some(FeatureForm::Numeric { .. }) => TRUTH_AS_NUMBERS,
-            Some(FeatureForm::Categorical { levels }) => truth_words(levels),
-            _ => truth_words::<&str>(&[]),
-        }
-    }
-
     /// Name of feature `index`: `(intercept)`, `age:low`, `age:high` (the line), `age@53.5` (a knot), `age=(missing)`, `sex=Male`, `sex=(other)`,
     /// `city#17` (a slot of a hash), `text:digits@0.25`. `None` beyond the last.
     pub fn feature_name(&self, index: usize) -> Option<String> {
@@ -338,7 +334,7 @@ impl Encoder {
                 (false, 0) => format!("{column}:low"),
                 (false, _) => format!("{column}:high"),
             },
-            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale }) if i < before + hats => {
+            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale, unit }) if i < before + hats => {
                 // scales are told apart by their knots: `age@53.5` of the first, `age@@53.5` of the second
                 let (mut knot, mut marks) = (i - before, "@".to_string());
                 let mut knots = self.spec.knots;
@@ -350,7 +346,7 @@ impl Encoder {
                     knot -= knots;
                     marks.push('@');
                 }
-                format!("{column}{marks}{}", short(scale.value(f64::from(knot) / f64::from(knots - 1))))
+                format!("{column}{marks}{}", short(scale.value(f64::from(knot) / f64::from(knots - 1)), *unit))
             }
             (FeatureForm::Categorical { levels }, _) if (i as usize) < levels.len() => {
                 format!("{column}={}", levels[i as usize])
@@ -368,7 +364,7 @@ impl Encoder {
                 if i < counted {
                     let knot = f64::from(i % knots) / f64::from(knots - 1);
                     let (name, largest) = COUNTS[(i / knots) as usize];
-                    format!("{column}:{name}@{}", short((knot * largest.ln_1p()).exp_m1()))
+                    format!("{column}:{name}@{}", short((knot * largest.ln_1p()).exp_m1(), Unit::Number))
                 } else {
                     format!("{column}#{}", i - counted)
                 }
@@ -387,8 +383,8 @@ impl Encoder {
                 Some(level) => format!("{}={level}", spec.column),
                 None => format!("{}=(other)", spec.column),
             },
-            (_, PreparedColumn::Numeric { scale }) => {
-                format!("{}@{}", spec.column, short(scale.value(f64::from(at) / f64::from(knots - 1))))
+            (_, PreparedColumn::Numeric { scale, unit }) => {
+                format!("{}@{}", spec.column, short(scale.value(f64::from(at) / f64::from(knots - 1)), *unit))
             }
             _ => spec.column.clone(),
         }
@@ -421,6 +417,28 @@ impl Encoder {
                 Err(DataError::NoRows { source_name: table.name() })
             }
             _ => Ok(encoded),
+        }
+    }
+
+    /// Whether the type of a column lets it be what the encoder reads there; `unit`: of one of numbers.
+    fn check_stored(&self, column: &Column, unit: Option<Unit>) -> Result<(), DataError> {
+        let other = |what: &str, fix: &str| Err(DataError::declaration(&column.name, what, fix));
+        match (&column.stored, unit) {
+            (Stored::Unsupported(stored), _) => {
+                Err(DataError::UnsupportedType { column: column.name.clone(), stored: stored.clone() })
+            }
+            _ if self.spec.rules() == Rules::First => Ok(()),
+            (Stored::Time(ticks), Some(unit)) if unit != ticks.unit => other(
+                "holds points or spans of time, and the model was fitted on something else",
+                "give what it was fitted on",
+            ),
+            (Stored::Number, Some(Unit::Date)) => {
+                other("holds numbers, and the model was fitted on dates", "give dates")
+            }
+            (Stored::Number, Some(Unit::Duration)) => {
+                other("holds numbers, and the model was fitted on spans of time", "give spans of time")
+            }
+            _ => Ok(()),
         }
     }
 
@@ -495,6 +513,11 @@ impl Encoder {
         let place =
             |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
         let positions = self.columns().map(place).collect::<Result<Vec<_>, _>>()?;
+        let wanted = self.spec.features.iter().zip(&positions).map(|(feature, &at)| (feature.unit(), at));
+        let of_target = self.target().zip(target).map(|((_, spec), at)| (spec.unit(), at));
+        for (unit, at) in wanted.chain(of_target) {
+            self.check_stored(&table.columns()[at], unit)?;
+        }
         for (block, &at) in self.blocks.iter().zip(&positions) {
             if let (PreparedColumn::Sparse { .. }, Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
                 && *given != block.width
@@ -530,8 +553,11 @@ impl Encoder {
     }
 }
 
-/// A number for a feature's name: four significant digits.
-fn short(value: f64) -> String {
+/// A number for a feature's name: four significant digits; of a date its day.
+fn short(value: f64, unit: Unit) -> String {
+    if let Some(text) = date_text(value.round()).filter(|_| unit == Unit::Date) {
+        return text;
+    }
     if value == 0.0 {
         return "0".into();
     }
@@ -570,7 +596,8 @@ impl PassPlan<'_> {
             }
             let target = match (self.target, &self.encoder.target, &self.encoder.spec.target) {
                 (Some(at), Some(reader), Some(named)) => {
-                    reader.read(block.field(r, at), &named.column, row, self.bad_cells, &mut scratch.bytes)?
+                    let how = (self.bad_cells, self.encoder.spec.rules());
+                    reader.read(block.field(r, at), &named.column, row, how, &mut scratch.cell)?
                 }
                 _ => Some(0.0),
             };
@@ -593,6 +620,7 @@ impl PassPlan<'_> {
     fn row(&self, block: &dyn Block, r: usize, row: u64, scratch: &mut Scratch) -> Result<(), DataError> {
         let encoder = self.encoder;
         let scales = Scales {
+            rules: encoder.spec.rules(),
             hats: &encoder.hats,
             centred: encoder.spec.centred,
             text_knots: encoder.spec.text_knots(),

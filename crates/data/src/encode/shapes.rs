@@ -78,6 +78,7 @@ impl Encoder {
             return Vec::new();
         }
         let scales = Scales {
+            rules: self.spec.rules(),
             hats: &self.hats,
             centred: self.spec.centred,
             text_knots: self.spec.text_knots(),
@@ -97,10 +98,10 @@ impl Encoder {
             };
             let column = feature.column.clone();
             match (&block.form, &feature.kind) {
-                (PreparedColumn::Numeric { scale }, _) => {
+                (PreparedColumn::Numeric { scale, unit }, _) => {
                     let at = |k: usize| scale.value(k as f64 / (POINTS - 1) as f64);
                     let values: Vec<f64> = (0..POINTS).map(at).collect();
-                    let mut effects: Vec<f64> = values.iter().map(|v| effect(Field::Number(*v))).collect();
+                    let mut effects: Vec<f64> = values.iter().map(|v| effect(Field::of(*v, *unit))).collect();
                     centred(&mut effects);
                     shapes.push(Shape::Curve { column, points: values.into_iter().zip(effects).collect() });
                 }

@@ -33,7 +33,7 @@ fn the_census_row_of_the_specification() {
         let table = csv("v\n1\n");
         let layout = schema.resolve(table.columns(), None).unwrap();
         let encoder = Encoder::new(&layout).unwrap();
-        let PreparedColumn::Numeric { scale } = &encoder.blocks[0].form else { panic!("numeric") };
+        let PreparedColumn::Numeric { scale, .. } = &encoder.blocks[0].form else { panic!("numeric") };
         assert!((scale.unit(value) - unit).abs() < 1e-14, "{lower} {upper}: {}", scale.unit(value));
         assert!((scale.value(scale.unit(value)) - value).abs() < 1e-9 * upper);
     }
@@ -130,7 +130,7 @@ fn a_text_with_public_vectors() {
     let message = stored.with_vectors(std::sync::Arc::new(others)).unwrap_err().to_string();
     assert!(message.contains("are others"), "{message}");
     for (from, to) in
-        [("\"counts\":0.25", "\"counts\":0.75"), ("\"bits\":10", "\"bits\":23"), ("\"version\":3", "\"version\":2")]
+        [("\"counts\":0.25", "\"counts\":0.75"), ("\"bits\":10", "\"bits\":23"), ("\"version\":5", "\"version\":2")]
     {
         assert!(text.contains(from), "{text}");
         assert!(serde_json::from_str::<Encoder>(&text.replace(from, to)).is_err(), "{to}");
@@ -200,8 +200,16 @@ fn every_cell_of_every_column_leaves_one_factor() {
     columns.insert(0, Column { name: "v".into(), stored: Stored::Sparse(4) });
     let encoder = Encoder::new(&Schema::from_toml(bounds).unwrap().resolve(&columns, None).unwrap()).unwrap();
     assert_eq!((encoder.blocks.len(), encoder.pairs.len()), (5, 1));
-    let scales =
-        Scales { hats: &[8], centred: true, text_knots: 8, pair_knots: 8, each: 0.5, row_norm: 1.0, vectors: None };
+    let scales = Scales {
+        rules: Rules::ByValue,
+        hats: &[8],
+        centred: true,
+        text_knots: 8,
+        pair_knots: 8,
+        each: 0.5,
+        row_norm: 1.0,
+        vectors: None,
+    };
     let mut scratch = Scratch::default();
     for block in &encoder.blocks {
         for field in [
@@ -225,7 +233,7 @@ fn bad_cells_name_column_and_row_and_never_the_value() {
     for (text, expected) in [
         ("age,y\n1,1\nsecret,2\n", "column `age`, row 2"),
         ("age,y\n1,1\ninf,2\n", "column `age`, row 2"),
-        ("age,y\n1,1\nNaN,2\n", "column `age`, row 2"),
+        ("age,y\n1,1\n\"1,5\",2\n", "column `age`, row 2"),
         ("age,y\n1,1\n3,secret\n", "column `y`, row 2"),
         ("age,y\n1,1\nsecret\n", "row 2 has 1 fields"),
         ("age,y\n1,1\n1,2,secret\n", "row 2 has 3 fields"),
@@ -237,6 +245,80 @@ fn bad_cells_name_column_and_row_and_never_the_value() {
         assert!(!message.contains("secret") && !message.contains('\n'));
         assert_eq!(past_the_curator::made_up(&encoder.encode(&*table, BadCells::Missing).unwrap()).rows.len(), 2);
     }
+}
+
+/// The same four rows in other words: one encoding, whatever they are spelled or stored as.
+#[test]
+fn equal_values_encode_alike_whatever_their_spelling() {
+    let bounds = "[paid]\nlower = 0\nupper = 2000\n[flag]\nlevels = [0, 1]\n[code]\nhash = true\n[seen]\nlower = 2010-01-01\nupper = 2020-01-01\n\
+                  [took]\nlower = 'PT0S'\nupper = 'P1D'\n[y]\nlevels = [false, true]\n";
+    let plain = csv(
+        "paid,flag,code,seen,took,y\n1234.5,0,7,2011-03-04,PT6H,false\n45,1,0.5,2012-01-01T12:00,PT1H30M,true\n-3,1,x,,,true\n,,,,,\n",
+    );
+    let encoder = encoder(bounds, &*plain, Some("y"));
+    let expected = encoder.encode_public(&*plain, BadCells::Error).unwrap();
+    assert_eq!(expected.targets, [-1.0, 1.0, 1.0, 0.0]);
+    for text in [
+        "paid,flag,code,seen,took,y\n\"$1,234.50\",0.0,7.0,2011-03-04 00:00:00,0 days 06:00:00,False\n45%,1.0,.50,2012-01-01 12:00:00Z,01:30:00,TRUE\n(3),True,x,NaT,None,1\nNaN,nan,#N/A,n/a,<NA>,\n",
+        "paid,flag,code,seen,took,y\n1 234.5 €,false,+7,2011-03-04T01:00:00+01:00,PT6H,0\n45.0,true,0.500,2012-01-01T12:00:00.000,PT90M,1.0\n3-,1,x,null,NULL,True\nNone,,NaN,,,N/A\n",
+    ] {
+        let table = csv(text);
+        assert_eq!(encoder.encode_public(&*table, BadCells::Error).unwrap(), expected, "{text}");
+    }
+    assert!((0..encoder.dimension()).any(|i| encoder.feature_name(i).unwrap().starts_with("seen@2011-")));
+    // a code is no number, and a word no label
+    let other = csv("paid,flag,code,seen,took,y\n1234.5,00,07,2011-03-04,PT6H,no\n");
+    let found = encoder.encode_public(&*other, BadCells::Missing).unwrap();
+    assert_eq!(found.targets, [0.0]);
+    // nothing of it changes what an encoder of an earlier version reads
+    let first = serde_json::to_string(&self::encoder(
+        "[paid]\nlower = 0\nupper = 2000\n[code]\nhash = true\n[t]\ntext = true\n",
+        &*csv("paid,code,t\n"),
+        None,
+    ))
+    .unwrap();
+    let first: Encoder = serde_json::from_str(&first.replace("\"version\":5", "\"version\":1")).unwrap();
+    let read = |text: &str| first.encode_features(&*csv(&format!("paid,code,t\n{text}")), BadCells::Missing).unwrap();
+    assert_eq!(read("\"1,234\",x,a\nNaN,x,a\n").row(0), read("oops,x,a\n").row(0));
+    assert_ne!(read("1,1.0,a\n").row(0), read("1,1,a\n").row(0));
+    assert_ne!(read("1,NaN,a\n").row(0), read("1,,a\n").row(0));
+    assert_eq!(read("1,1,很好用\n").row(0).0.len(), read("1,1,łóż\n").row(0).0.len());
+}
+
+#[test]
+fn a_time_is_one_number_whatever_it_is_stored_as() {
+    use crate::{Cells, ColumnTable, Ticks, Unit};
+    let column = |per_day: i64| {
+        let ticks = Ticks { per_day, unit: Unit::Date };
+        let values = [14_610 * per_day, 18_000 * per_day, 0].to_vec();
+        ColumnTable::new("t", vec![("seen".into(), Cells::Times(values, ticks, vec![2]))], &["seen"]).unwrap()
+    };
+    let text = csv("seen\n2010-01-01\n2019-04-14\n\n");
+    let dates = "[seen]\nlower = 2010-01-01\nupper = 2020-01-01\n";
+    let encoder = encoder(dates, &*text, None);
+    let expected = encoder.encode_features(&*text, BadCells::Error).unwrap();
+    for per_day in [1, 86_400, 86_400_000, 86_400_000_000, 86_400_000_000_000] {
+        let table = column(per_day);
+        assert_eq!(encoder.encode_features(&table, BadCells::Error).unwrap(), expected, "{per_day}");
+        // plain numbers as bounds are ticks, and the encoder keeps days
+        let bounds = format!("[seen]\nlower = {}\nupper = {}\n", 14_610 * per_day, 18_262 * per_day);
+        let own = self::encoder(&bounds, &table, None);
+        assert_eq!(serde_json::to_string(&own).unwrap(), serde_json::to_string(&encoder).unwrap(), "{per_day}");
+    }
+    let numbers = ColumnTable::new("t", vec![("seen".into(), Cells::Integers(vec![14_610], vec![]))], &[]).unwrap();
+    let message = encoder.encode_features(&numbers, BadCells::Missing).unwrap_err().to_string();
+    assert!(message.contains("`seen`") && message.contains("dates"), "{message}");
+    let message = Schema::from_toml(dates).unwrap().resolve(numbers.columns(), None).unwrap_err().to_string();
+    assert!(message.contains("its bounds are dates and it holds numbers"), "{message}");
+    let span = Schema::from_toml("[seen]\nlower = 'P1D'\nupper = 'P9D'\n").unwrap();
+    assert!(span.resolve(column(1).columns(), None).is_err());
+    let message = Schema::from_toml("[seen]\nlower = 2010-01-01\nupper = 5\n").unwrap_err().to_string();
+    assert!(message.contains("not of one kind"), "{message}");
+    let schema = Schema::from_toml(
+        "[seen]\nlower = 2010-01-01T06:00:00\nupper = 2020-01-01\n[took]\nlower = '-P1D'\nupper = 'PT12H'\n",
+    )
+    .unwrap();
+    assert_eq!(Schema::from_toml(&schema.to_toml()).unwrap(), schema, "{}", schema.to_toml());
 }
 
 #[test]
@@ -312,7 +394,7 @@ fn json_round_trip_encodes_identically_and_refuses_what_it_does_not_know() {
     assert_eq!(past_the_curator::made_up(&a.unwrap()), past_the_curator::made_up(&b.unwrap()));
     assert_eq!(serde_json::to_string(&back).unwrap(), json);
     for (from, to) in [
-        ("\"version\":1", "\"version\":5"),
+        ("\"version\":5", "\"version\":6"),
         ("\"knots\":8", "\"knots\":8,\"extra\":1"),
         ("\"knots\":8", "\"knots\":1"),
         ("\"lower\":0.1", "\"lower\":9.0"),
@@ -362,7 +444,7 @@ fn a_spread_encoder_is_stored_and_encodes_by_the_shares_of_values() {
         encoder.encode_features(&*table, BadCells::Error).unwrap()
     );
     for (from, to) in [
-        ("\"version\":3", "\"version\":2"),
+        ("\"version\":5", "\"version\":2"),
         ("\"spread\":true", "\"spread\":false"),
         ("\"spread\":[[0.0,0.0]", "\"spread\":[[0.0,0.5]"),
     ] {
@@ -415,7 +497,7 @@ fn weighed_pairs_share_the_norm_by_what_weights_say_of_them() {
     );
     let weight = json.split("\"weights\":[").nth(1).unwrap().split(',').next().unwrap().to_string();
     for (from, to) in [
-        ("\"version\":4".to_string(), "\"version\":3".to_string()),
+        ("\"version\":5".to_string(), "\"version\":3".to_string()),
         (format!("\"weights\":[{weight},"), "\"weights\":[0.0,".into()),
         (format!("\"weights\":[{weight},"), "\"weights\":[".into()),
         (format!("\"weights\":[{weight},"), "\"weights\":[1e308,1e308,".into()),
@@ -502,8 +584,8 @@ fn centred_rows_have_their_norm_and_products_are_of_both_columns() {
     let back: Encoder = serde_json::from_str(&json).unwrap();
     assert_eq!(back.encode_features(&*table, BadCells::Error).unwrap(), rows);
     for (from, to) in [
-        ("\"version\":2", "\"version\":1"),
-        ("\"version\":2", "\"version\":5"),
+        ("\"version\":5", "\"version\":1"),
+        ("\"version\":5", "\"version\":6"),
         ("[[0,1]]", "[[0,9]]"),
         ("[[0,1]]", "[[1,1]]"),
         ("[[0,1]]", "[[0,1],[1,0]]"),

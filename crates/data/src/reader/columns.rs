@@ -6,36 +6,8 @@
 use std::sync::Arc;
 
 use super::{BLOCK_ROWS, Block, Column, Field, Stored, TableReader, Visit, checked_names};
-use crate::declared::Kind;
 use crate::error::DataError;
-use crate::schema::Schema;
-
-/// The words of false and true.
-pub type TruthWords = [&'static str; 2];
-
-/// How truth values are written: as in Parquet, unless the declared levels spell them in another way.
-const WORDS: [TruthWords; 5] = [["false", "true"], ["False", "True"], ["FALSE", "TRUE"], ["no", "yes"], ["0", "1"]];
-
-/// The words of truth values in a column that `levels` are declared for.
-pub fn truth_words<S: AsRef<str>>(levels: &[S]) -> TruthWords {
-    let spelled =
-        |words: &&TruthWords| words.iter().any(|word| levels.iter().any(|level| level.as_ref().trim() == *word));
-    *WORDS.iter().find(spelled).unwrap_or(&WORDS[0])
-}
-
-/// The words of truth values in a column of numbers.
-pub(crate) const TRUTH_AS_NUMBERS: TruthWords = ["0", "1"];
-
-impl Schema {
-    /// The words of truth values in `column`, so that they are what is declared.
-    pub fn truth_words(&self, column: &str) -> TruthWords {
-        match self.get(column) {
-            Some(Kind::Numeric { .. }) => TRUTH_AS_NUMBERS,
-            Some(Kind::Categorical { levels }) => truth_words(levels),
-            _ => WORDS[0],
-        }
-    }
-}
+use crate::numerals::Ticks;
 
 /// Cells of one column.
 #[derive(Clone, Debug)]
@@ -44,12 +16,16 @@ pub enum Cells {
     Numbers(Vec<f64>),
     /// Whole numbers, and the rows without one in order.
     Integers(Vec<i64>, Vec<usize>),
-    /// Truth values: false, true, and anything else missing; in these words.
-    Truths(Vec<u8>, TruthWords),
+    /// Truth values: false, true, and anything else missing.
+    Truths(Vec<u8>),
+    /// Points or spans of time, and the rows without one in order.
+    Times(Vec<i64>, Ticks, Vec<usize>),
     /// Texts.
     Texts(Texts),
     /// Places in a list of texts; one beyond it is a missing cell.
     Coded(Vec<u32>, Texts),
+    /// So many cells of a type that holds neither numbers, texts nor truth values, which is called so.
+    Unsupported(String, usize),
 }
 
 /// Texts one after the other.
@@ -65,6 +41,8 @@ pub struct Texts {
 enum Other {
     Missing,
     Unreadable,
+    Truth(bool),
+    Time(i64, Ticks),
 }
 
 impl Texts {
@@ -82,6 +60,16 @@ impl Texts {
     /// Appends a cell that is neither a text nor a number.
     pub fn push_unreadable(&mut self) {
         self.push_other(Other::Unreadable);
+    }
+
+    /// Appends a truth value.
+    pub fn push_truth(&mut self, value: bool) {
+        self.push_other(Other::Truth(value));
+    }
+
+    /// Appends a point or span of time.
+    pub fn push_time(&mut self, value: i64, ticks: Ticks) {
+        self.push_other(Other::Time(value, ticks));
     }
 
     fn push_other(&mut self, other: Other) {
@@ -104,6 +92,8 @@ impl Texts {
             return match self.others[at].1 {
                 Other::Missing => Field::Missing,
                 Other::Unreadable => Field::Malformed("is neither text nor a number"),
+                Other::Truth(value) => Field::Truth(value),
+                Other::Time(value, ticks) => Field::Time(value, ticks),
             };
         }
         // a place that no list has, as of a missing cell in a column of categories
@@ -118,7 +108,9 @@ impl Cells {
         match self {
             Self::Numbers(values) => values.len(),
             Self::Integers(values, _) => values.len(),
-            Self::Truths(values, _) => values.len(),
+            Self::Truths(values) => values.len(),
+            Self::Times(values, ..) => values.len(),
+            Self::Unsupported(_, rows) => *rows,
             Self::Texts(texts) => texts.len(),
             Self::Coded(places, _) => places.len(),
         }
@@ -128,6 +120,8 @@ impl Cells {
         match self {
             Self::Numbers(_) | Self::Integers(..) => Stored::Number,
             Self::Truths(..) => Stored::Boolean,
+            Self::Times(_, ticks, _) => Stored::Time(*ticks),
+            Self::Unsupported(kind, _) => Stored::Unsupported(kind.clone()),
             Self::Texts(_) | Self::Coded(..) => Stored::Text,
         }
     }
@@ -138,10 +132,14 @@ impl Cells {
             Self::Numbers(values) => Field::Number(values[row]),
             Self::Integers(_, missing) if missing.binary_search(&row).is_ok() => Field::Missing,
             Self::Integers(values, _) => Field::Integer(values[row]),
-            Self::Truths(values, words) => match words.get(usize::from(values[row])) {
-                Some(word) => Field::Text(word.as_bytes()),
-                None => Field::Missing,
+            Self::Truths(values) => match values[row] {
+                0 => Field::Truth(false),
+                1 => Field::Truth(true),
+                _ => Field::Missing,
             },
+            Self::Times(_, _, missing) if missing.binary_search(&row).is_ok() => Field::Missing,
+            Self::Times(values, ticks, _) => Field::Time(values[row], *ticks),
+            Self::Unsupported(..) => Field::Malformed("is neither text nor a number"),
             Self::Texts(texts) => texts.field(row),
             Self::Coded(places, texts) => texts.field(places[row] as usize),
         }
@@ -168,8 +166,9 @@ pub struct ColumnTable {
 }
 
 impl ColumnTable {
-    /// Columns of one length with their names. Those that are `declared` are what they are declared to be; what the others hold
-    /// their types say, which are public facts then.
+    /// Columns of one length with their names. Those that are `declared` are what they are declared to be, but for what their types rule out
+    /// (points and spans of time have their unit, and what holds neither numbers nor texts is refused); what the others hold their types say, which
+    /// are public facts then.
     pub fn new(name: &str, columns: Vec<(String, Cells)>, declared: &[&str]) -> Result<Self, DataError> {
         if columns.is_empty() {
             return Err(DataError::Empty { source_name: name.into() });
@@ -188,7 +187,12 @@ impl ColumnTable {
             .zip(&cells)
             .map(|(name, cells)| {
                 let known = declared.contains(&name.as_str());
-                Column { name, stored: if known { Stored::Unknown } else { cells.stored() } }
+                let stored = match cells {
+                    Cells::Times(..) | Cells::Unsupported(..) | Cells::Integers(..) => cells.stored(),
+                    _ if known => Stored::Unknown,
+                    _ => cells.stored(),
+                };
+                Column { name, stored }
             })
             .collect();
         Ok(Self { name: name.into(), columns, cells: cells.into(), rows })
@@ -317,7 +321,7 @@ mod tests {
                 if as_text { Cells::Texts(of(&|i| number(&rows[i].1))) }
                 else { Cells::Numbers(rows.iter().map(|r| r.1.unwrap_or(f64::NAN)).collect()) },
                 if coded { Cells::Coded((0..rows.len() as u32).collect(), of(&|i| rows[i].2.clone())) } else { sexes },
-                Cells::Truths(rows.iter().map(|r| r.3).collect(), truth_words(&["False", "True"])),
+                Cells::Truths(rows.iter().map(|r| r.3).collect()),
                 Cells::Texts(of(&|i| rows[i].4.clone())),
                 Cells::Texts(of(&|i| rows[i].5.clone())),
                 if as_text { Cells::Numbers(rows.iter().map(|r| r.6 as f64).collect()) }
@@ -359,7 +363,7 @@ mod tests {
         let columns = || {
             vec![
                 ("a".to_string(), Cells::Integers(vec![1], vec![])),
-                ("b".to_string(), Cells::Truths(vec![1], WORDS[0])),
+                ("b".to_string(), Cells::Truths(vec![1])),
                 ("c".to_string(), Cells::Texts(texts(&["x".into()]))),
             ]
         };
@@ -368,7 +372,7 @@ mod tests {
             table.columns().iter().map(|c| c.stored.clone()).collect::<Vec<_>>()
         };
         assert_eq!(stored(&[]), [Stored::Number, Stored::Boolean, Stored::Text]);
-        assert_eq!(stored(&["a", "b", "c"]), [Stored::Unknown, Stored::Unknown, Stored::Unknown]);
+        assert_eq!(stored(&["a", "b", "c"]), [Stored::Number, Stored::Unknown, Stored::Unknown]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::text_rows::{RowEnd, TextRows, split_fields};
 use super::{
     BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names,
 };
-use crate::cell::is_missing_text;
+use crate::cell::Rules;
 use crate::error::DataError;
 use crate::source::{Source, Zip};
 
@@ -18,7 +18,7 @@ fn looks_like_data(names: &[String]) -> Option<usize> {
     if counts_from(0) || counts_from(1) {
         return None;
     }
-    let missing = |name: &str| !name.is_empty() && is_missing_text(name.as_bytes());
+    let missing = |name: &str| !name.is_empty() && Rules::First.is_missing(name.as_bytes());
     names
         .iter()
         .position(|name| name.len() > NAME_BYTES || name.parse::<f64>().is_ok_and(f64::is_finite) || missing(name))
@@ -59,8 +59,10 @@ impl Delimited {
             (1..=given).map(|i| format!("c{i}")).collect()
         };
         drop(rows);
+        let unnamed = |name: &String| if name.is_empty() { Stored::Unnamed } else { Stored::Unknown };
+        let stored: Vec<Stored> = names.iter().map(unnamed).collect();
         table.columns =
-            checked_names(names)?.into_iter().map(|name| Column { name, stored: Stored::Unknown }).collect();
+            checked_names(names)?.into_iter().zip(stored).map(|(name, stored)| Column { name, stored }).collect();
         Ok(table)
     }
 
@@ -68,6 +70,9 @@ impl Delimited {
     fn names(&self, rows: &TextRows<'_>) -> Result<Vec<String>, DataError> {
         let bad = |reason| DataError::BadHeader { source_name: self.source.name(), reason };
         let line = rows.content().ok_or_else(|| bad("is longer than 64 MiB"))?;
+        if line.starts_with(&[0xff, 0xfe]) || line.starts_with(&[0xfe, 0xff]) || line.contains(&0) {
+            return Err(bad("is not UTF-8 text, it looks like UTF-16; save the file as UTF-8"));
+        }
         if !self.quoted_newlines && line.contains(&b'\r') {
             return Err(bad("holds a carriage return; lines must end in a line feed, so convert the file"));
         }

@@ -17,11 +17,11 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub(crate) use columns::TRUTH_AS_NUMBERS;
-pub use columns::{Cells, ColumnTable, Texts, TruthWords, truth_words};
+pub use columns::{Cells, ColumnTable, Texts};
 pub use raw::{RawTable, raw_rows};
 pub use shards::{files_of, open_all, same_table};
 pub use stripes::Stripe;
+pub use text_rows::comma_separated;
 
 use super::error::DataError;
 use super::table::{Block, Column, Field, Stored, TableReader, Visit};

@@ -6,9 +6,11 @@ use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::{Arc, Once};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, LargeStringArray, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, LargeBinaryArray, LargeStringArray, RecordBatch,
+};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, Int64Type, SchemaRef};
+use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, Int64Type, SchemaRef, TimeUnit};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
@@ -19,6 +21,7 @@ use super::{
     checked_names,
 };
 use crate::error::DataError;
+use crate::numerals::{Ticks, Unit};
 use crate::source::Source;
 
 pub(crate) struct Parquet {
@@ -188,15 +191,39 @@ fn is_list(data_type: &DataType) -> bool {
     matches!(data_type, DataType::List(item) | DataType::LargeList(item) if item.data_type().is_numeric())
 }
 
+/// Texts of whatever encoding, as some programs store them.
+fn is_binary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
+}
+
+/// The ticks of points and spans of time.
+fn ticks_of(data_type: &DataType) -> Option<Ticks> {
+    let per_day = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 86_400,
+        TimeUnit::Millisecond => 86_400_000,
+        TimeUnit::Microsecond => 86_400_000_000,
+        TimeUnit::Nanosecond => 86_400_000_000_000,
+    };
+    let (per_day, unit) = match data_type {
+        DataType::Date32 => (1, Unit::Date),
+        DataType::Date64 => (86_400_000, Unit::Date),
+        DataType::Timestamp(unit, _) => (per_day(unit), Unit::Date),
+        DataType::Time32(unit) | DataType::Time64(unit) | DataType::Duration(unit) => (per_day(unit), Unit::Duration),
+        _ => return None,
+    };
+    Some(Ticks { per_day, unit })
+}
+
 /// What a Parquet type says about a column.
 fn stored(data_type: &DataType) -> Stored {
+    if let Some(ticks) = ticks_of(data_type) {
+        return Stored::Time(ticks);
+    }
     match data_type {
         DataType::Boolean => Stored::Boolean,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Stored::Text,
         DataType::Dictionary(_, values) => stored(values),
-        DataType::Timestamp(_, _) | DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => {
-            Stored::Number
-        }
+        binary if is_binary(binary) => Stored::Text,
         numeric if numeric.is_numeric() => Stored::Number,
         DataType::Null => Stored::Text,
         other => Stored::Unsupported(other.to_string().chars().take(60).collect()),
@@ -240,6 +267,8 @@ impl TableReader for Parquet {
 /// A column as one of the few types that an encoder reads.
 enum Values {
     Integers(Int64Array),
+    Times(Int64Array, Ticks),
+    Binaries(LargeBinaryArray),
     Numbers(Float64Array),
     Texts(LargeStringArray),
     Booleans(BooleanArray),
@@ -298,12 +327,23 @@ impl SparseColumn {
 impl Values {
     fn new(array: &ArrayRef) -> Option<Self> {
         let to = |target: &DataType| cast(array, target).ok();
-        let integers = |a: ArrayRef| a.as_primitive_opt::<Int64Type>().cloned().map(Self::Integers);
+        let integers = |a: ArrayRef| a.as_primitive_opt::<Int64Type>().cloned();
+        if let Some(ticks) = ticks_of(array.data_type()) {
+            let whole = match array.data_type() {
+                DataType::Date32 | DataType::Time32(_) => cast(&to(&DataType::Int32)?, &DataType::Int64).ok()?,
+                _ => to(&DataType::Int64)?,
+            };
+            return integers(whole).map(|whole| Self::Times(whole, ticks));
+        }
         Some(match array.data_type() {
             DataType::Boolean => Self::Booleans(array.as_boolean_opt()?.clone()),
-            DataType::Date32 | DataType::Time32(_) => integers(cast(&to(&DataType::Int32)?, &DataType::Int64).ok()?)?,
-            DataType::Date64 | DataType::Time64(_) | DataType::Timestamp(_, _) => integers(to(&DataType::Int64)?)?,
-            whole if whole.is_integer() && *whole != DataType::UInt64 => integers(to(&DataType::Int64)?)?,
+            whole if whole.is_integer() && *whole != DataType::UInt64 => {
+                integers(to(&DataType::Int64)?).map(Self::Integers)?
+            }
+            DataType::Dictionary(_, values) if ticks_of(values).is_some() || is_binary(values) => {
+                Self::new(&to(values)?)?
+            }
+            binary if is_binary(binary) => Self::Binaries(to(&DataType::LargeBinary)?.as_binary_opt::<i64>()?.clone()),
             other => match stored(other) {
                 Stored::Number => Self::Numbers(to(&DataType::Float64)?.as_primitive_opt::<Float64Type>()?.clone()),
                 Stored::Text => Self::Texts(to(&DataType::LargeUtf8)?.as_string_opt::<i64>()?.clone()),
@@ -358,7 +398,9 @@ impl Block for ArrowBlock {
             Some(Values::Numbers(a)) if a.is_valid(row) => Field::Number(a.value(row)),
             Some(Values::Texts(a)) if a.is_valid(row) => Field::Text(a.value(row).as_bytes().trim_ascii()),
             Some(Values::Sparse(column)) => column.row(row),
-            Some(Values::Booleans(a)) if a.is_valid(row) => Field::Text(if a.value(row) { b"true" } else { b"false" }),
+            Some(Values::Booleans(a)) if a.is_valid(row) => Field::Truth(a.value(row)),
+            Some(Values::Times(a, ticks)) if a.is_valid(row) => Field::Time(a.value(row), *ticks),
+            Some(Values::Binaries(a)) if a.is_valid(row) => Field::Text(a.value(row).trim_ascii()),
             _ => Field::Missing,
         }
     }

@@ -178,6 +178,15 @@ pub(crate) fn split_fields(
     }
 }
 
+/// Values between commas, those with a comma in quotes; without white space around them. `None` if a quote is not closed.
+pub fn comma_separated(text: &str) -> Option<Vec<String>> {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    split_fields(text.as_bytes(), b',', true, usize::MAX, &mut bytes, &mut ends)?;
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    // fields end at commas and quotes, which no character holds in part
+    Some(starts.zip(&ends).map(|(from, &to)| String::from_utf8_lossy(&bytes[from..to]).trim().to_string()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +236,14 @@ mod tests {
             }
             assert_eq!(lengths, [Some(1), Some(ROW_BYTES), None, Some(1)]);
         }
+    }
+
+    #[test]
+    fn lists_are_read_as_fields_are() {
+        let read = |text: &str| comma_separated(text).unwrap();
+        assert_eq!(read("-1,1"), ["-1", "1"]);
+        assert_eq!(read("no,\"yes, sure\",\"a \"\"b\"\"\", ü"), ["no", "yes, sure", "a \"b\"", "ü"]);
+        assert_eq!(comma_separated("no,\"yes"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The file is public, but another may be given by mistake: messages tell lines and what is wrong with them, never what stands there.
 
 use super::Read;
+use crate::cell::Rules;
 use crate::error::DataError;
 use crate::source::{Source, Zip};
 use crate::text::TextFeatures;
@@ -143,7 +144,8 @@ fn parsed(line: &[u8], dimension: usize, features: &mut TextFeatures) -> Result<
         }
     }
     let [word] = word else { return Ok((None, values)) };
-    features.read(word);
+    // words of a file are whole, whatever their script
+    features.read(word, Rules::First);
     let mut tokens = features.tokens.iter();
     let token = tokens.next().filter(|_| tokens.next().is_none());
     Ok((token.map(Box::from), values))

@@ -10,7 +10,7 @@ fn read(text: &str) -> Result<WordVectors, DataError> {
 
 fn pooled(vectors: &WordVectors, text: &str) -> Vec<f64> {
     let (mut features, mut pooled) = (crate::text::TextFeatures::default(), Pooled::default());
-    features.read(text.as_bytes());
+    features.read(text.as_bytes(), crate::cell::Rules::ByValue);
     vectors.pool(&features.tokens, &mut pooled);
     pooled.vector
 }

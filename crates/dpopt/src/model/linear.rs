@@ -3,7 +3,7 @@
 use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
 use super::{Guarantee, probability};
 use dpopt_data::output::write_atomically;
-use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, WordVectors};
+use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Unit, WordVectors};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
@@ -211,7 +211,9 @@ impl Model {
 
     fn target_spec(&self) -> TargetSpec {
         // checked on construction
-        self.encoder.target().map_or(TargetSpec::Number { lower: -1.0, upper: 1.0 }, |(_, spec)| spec.clone())
+        self.encoder
+            .target()
+            .map_or(TargetSpec::Number { lower: -1.0, upper: 1.0, unit: Unit::Number }, |(_, spec)| spec.clone())
     }
 
     /// Labels in order; empty for regression.

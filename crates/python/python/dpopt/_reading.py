@@ -367,8 +367,22 @@ def hashable(value: Any) -> bool:
     return attempt(lambda: hash(value)) is not None
 
 
+def as_text(values: np.ndarray) -> np.ndarray:
+    """Labels in bytes as their text, alone or among others; what is none stays as it is."""
+    if values.dtype.kind == "S":
+        return np.char.decode(values, "utf-8", "replace")
+    if values.dtype.kind != "O" or not any(isinstance(value, bytes) for value in values.flat):
+        return values
+    texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values.tolist()]
+    out = np.empty(len(texts), dtype=object)
+    for i, value in enumerate(texts):
+        out[i] = value
+    return out
+
+
 def codes(found: np.ndarray, classes: np.ndarray, name: str = "y") -> np.ndarray:
-    """Place of each record's label among the sorted public `classes`; −1 where it is none of them."""
+    """Place of each record's label among the public `classes`; −1 where it is none of them. Bytes count as their text."""
+    found, classes = as_text(found), as_text(classes)
     numeric, text = (
         (found.dtype.kind in _NUMERIC, classes.dtype.kind in _NUMERIC),
         (found.dtype.kind == "U", classes.dtype.kind == "U"),
@@ -430,6 +444,7 @@ def integers(values: Any, name: str) -> list[int]:
 __all__ = [
     "array",
     "as_table",
+    "as_text",
     "attempt",
     "cells",
     "check_names",

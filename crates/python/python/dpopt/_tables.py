@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, _times
 from ._reading import attempt, kind, shown
 from ._rows import _pair, of_each
 
@@ -89,6 +89,11 @@ def _quoted(text: str) -> str:
 
 def _toml(value: Any, where: str) -> str:
     """A public fact as a bounds file writes it."""
+    time = attempt(lambda: _times.in_toml(value))
+    if time is not None:
+        return str(time)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):
@@ -121,7 +126,7 @@ def _range(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return dict(_mapping(given, "an entry of bounds"))
     if isinstance(given, np.ndarray):
-        given = given.tolist()
+        given = list(given)
     if not isinstance(given, (list, tuple)) or len(given) not in (2, 3):
         raise ValueError(
             'an entry of bounds must be (lower, upper), (lower, upper, "log") or a dict as in a bounds file'
@@ -252,12 +257,18 @@ def objects(values: Any) -> list[Any]:
     return list(values)
 
 
+def unsupported(dtype: Any, rows: int) -> tuple[str, int]:
+    """A column whose whole type holds neither numbers, texts nor times: the library refuses it before anything is spent."""
+    return (str(dtype)[:60], rows)
+
+
 def _of_array(values: np.ndarray) -> Any:
     if values.ndim != 1:
         raise ValueError(f"a column should be a 1d array, got an array of shape {values.shape} instead")
     if values.dtype.kind in "mM":
-        # as in Parquet: ticks
-        return (np.ascontiguousarray(values).view(np.int64), np.isnat(values))
+        return (*_times.of_array(values), False)
+    if values.dtype.kind in "Vc":
+        return unsupported("of records" if values.dtype.kind == "V" else "complex", len(values))
     if values.dtype.kind in "fiub":
         if values.dtype.itemsize > 8 or values.dtype == np.float16:
             values = values.astype(np.float64)
@@ -282,15 +293,23 @@ def _of_arrow_type(values: Any) -> Any:
         if isinstance(values, pa.ChunkedArray):
             values = values.chunk(0) if values.num_chunks else pa.array([], type=values.type)
     dtype = values.type
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _of_arrow_type(values.storage)
     if types.is_dictionary(dtype):
+        inner = _of_arrow_type(values.dictionary)
+        if isinstance(inner, tuple) and isinstance(inner[0], str):
+            return unsupported(dtype, len(values))
         places = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return (places, objects(values.dictionary))
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     if types.is_boolean(dtype):
         return (values.fill_null(False).to_numpy(zero_copy_only=False), missing)
-    if types.is_date(dtype) or types.is_time(dtype) or types.is_timestamp(dtype):
-        values = values.cast(pa.int32() if dtype.bit_width == 32 else pa.int64()).cast(pa.int64())
-        dtype = values.type
+    if types.is_date(dtype) or types.is_time(dtype) or types.is_timestamp(dtype) or types.is_duration(dtype):
+        unit = ("D" if dtype.bit_width == 32 else "ms") if types.is_date(dtype) else dtype.unit
+        ticks = values.cast(pa.int32() if dtype.bit_width == 32 else pa.int64()).cast(pa.int64())
+        none = np.zeros(len(values), dtype=bool) if missing is None else missing
+        points = types.is_date(dtype) or types.is_timestamp(dtype)
+        return (ticks.fill_null(0).to_numpy(zero_copy_only=False), none, _times.PER_DAY[unit], points, True)
     if types.is_integer(dtype) and not types.is_uint64(dtype):
         return (values.fill_null(0).to_numpy(zero_copy_only=False), missing)
     if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
@@ -303,7 +322,28 @@ def _of_arrow_type(values: Any) -> Any:
         found = np.frombuffer(borders, np.int64)[first : first + len(values) + 1] if borders else np.zeros(1, np.int64)
         none = np.zeros(len(values), dtype=bool) if missing is None else missing
         return (found, np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8), none)
-    return objects(values)
+    binary_view = getattr(types, "is_binary_view", lambda _: False)
+    if types.is_null(dtype) or types.is_binary(dtype) or types.is_large_binary(dtype) or binary_view(dtype):
+        return objects(values)
+    if types.is_fixed_size_binary(dtype):
+        return objects(values)
+    return unsupported(dtype, len(values))
+
+
+def _of_polars(values: Any) -> Any:
+    """A column of Polars where Arrow is not there, or does not have its type."""
+    dtype = values.dtype
+    if dtype.is_nested() or type(dtype).__name__ == "DataTypeClass" or str(dtype).startswith("Object"):
+        return objects(values) if str(dtype).startswith("Object") else unsupported(dtype, len(values))
+    if dtype.is_temporal():
+        none = values.is_null().to_numpy()
+        per_day = {"Date": 1, "Time": _times.PER_DAY["ns"]}.get(str(dtype))
+        per_day = _times.PER_DAY[dtype.time_unit] if per_day is None else per_day
+        points = str(dtype).startswith("Date")
+        return (values.to_physical().cast(int).fill_null(0).to_numpy(), none, per_day, points, True)
+    if dtype.is_integer() and str(dtype) in ("Int128", "UInt128"):
+        values = values.cast(float)
+    return _of_array(values.to_numpy()) if dtype.is_numeric() else objects(values)
 
 
 def _arrow_of(convert: Any) -> Any:
@@ -324,17 +364,22 @@ def cells(values: Any) -> Any:
         found = _arrow_of(lambda pa: values.to_arrow())
         if found is not None:
             return _of_arrow(found)
-        if values.dtype.is_temporal():
-            values = values.to_physical()
-        return _of_array(values.to_numpy()) if values.dtype.is_numeric() else objects(values)
+        return _of_polars(values)
     if hasattr(values, "iloc") and hasattr(values, "array"):
         dtype = values.dtype
         if isinstance(dtype, np.dtype):
             return _of_array(values.to_numpy())
         if str(dtype) == "category":
+            inner = values.cat.categories.dtype
+            if not isinstance(inner, np.dtype) and str(inner).startswith("interval"):
+                return unsupported(inner, len(values))
             return (values.cat.codes.to_numpy().astype(np.int64), objects(values.cat.categories))
         if getattr(dtype, "tz", None) is not None and hasattr(values, "dt"):
             return _of_array(values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+        if str(dtype).startswith("period"):
+            return _of_array(values.dt.to_timestamp().to_numpy())
+        if str(dtype).startswith("interval"):
+            return unsupported(dtype, len(values))
         found = _arrow_of(lambda pa: pa.array(values.array)) if hasattr(values.array, "__arrow_array__") else None
         return objects(values) if found is None else _of_arrow(found)
     if isinstance(values, (list, tuple)):

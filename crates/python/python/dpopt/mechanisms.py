@@ -42,6 +42,7 @@ from . import _core, accounting
 from ._by_unit import Units, name_alone, unused
 from ._reading import (
     array,
+    as_text,
     distinct,
     hashable,
     integers,
@@ -378,10 +379,15 @@ def histogram(
     True
     """
     values, given = apart(values, units)
-    listed = {category: i for i, category in enumerate(categories) if hashable(category)}
+    public = as_text(read_labels(list(categories), "categories"))
+    listed = {category: i for i, category in enumerate(public.tolist()) if hashable(category)}
     if not listed or len(listed) != len(categories):
         raise ValueError("categories must list at least one value, and each once")
-    found = read_labels(_alone(values, given), "values").tolist()
+    read = as_text(read_labels(_alone(values, given), "values"))
+    kinds = {array.dtype.kind in "fiub" for array in (read, public) if array.dtype.kind in "fiubU"}
+    if len(kinds) == 2:
+        raise ValueError("one of values and categories holds numbers and the other text; give both as one of them")
+    found = read.tolist()
     cells = np.fromiter((listed.get(v, -1) if hashable(v) else -1 for v in found), dtype=np.int64)
     if given is not None and max_rows_per_unit is None:
         max_rows_per_unit = 1

@@ -8,7 +8,7 @@ use super::super::spread::SpreadPlan;
 use super::super::units::Units;
 use super::Fit;
 use crate::moment::TargetClip;
-use dpopt_data::{Encoder, EncoderForm, FeatureKind, Layout, TargetRule};
+use dpopt_data::{Encoder, EncoderForm, FeatureKind, Layout, TargetRule, Unit};
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::{Before, Problem, RecordOf};
 use dpopt_optimize::{RunError, expected_risk, named};
@@ -32,7 +32,7 @@ impl Fit {
         self.target_clip = TargetClip::balanced(moment, risk);
         if let Some((lower, upper)) = self.target_clip.map(|clip| clip.range()) {
             self.options.schema.set_bounds(&self.target, lower, upper)?;
-            self.layout.target = Some((self.target.clone(), TargetRule::Number { lower, upper }));
+            self.layout.target = Some((self.target.clone(), TargetRule::Number { lower, upper, unit: Unit::Number }));
         }
         Ok(())
     }
