@@ -1,16 +1,17 @@
 //! `dpopt predict` and `dpopt evaluate`.
 
 use crate::flags::TableFlags;
-use crate::output::{Failure, note, print, print_json};
+use crate::output::{Failure, note, print, print_json, table};
 use crate::paths::{Paths, is_standard_output};
 use crate::usage;
 use crate::verify::PREDICTABLE;
 use clap::Args;
 use dpopt::data::{WordVectors, files_of};
-use dpopt::model::{Evaluation, Model, Predictions, metrics};
+use dpopt::model::metrics::{self, ClassMetrics, ClassificationMetrics, LeftOut, RegressionMetrics};
+use dpopt::model::{Evaluation, Model, Predictions};
 use dpopt::output::Places;
 use dpopt::report::number;
-use dpopt_privacy::words::foreign_json;
+use dpopt_privacy::words::{foreign, foreign_json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -162,23 +163,100 @@ pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
         value["note"] = NOT_PRIVATE.into();
         return print_json(&value);
     }
-    let mut out = String::new();
-    let mut line = |name: &str, value: String| out.push_str(&format!("{name:<10}  {value}\n"));
-    match &evaluation {
-        Evaluation::Classification(m) => {
-            line("rows", m.rows.to_string());
-            line("accuracy", format!("{:.4}", m.accuracy));
-            line("majority", format!("{:.4}  (always the most frequent class)", m.majority));
-            line("AUC", m.auc.map_or("-  (needs two classes, both present)".into(), |a| format!("{a:.4}")));
-            line("log loss", format!("{:.4}", m.log_loss));
-        }
-        Evaluation::Regression(m) => {
-            line("rows", m.rows.to_string());
-            line("RMSE", number(m.rmse));
-            line("MAE", number(m.mae));
-            line("R squared", m.r_squared.map_or("-  (constant target)".into(), number));
-        }
+    let text = match &evaluation {
+        Evaluation::Classification(m) => of_classes(m),
+        Evaluation::Regression(m) => of_numbers(m, model.target()),
+    };
+    print(&format!("{text}\n{NOT_PRIVATE}\n"))
+}
+
+/// A score with its name, and what to hold it against.
+fn line(name: &str, value: String) -> String {
+    format!("{name:<18}{value}\n")
+}
+
+/// How many rows are scored, and why others are not.
+fn rows(scored: usize, left_out: LeftOut) -> String {
+    let reasons = [
+        (left_out.missing, "without a target"),
+        (left_out.undeclared, "with a label that is not declared"),
+        (left_out.unreadable, "that cannot be read"),
+    ];
+    let reasons: Vec<String> =
+        reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
+    let of = scored + left_out.all();
+    line(
+        "rows",
+        match reasons.is_empty() {
+            true => scored.to_string(),
+            false => format!("{scored} of {of}  (left out: {})", reasons.join(", ")),
+        },
+    )
+}
+
+/// Tables of more classes are for --json.
+const MOST_SHOWN: usize = 12;
+
+fn of_classes(m: &ClassificationMetrics) -> String {
+    let share = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.4}"));
+    let mut out = rows(m.rows, m.left_out);
+    out += &line("accuracy", format!("{:.4}  (always the most frequent class: {:.4})", m.accuracy, m.majority));
+    out += &line("log loss", format!("{:.4}  (the base rate alone: {:.4})", m.log_loss, m.log_loss_of_base_rate));
+    if let [_, positive] = &m.classes[..] {
+        let base = positive.rows as f64 / m.rows as f64;
+        out += &line("AUC", m.auc.map_or("-  (needs both classes)".into(), |a| format!("{a:.4}  (a guess: 0.5)")));
+        let average = share(positive.average_precision);
+        out += &line("average precision", format!("{average}  (of `{}`; a guess: {base:.4})", positive.label));
     }
-    out.push_str(&format!("\n{NOT_PRIVATE}\n"));
-    print(&out)
+    let cells = |class: &ClassMetrics| {
+        vec![
+            class.label.clone(),
+            class.rows.to_string(),
+            class.predicted.to_string(),
+            share(class.recall),
+            share(class.precision),
+            share(class.average_precision),
+        ]
+    };
+    let headings = ["class", "#rows", "#predicted", "#recall", "#precision", "#average precision"];
+    out += &format!("\n{}", table(&headings, &m.classes.iter().map(cells).collect::<Vec<_>>()));
+    let never: Vec<String> = m.classes.iter().filter(|c| c.predicted == 0).map(|c| format!("`{}`", c.label)).collect();
+    if !never.is_empty() {
+        out += &format!("never predicted: {}\n", never.join(", "));
+    }
+    if m.classes.len() > MOST_SHOWN {
+        return out + "\nthe confusion table is in --json\n";
+    }
+    let titles: Vec<String> = m.classes.iter().map(|class| format!("#{}", foreign(&class.label))).collect();
+    let headings: Vec<&str> =
+        std::iter::once("true class by predicted").chain(titles.iter().map(String::as_str)).collect();
+    let row = |(class, counts): (&ClassMetrics, &Vec<usize>)| {
+        std::iter::once(class.label.clone()).chain(counts.iter().map(usize::to_string)).collect()
+    };
+    let confusion: Vec<Vec<String>> = m.classes.iter().zip(&m.confusion).map(row).collect();
+    out + &format!("\n{}", table(&headings, &confusion))
+}
+
+fn of_numbers(m: &RegressionMetrics, target: &str) -> String {
+    let mut out = rows(m.rows, m.left_out);
+    out += &line("RMSE", format!("{}  (their mean alone: {})", number(m.rmse), number(m.rmse_of_mean)));
+    out += &line("MAE", format!("{}  (their mean alone: {})", number(m.mae), number(m.mae_of_mean)));
+    out += &line(
+        "R squared",
+        m.r_squared.map_or("-  (constant target)".into(), |r| format!("{}  (their mean alone: 0)", number(r))),
+    );
+    if m.below_range + m.above_range > 0 {
+        let (lower, upper) = m.range;
+        out += &line(
+            "outside the range",
+            format!(
+                "{} below and {} above {} to {}, where the model's answers lie; scored as `{target}` stands in the file",
+                m.below_range,
+                m.above_range,
+                number(lower),
+                number(upper)
+            ),
+        );
+    }
+    out
 }

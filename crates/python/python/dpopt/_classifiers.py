@@ -13,7 +13,7 @@ from ._docs import documented
 from ._linear import PrivateLinear, Reading
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._partial_fit import ClassesOfStream
-from ._reading import codes, distinct, labels, number, same_length, shown, sorted_if_comparable, target
+from ._reading import codes, distinct, labels, number, same_length, scored, shown, sorted_if_comparable
 from ._table_fit import ClassesOfTable
 from ._warnings import warn
 
@@ -109,14 +109,18 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
         return labels(y)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the records (weighted by `sample_weight`) whose class is predicted; exact, so not private for these records."""
+        """Share of the records (weighted by `sample_weight`) whose class is predicted; exact, so not private for these records.
+
+        Records without a label, or with one that is not among `classes_`, are left out, with a warning that says how many.
+        """
         if self._by_columns():
-            weights = None if sample_weight is None else target(sample_weight, "sample_weight")
-            return float(np.average(self._table_hits(X, y), weights=weights))
-        truth, guess = labels(y), self.predict(X)
-        same_length(guess, truth)
-        weights = None if sample_weight is None else target(sample_weight, "sample_weight")
-        return float(np.average(codes(truth, self.classes_) == codes(guess, self.classes_), weights=weights))
+            place, guess = self._table_places(X, y)
+        else:
+            truth, found = labels(y), self.predict(X)
+            same_length(found, truth)
+            place, guess = codes(truth, self.classes_), codes(found, self.classes_)
+        known, weights = scored(place >= 0, sample_weight, "a label among the classes")
+        return float(np.average((place == guess)[known], weights=weights))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
