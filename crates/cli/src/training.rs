@@ -178,6 +178,7 @@ impl Common {
             method: self.method()?,
             embedding: self.embedding()?,
             regression: self.task == Some(Task::Regression),
+            classification: self.task == Some(Task::Classification),
             loss: None,
             rows,
             ledger,

@@ -50,6 +50,7 @@ enum What {
     NoTarget,
     UnlistedTarget,
     BadTarget,
+    OutsideTarget,
 }
 
 /// Reads all rows and says what a fit with `layout` would stop at, leave out or change. All of it, not only the first; an
@@ -78,6 +79,9 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
             }
             What::NoTarget => (format!("without a target `{target}`, to contribute nothing"), "row", false),
             What::BadTarget => cells(format!("of the target `{target}` cannot be read"), stops),
+            What::OutsideTarget => {
+                cells(format!("of the target `{target}` outside its range, to be clipped to it"), false)
+            }
             What::UnlistedTarget => {
                 (format!("whose target `{target}` is not declared, to contribute nothing"), "row", false)
             }
@@ -154,9 +158,12 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
                 continue;
             }
             match rule {
-                TargetRule::Number { .. } if field_number(field).is_some() => {}
-                TargetRule::Number { .. } if is_missing_marker(field) => saw(What::NoTarget),
-                TargetRule::Number { .. } => saw(What::BadTarget),
+                TargetRule::Number { lower, upper } => match field_number(field) {
+                    Some(value) if value < *lower || value > *upper => saw(What::OutsideTarget),
+                    Some(_) => {}
+                    None if is_missing_marker(field) => saw(What::NoTarget),
+                    None => saw(What::BadTarget),
+                },
                 TargetRule::Classes { levels } => match field_text(field, &mut scratch) {
                     Some(text) if levels.iter().any(|level| level.trim().as_bytes() == text) => {}
                     Some(text) if !is_missing_text(text) => saw(What::UnlistedTarget),

@@ -23,6 +23,7 @@ mod owners;
 mod public_table;
 mod quantile_counts;
 mod reader;
+mod repeats;
 mod schema;
 mod source;
 mod table;
@@ -49,7 +50,8 @@ pub use reader::{
     Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, TruthWords, files_of, open,
     open_all, open_bytes, raw_rows, same_table, truth_words,
 };
+pub use repeats::{Repeats, repeats};
 pub use schema::Schema;
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
-pub use target::TargetSpec;
+pub use target::{TargetSpec, Truth};
 pub use word_vectors::{VectorsFile, WordVectors};

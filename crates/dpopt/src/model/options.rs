@@ -22,6 +22,7 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `method` | auto | method and hyper-parameters |
 /// | `embedding` | none | an embedding model instead of a linear one |
 /// | `regression` | false | the target is a number |
+/// | `classification` | false | it is said that the target holds labels |
 /// | `target_moment` | none | what is known of a number whose range nobody knows |
 /// | `loss` | logistic, or squared | of one score; of two classes where labels are predicted |
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
@@ -47,6 +48,9 @@ pub struct FitOptions {
     pub embedding: Option<EmbeddingRequest>,
     /// The target is a number. Classes otherwise, unless the schema declares a range.
     pub regression: bool,
+    /// It is said that the target holds labels. Otherwise a target of which nothing is declared is taken for labels only where that costs little if it is
+    /// wrong: not if its type says that it is a number, and not if a ledger file pays.
+    pub classification: bool,
     /// A public fact about the target of a regression in place of a range: it is clipped where that takes from its mean about as much as noise
     /// moves predictions. The order alone says nothing of a scale: the range is found privately.
     pub target_moment: Option<Moment>,
