@@ -81,6 +81,7 @@ fn as_asked(mut layout: Layout, task: Option<Task>) -> Layout {
 fn examine(run: &RunFlags, found: &mut Findings) {
     let common = &run.common;
     found.problems.extend(run.paths().clashes());
+    found.problems.extend(run.paths().gone());
     if run.insecure_seed.is_some() && run.budget_file.ledger.is_some() {
         found
             .problems
@@ -91,7 +92,7 @@ fn examine(run: &RunFlags, found: &mut Findings) {
         .flatten();
     // one by one: both may be wrong
     for path in [Some(&run.output), run.report.as_ref()].into_iter().flatten() {
-        let output = crate::spending::Outputs { answer: path, report: None };
+        let output = crate::spending::Outputs { answer: path, csv: false, report: None };
         found.keep(output.check().and_then(|()| output.reserve().map(drop)));
     }
     found.keep(common.not_public(&run.data));

@@ -5,8 +5,9 @@ use crate::output::{Failure, note, print, print_json, table};
 use crate::paths::{Paths, is_standard_output};
 use crate::usage;
 use crate::verify::PREDICTABLE;
+use crate::written::Written;
 use clap::Args;
-use dpopt::data::{WordVectors, files_of};
+use dpopt::data::{TableReader, WordVectors, bad_row, did_you_mean, failure, field_text, files_of};
 use dpopt::model::metrics::{self, ClassMetrics, ClassificationMetrics, LeftOut, RegressionMetrics};
 use dpopt::model::{Evaluation, Model, Predictions};
 use dpopt::output::Places;
@@ -22,12 +23,16 @@ pub(crate) struct PredictArguments {
     /// Table with the columns the model was fitted on; the target may be absent
     #[arg(required = true)]
     data: Vec<PathBuf>,
-    /// CSV with one line per row; `-` for standard output, where characters of labels that command a terminal become U+FFFD
+    /// CSV with one line per row, or TSV by its name, also gzipped; `-` for standard output, where characters of labels that command a terminal become
+    /// U+FFFD. A label that begins with = + - or @ is written as it is: a spreadsheet would take it for a formula
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// The public vectors of words that the model was fitted with
     #[arg(long, value_name = "FILE")]
     public_vectors: Option<PathBuf>,
+    /// Columns of the table to keep beside the predictions, such as an id
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    keep: Vec<String>,
     #[command(flatten)]
     reading: TableFlags,
     /// JSON instead of CSV: one object per line
@@ -42,17 +47,31 @@ pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
         .read("--public-vectors", arguments.public_vectors.as_deref())
         .data(&arguments.data)
         .check()?;
+    let written = match arguments.json {
+        true => Written::lines("-o", &arguments.output)?,
+        false => Written::table("-o", &arguments.output)?,
+    };
     let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
-    let table = arguments.reading.open(&arguments.data)?;
-    let predictions = model.predict(&*table, arguments.reading.bad_cells()).map_err(usage)?;
-    let text = if arguments.json { as_json(&model, &predictions)? } else { as_csv(&model, &predictions) };
+    let reading = arguments.reading.or_as_fitted(model.reading(), &arguments.data);
+    let table = reading.open(&arguments.data)?;
+    let kept = kept(&*table, &arguments.keep, model.target())?;
+    let predictions = model.predict(&*table, reading.bad_cells()).map_err(usage)?;
+    let text = match arguments.json {
+        true => as_json(&model, &predictions, &kept)?,
+        false => as_table(&model, &predictions, &kept, written)?,
+    };
     if is_standard_output(&arguments.output) {
         return print(&text);
     }
+    let bytes = written.bytes(text.into_bytes());
     // a prediction tells of its row: it is for whoever the table is for
     let sources = files_of(&arguments.data).map_err(usage)?;
-    Places::reserve(&[&arguments.output], &sources).and_then(|places| places.write(&[text.as_bytes()])).map_err(|e| {
-        Failure::machine(format!("cannot write {}: {}; nothing was left there", arguments.output.display(), e.kind()))
+    Places::reserve(&[&arguments.output], &sources).and_then(|places| places.write(&[&bytes])).map_err(|e| {
+        Failure::machine(format!(
+            "cannot write {}: {}; nothing was left there",
+            arguments.output.display(),
+            failure(&e)
+        ))
     })
 }
 
@@ -68,62 +87,107 @@ fn load(path: &Path, vectors: Option<&Path>) -> Result<Model, Failure> {
     Ok(model)
 }
 
-fn as_csv(model: &Model, predictions: &Predictions) -> String {
-    let mut out = String::new();
-    match predictions {
-        Predictions::Classes { labels, probabilities } => {
-            let mut header = vec![quoted(model.target())];
-            header.extend(labels.iter().map(|l| quoted(&format!("p({l})"))));
-            out.push_str(&header.join(","));
-            out.push('\n');
-            for p in probabilities {
-                out.push_str(&quoted(&labels[metrics::most_probable(p)]));
-                for p in p {
-                    out.push_str(&format!(",{p}"));
-                }
-                out.push('\n');
-            }
+/// Columns of the table that go with the predictions: names, and the cells of each as they stand.
+type Kept = Vec<(String, Vec<String>)>;
+
+fn kept(table: &dyn TableReader, names: &[String], target: &str) -> Result<Kept, Failure> {
+    let columns = table.columns();
+    let mut kept: Kept = Vec::new();
+    let mut places = Vec::new();
+    for name in names {
+        let name = name.trim();
+        let Some(at) = columns.iter().position(|column| column.name == name) else {
+            let meant = did_you_mean(name, columns.iter().map(|column| column.name.as_str()));
+            return Err(usage(format!("--keep {name}: the table has no such column{meant}")));
+        };
+        if name == target || kept.iter().any(|(other, _)| other == name) {
+            return Err(usage(format!(
+                "--keep {name}: the predictions would have two columns of that name; leave it out"
+            )));
         }
-        Predictions::Values(values) => {
-            out.push_str(&format!("{}\n", quoted(model.target())));
-            for v in values {
-                out.push_str(&format!("{v}\n"));
-            }
-        }
+        places.push(at);
+        kept.push((name.to_string(), Vec::new()));
     }
-    out
+    if names.is_empty() {
+        return Ok(kept);
+    }
+    let mut scratch = Vec::new();
+    let width = columns.len();
+    table
+        .for_each_block(&mut |block| {
+            for r in 0..block.len() {
+                let readable = bad_row(&*block, r, width).is_none();
+                for ((_, cells), &at) in kept.iter_mut().zip(&places) {
+                    let text = if readable { field_text(block.field(r, at), &mut scratch) } else { None };
+                    cells.push(text.map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned()));
+                }
+            }
+            Ok(())
+        })
+        .map_err(usage)?;
+    Ok(kept)
 }
 
-fn as_json(model: &Model, predictions: &Predictions) -> Result<String, Failure> {
+fn as_table(model: &Model, predictions: &Predictions, kept: &Kept, written: Written) -> Result<String, Failure> {
     let mut out = String::new();
-    let mut line = |value: serde_json::Value| {
-        out.push_str(&foreign_json(&value.to_string()));
-        out.push('\n');
-    };
+    let mut line =
+        |at: Option<usize>, more: &mut dyn Iterator<Item = Result<String, Failure>>| -> Result<(), Failure> {
+            let cells = kept.iter().map(|(name, cells)| written.field(at.map_or(name, |at| &cells[at])));
+            let cells = cells.chain(more).collect::<Result<Vec<_>, _>>()?;
+            out.push_str(&cells.join(&written.separator().to_string()));
+            out.push('\n');
+            Ok(())
+        };
     match predictions {
         Predictions::Classes { labels, probabilities } => {
-            for p in probabilities {
-                let by_label: serde_json::Map<String, serde_json::Value> =
-                    labels.iter().cloned().zip(p.iter().map(|p| (*p).into())).collect();
-                line(serde_json::json!({
-                    "target": model.target(),
-                    "label": labels[metrics::most_probable(p)],
-                    "probabilities": by_label,
-                }));
+            let names = std::iter::once(model.target().to_string()).chain(labels.iter().map(|l| format!("p({l})")));
+            line(None, &mut names.map(|name| written.field(&name)))?;
+            let labels = labels.iter().map(|label| written.field(label)).collect::<Result<Vec<_>, _>>()?;
+            for (i, p) in probabilities.iter().enumerate() {
+                let label = labels[metrics::most_probable(p)].clone();
+                line(Some(i), &mut std::iter::once(label).chain(p.iter().map(f64::to_string)).map(Ok))?;
             }
         }
         Predictions::Values(values) => {
-            for v in values {
-                line(serde_json::json!({ "target": model.target(), "value": v }));
+            line(None, &mut std::iter::once(written.field(model.target())))?;
+            for (i, value) in values.iter().enumerate() {
+                line(Some(i), &mut std::iter::once(Ok(value.to_string())))?;
             }
         }
     }
     Ok(out)
 }
 
-/// A CSV field, in quotes where it needs them.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into() }
+fn as_json(model: &Model, predictions: &Predictions, kept: &Kept) -> Result<String, Failure> {
+    let mut out = String::new();
+    let mut line = |at: usize, mut value: serde_json::Value| {
+        if !kept.is_empty() {
+            let cells = kept.iter().map(|(name, cells)| (name.clone(), cells[at].clone().into()));
+            value["kept"] = cells.collect::<serde_json::Map<_, _>>().into();
+        }
+        out.push_str(&foreign_json(&value.to_string()));
+        out.push('\n');
+    };
+    match predictions {
+        Predictions::Classes { labels, probabilities } => {
+            for (i, p) in probabilities.iter().enumerate() {
+                let by_label: serde_json::Map<String, serde_json::Value> =
+                    labels.iter().cloned().zip(p.iter().map(|p| (*p).into())).collect();
+                let value = serde_json::json!({
+                    "target": model.target(),
+                    "label": labels[metrics::most_probable(p)],
+                    "probabilities": by_label,
+                });
+                line(i, value);
+            }
+        }
+        Predictions::Values(values) => {
+            for (i, v) in values.iter().enumerate() {
+                line(i, serde_json::json!({ "target": model.target(), "value": v }));
+            }
+        }
+    }
+    Ok(out)
 }
 
 #[derive(Args)]
@@ -146,9 +210,11 @@ pub(crate) struct EvaluateArguments {
 const NOT_PRIVATE: &str = "exact statistics of this table, not private: do not publish them if its rows are sensitive";
 
 pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
+    Paths::default().data(&arguments.data).check()?;
     let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
-    let table = arguments.reading.open(&arguments.data)?;
-    let evaluation = model.evaluate(&*table, arguments.reading.bad_cells()).map_err(usage)?;
+    let reading = arguments.reading.or_as_fitted(model.reading(), &arguments.data);
+    let table = reading.open(&arguments.data)?;
+    let evaluation = model.evaluate(&*table, reading.bad_cells()).map_err(usage)?;
     let Some(evaluation) = evaluation else {
         return Err(usage(format!(
             "{} has no row with a known `{}`; give a table with its labels",

@@ -38,17 +38,18 @@ pub use declared::{Bounds, EncodingOptions, Kind, Transform};
 pub use encode::{Encoder, Shape};
 pub use encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
 pub use error::DataError;
-pub use error::listed;
+pub use error::{failure, listed};
 pub use groups::{RowGroups, groups_of_units};
 pub use histograms::column_histograms;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
 pub use layout::{FeatureKind, Layout, TargetRule};
+pub use nearest::did_you_mean;
 pub use owners::{RowOwners, kept_rows, unit_key, unit_marks, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, TruthWords, files_of, open,
-    open_all, open_bytes, raw_rows, same_table, truth_words,
+    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, TruthWords, check_regular,
+    files_of, open, open_all, open_bytes, raw_rows, same_table, truth_words,
 };
 pub use repeats::{Repeats, repeats};
 pub use schema::Schema;

@@ -341,7 +341,8 @@ fn amounts(rows: usize) -> String {
 fn targets_beyond_the_range_are_scored_as_they_stand() {
     let d = tempfile::tempdir().unwrap();
     std::fs::write(d.path().join("t.csv"), amounts(2000)).unwrap();
-    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 50\n[amount]\nlower = 100\nupper = 200\n").unwrap();
+    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 50\n[amount]\nlower = 100\nupper = 200\n")
+        .unwrap();
     succeed(
         d.path(),
         &["fit", "t.csv", "--target", "amount", "--epsilon", "4", "--bounds", "b.toml", "--insecure-seed", "1", "-q"],
@@ -368,7 +369,10 @@ fn targets_beyond_the_range_are_scored_as_they_stand() {
     let outside = |far: fn(f64) -> bool| pairs.iter().filter(|(y, _)| far(*y)).count();
     let (below, above) = (outside(|y| y < 100.0), outside(|y| y > 200.0));
     assert!(below > 100 && above > 100);
-    assert_eq!((scores["below_range"].as_u64(), scores["above_range"].as_u64()), (Some(below as u64), Some(above as u64)));
+    assert_eq!(
+        (scores["below_range"].as_u64(), scores["above_range"].as_u64()),
+        (Some(below as u64), Some(above as u64))
+    );
     assert_eq!((scores["rows"].as_u64(), scores["left_out"]["missing"].as_u64()), (Some(1800), Some(200)));
     let text = succeed(d.path(), &["evaluate", "model.json", "t.csv"]);
     for part in ["1800 of 2000", "200 without a target", &format!("{below} below and {above} above"), "mean alone"] {
@@ -396,10 +400,14 @@ fn a_score_says_what_it_is_worth_and_which_class_is_never_predicted() {
     std::fs::write(d.path().join("t.csv"), "x,y\n".to_string() + &table).unwrap();
     std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 50\n").unwrap();
     let fit = |classes: &'static str| {
-        let run = ["fit", "t.csv", "--target", "y", "--epsilon", "4", "--bounds", "b.toml", "--insecure-seed", "1", "-q"];
+        let run =
+            ["fit", "t.csv", "--target", "y", "--epsilon", "4", "--bounds", "b.toml", "--insecure-seed", "1", "-q"];
         succeed(d.path(), &[&run[..], &["--classes", classes]].concat());
         let json = succeed(d.path(), &["evaluate", "model.json", "t.csv", "--json"]);
-        (serde_json::from_str::<serde_json::Value>(&json).unwrap(), succeed(d.path(), &["evaluate", "model.json", "t.csv"]))
+        (
+            serde_json::from_str::<serde_json::Value>(&json).unwrap(),
+            succeed(d.path(), &["evaluate", "model.json", "t.csv"]),
+        )
     };
     let count = |which: &str| (0..4000).filter(|&i| label(i) == which).count() as u64;
     let (scores, text) = fit("low,high,rare");
@@ -407,16 +415,19 @@ fn a_score_says_what_it_is_worth_and_which_class_is_never_predicted() {
     assert_eq!(scores["rows"], rows);
     assert_eq!(scores["left_out"]["undeclared"], count("unheard"));
     assert_eq!(scores["left_out"]["missing"], count(""));
-    let entropy: f64 = ["low", "high", "rare"]
-        .map(|which| count(which) as f64 / rows as f64)
-        .iter()
-        .map(|p| -p * p.ln())
-        .sum();
+    let entropy: f64 =
+        ["low", "high", "rare"].map(|which| count(which) as f64 / rows as f64).iter().map(|p| -p * p.ln()).sum();
     assert!((scores["log_loss_of_base_rate"].as_f64().unwrap() - entropy).abs() < 1e-12, "{scores}");
     let confusion: Vec<Vec<u64>> = serde_json::from_value(scores["confusion"].clone()).unwrap();
-    assert_eq!(confusion.iter().map(|row| row.iter().sum::<u64>()).collect::<Vec<_>>(), ["low", "high", "rare"].map(count));
+    assert_eq!(
+        confusion.iter().map(|row| row.iter().sum::<u64>()).collect::<Vec<_>>(),
+        ["low", "high", "rare"].map(count)
+    );
     // nothing tells a rare one
-    assert_eq!((scores["classes"][2]["predicted"].as_u64(), scores["classes"][2]["recall"].as_f64()), (Some(0), Some(0.0)));
+    assert_eq!(
+        (scores["classes"][2]["predicted"].as_u64(), scores["classes"][2]["recall"].as_f64()),
+        (Some(0), Some(0.0))
+    );
     for part in ["never predicted: `rare`", "base rate alone", "true class by predicted", "that is not declared"] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -524,7 +524,8 @@ impl Fit {
         guarantee.of_units(self.options.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
-            .map_err(FitError::Option)?;
+            .map_err(FitError::Option)?
+            .read_as(self.options.reading.clone());
         if first.is_some() {
             let pairs: Vec<String> = model.encoder().pairs().map(|(a, b)| format!("{a} and {b}")).collect();
             notes.push(format!("Pairs of columns with products, found by a first private model: {}.", listed(&pairs)));

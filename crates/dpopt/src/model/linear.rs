@@ -1,9 +1,10 @@
 //! A fitted model, linear or of embeddings: encoder, released weights, guarantee; one versioned JSON file.
 
 use super::metrics::{self, ClassificationMetrics, LeftOut, RegressionMetrics};
+use super::reading::Reading;
 use super::{Guarantee, probability};
 use dpopt_data::output::write_atomically;
-use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, WordVectors};
+use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, WordVectors, failure};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
@@ -36,6 +37,7 @@ pub struct Model {
     weights: Vec<f64>,
     guarantee: Guarantee,
     receipt: Option<Receipt>,
+    reading: Reading,
 }
 
 /// The file's fields in order.
@@ -49,6 +51,8 @@ struct Stored<E = Encoder> {
     /// Files of runs without a ledger, and of early versions, have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     receipt: Option<Receipt>,
+    #[serde(default, skip_serializing_if = "Reading::is_usual")]
+    reading: Reading,
     loss: Loss,
     encoder: E,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,6 +162,7 @@ impl Model {
             weights,
             guarantee,
             receipt,
+            reading: Reading::default(),
         })
     }
 
@@ -174,6 +179,16 @@ impl Model {
     /// Which charge of which ledger paid for it, if one did.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.receipt.as_ref()
+    }
+
+    /// How the table it was fitted on was read.
+    pub fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// The same model, which remembers how its table was read.
+    pub(super) fn read_as(self, reading: Reading) -> Self {
+        Self { reading, ..self }
     }
 
     /// Name of the target column.
@@ -377,7 +392,7 @@ impl Model {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let name = || path.display().to_string();
-        let unreadable = |e: std::io::Error| ModelError::Unreadable { path: name(), reason: e.kind().to_string() };
+        let unreadable = |e: std::io::Error| ModelError::Unreadable { path: name(), reason: failure(&e) };
         let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
         // a table given by mistake may be large, and a device may have no end
         if !file.fill_buf().map_err(unreadable)?.trim_ascii_start().starts_with(b"{") {
@@ -404,9 +419,9 @@ impl Model {
         let stored: Stored<serde_json::Value> = serde_json::from_str(text)
             .map_err(|e| format!("a field is missing, unknown or of another type ({})", place(&e)))?;
         let encoder = Encoder::from_json(stored.encoder).map_err(|e| e.to_string())?;
-        let Stored { loss, embedding, weights, guarantee, receipt, .. } = stored;
+        let Stored { loss, embedding, weights, guarantee, receipt, reading, .. } = stored;
         let mut model = Self::new(encoder, loss, embedding, weights, guarantee, receipt)?;
-        model.software = stored.software;
+        (model.software, model.reading) = (stored.software, reading);
         Ok(model)
     }
 }
@@ -424,6 +439,7 @@ impl From<Model> for Stored {
             software: model.software,
             guarantee: model.guarantee,
             receipt: model.receipt,
+            reading: model.reading,
             loss: model.loss,
             encoder: model.encoder,
             embedding: model.embedding,

@@ -2,6 +2,7 @@
 
 use super::division::StageShares;
 use super::embedding::EmbeddingRequest;
+use super::reading::Reading;
 use super::units::UnitOptions;
 use crate::moment::Moment;
 use crate::session::LedgerFile;
@@ -28,6 +29,7 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
 /// | `ledger` | none | a budget kept across runs |
 /// | `bad_cells` | error | what to do with cells that cannot be read |
+/// | `reading` | as usual | how the table is read, kept in the model for its predictions |
 /// | `memory` | none | cap on the memory of encoded rows |
 /// | `insecure_seed` | none | reproducible noise, no privacy; not together with `ledger` |
 #[derive(Clone, Debug, Default)]
@@ -67,6 +69,8 @@ pub struct FitOptions {
     pub memory: Option<u64>,
     /// Reproducible noise for tests: no privacy against who knows the seed.
     pub insecure_seed: Option<u64>,
+    /// How the table is read, for the model.
+    pub reading: Reading,
     /// For the report: how the run was started.
     pub command: Option<String>,
     /// For the report: where the public declarations come from.

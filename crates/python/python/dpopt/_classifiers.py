@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from . import _core
 from ._docs import documented
-from ._linear import PrivateLinear, Reading
+from ._linear import PrivateLinear, Reading, linear_scores
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._partial_fit import ClassesOfStream
 from ._reading import codes, distinct, labels, number, same_length, scored, shown, sorted_if_comparable
@@ -127,8 +127,7 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
         if self._by_columns():
             return self._table_scores(X)
         X = self._check_X(X)
-        with np.errstate(all="ignore"):
-            scores = X @ self.coef_.T + self.intercept_
+        scores = linear_scores(X, self.coef_, self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from ._docs import documented
-from ._linear import PrivateLinear, Reading
+from ._linear import PrivateLinear, Reading, linear_scores
 from ._moments import Moment, in_text, moment
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._partial_fit import NumbersOfStream
@@ -143,8 +143,7 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
         if self._by_columns():
             return self._table_numbers(X)
         X = self._check_X(X)
-        with np.errstate(all="ignore"):
-            return X @ self.coef_ + self.intercept_
+        return linear_scores(X, self.coef_, self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         # again: scikit-learn's mixin, which comes first, makes new tags
