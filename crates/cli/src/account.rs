@@ -7,6 +7,7 @@ use crate::paths::Paths;
 use crate::relation::RelationFlag;
 use crate::usage;
 use clap::{Args, ValueEnum};
+use dpopt::data::failure;
 use dpopt::output::write_atomically;
 use dpopt::report::{number, probability};
 use dpopt_privacy::accountant::{self, AccountingError, Bound};
@@ -202,9 +203,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     if let Some(path) = &arguments.plot {
         let delta = arguments.delta.ok_or_else(|| usage("--plot draws ε at a δ: give --delta"))?;
+        crate::written::document("--plot", path, "an SVG picture", "svg")?;
         let picture = plot::svg(&event, relation, delta).map_err(usage)?;
         write_atomically(path, picture.as_bytes())
-            .map_err(|e| usage(format!("cannot write {}: {}", path.display(), e.kind())))?;
+            .map_err(|e| usage(format!("cannot write {}: {}", path.display(), failure(&e))))?;
     }
     let answer = answer(event, relation, question, found, arguments.epsilon);
     if arguments.json {
@@ -221,7 +223,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn read_event(path: &PathBuf) -> Result<Event, Failure> {
     let text =
-        std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {}: {}", path.display(), e.kind())))?;
+        std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {}: {}", path.display(), failure(&e))))?;
     serde_json::from_str(&text).map_err(|e| usage(format!("{} is not an event: {e}", path.display())))
 }
 

@@ -13,6 +13,7 @@ use dpopt::audit::document::AuditRun;
 use dpopt::audit::library;
 use dpopt::audit::samplers;
 use dpopt::audit::statistics::{Claim, sequential, threshold};
+use dpopt::data::failure;
 use dpopt::progress::Progress;
 use dpopt_privacy::expression;
 use std::collections::HashSet;
@@ -127,11 +128,11 @@ fn own(arguments: &Arguments) -> Result<(), Failure> {
                 .map(|(name, svg)| (format!("{pictures}/{name}"), svg)),
         );
         std::fs::create_dir_all(directory.join(&pictures))
-            .map_err(|e| Failure::machine(format!("cannot create {}: {}", directory.display(), e.kind())))?;
+            .map_err(|e| Failure::machine(format!("cannot create {}: {}", directory.display(), failure(&e))))?;
         for (name, text) in files {
             let path = directory.join(name);
             dpopt::output::write_atomically(&path, text.as_bytes())
-                .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), e.kind())))?;
+                .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), failure(&e))))?;
         }
     }
     if arguments.json {
@@ -274,7 +275,7 @@ fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
     if let Some(path) = &arguments.picture {
         let svg = roc_svg(&report, &claim).map_err(Failure::machine)?;
         dpopt::output::write_atomically(path, svg.as_bytes())
-            .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), e.kind())))?;
+            .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), failure(&e))))?;
     }
     if arguments.json {
         print_json(&report)?;
@@ -393,7 +394,7 @@ fn numbers(command: &str, file: &Path, wanted: usize, calls: &Calls, progress: &
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
-            .map_err(|e| Failure::machine(format!("cannot run the program: {}", e.kind())))?;
+            .map_err(|e| Failure::machine(format!("cannot run the program: {}", failure(&e))))?;
         let read = match child.stdout.take() {
             // the pipe is closed at the end of the call: a program that goes on writing then stops too
             Some(output) => printed(output, wanted, &mut all, progress),
@@ -404,7 +405,7 @@ fn numbers(command: &str, file: &Path, wanted: usize, calls: &Calls, progress: &
             let _ = child.kill();
         }
         let status =
-            child.wait().map_err(|e| Failure::machine(format!("cannot wait for the program: {}", e.kind())))?;
+            child.wait().map_err(|e| Failure::machine(format!("cannot wait for the program: {}", failure(&e))))?;
         read?;
         if !status.success() {
             return Err(usage(format!("the program failed on {} ({status})", file.display())));
@@ -436,7 +437,7 @@ fn printed(output: impl Read, wanted: usize, all: &mut Vec<f64>, progress: &Bar)
     loop {
         line.clear();
         let got = output.read_until(b'\n', &mut line);
-        let got = got.map_err(|e| Failure::machine(format!("cannot read the program's output: {}", e.kind())))?;
+        let got = got.map_err(|e| Failure::machine(format!("cannot read the program's output: {}", failure(&e))))?;
         if got == 0 {
             return Ok(());
         }

@@ -2,9 +2,11 @@
 
 use crate::fit::RunFlags;
 use crate::output::{Failure, print, print_json};
+use crate::training::Task;
 use crate::usage;
 use clap::Args;
-use dpopt::data::inspect;
+use dpopt::data::{Layout, TargetRule, inspect, repeats};
+use dpopt::model::Fit;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -66,9 +68,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// A number whose range is to be found privately is a number all the same.
+fn as_asked(mut layout: Layout, task: Option<Task>) -> Layout {
+    if let Some((_, rule)) = layout.target.as_mut().filter(|_| task == Some(Task::Regression))
+        && *rule == TargetRule::Undeclared
+    {
+        *rule = TargetRule::Number { lower: f64::MIN, upper: f64::MAX, unit: Default::default() };
+    }
+    layout
+}
+
 fn examine(run: &RunFlags, found: &mut Findings) {
     let common = &run.common;
     found.problems.extend(run.paths().clashes());
+    found.problems.extend(run.paths().gone());
     if run.insecure_seed.is_some() && run.budget_file.ledger.is_some() {
         found
             .problems
@@ -79,7 +92,7 @@ fn examine(run: &RunFlags, found: &mut Findings) {
         .flatten();
     // one by one: both may be wrong
     for path in [Some(&run.output), run.report.as_ref()].into_iter().flatten() {
-        let output = crate::spending::Outputs { answer: path, report: None };
+        let output = crate::spending::Outputs { answer: path, csv: false, report: None };
         found.keep(output.check().and_then(|()| output.reserve().map(drop)));
     }
     found.keep(common.not_public(&run.data));
@@ -90,17 +103,41 @@ fn examine(run: &RunFlags, found: &mut Findings) {
     });
     found.keep(common.method().map(drop));
     let (Some((schema, target)), Some(table)) = (schema, table) else { return };
-    let layout = found.keep(schema.resolve(table.columns(), Some(&target)));
-    if let Some(findings) = layout.and_then(|layout| found.keep(inspect(&*table, &layout, common.reading.bad_cells())))
-    {
-        for finding in findings {
+    let fit = common.fit(&run.data, ledger.clone(), None).map(Fit::alone);
+    // that of the fit knows where a target is clipped
+    let layout = match &fit {
+        Ok(fit) => Some(fit.layout().clone()),
+        Err(_) => found.keep(schema.resolve(table.columns(), Some(&target))),
+    };
+    let mut distinct = Vec::new();
+    if let Some(layout) = layout {
+        let layout = as_asked(layout, common.task);
+        for finding in found.keep(inspect(&*table, &layout, common.reading.bad_cells())).unwrap_or_default() {
             if finding.stops { found.problems.push(finding.text()) } else { found.notes.push(finding.text()) }
         }
+        // what keeps it from being read was told
+        let repeats = repeats(&*table, &layout).unwrap_or_default();
+        for (column, values, cells) in repeats.identifiers {
+            found.notes.push(format!(
+                "`{column}` looks like an identifier: {values} different values in {cells} rows teach nothing about others; --ignore {column}, and if a \
+                 person may have several rows name the column that says whose they are with --unit"
+            ));
+            distinct.push(column);
+        }
+        distinct.extend(repeats.unused_and_distinct);
+        if let (Some(values), None) = (repeats.numbers_as_labels, common.task) {
+            found.problems.push(format!(
+                "the target `{target}` holds {values} or more different numbers, and nothing says what they are: for a number give --task regression, with its \
+                 lower and upper in the bounds file; for labels give --classes A,B, or --task classification to have them found privately"
+            ));
+        }
     }
-    let Some(fit) = found.keep(common.fit(&run.data, ledger.clone(), None)) else { return };
-    let fit = fit.alone();
+    let Some(fit) = found.keep(fit) else { return };
     found.keep(fit.check_rows());
-    found.notes.extend(fit.warnings().iter().cloned());
+    // the values tell more than the name
+    let named = fit.named_as_unit().filter(|(column, _)| distinct.iter().any(|other| other == column));
+    let stale = |warning: &&String| named.as_ref().is_none_or(|(_, advice)| advice != *warning);
+    found.notes.extend(fit.warnings().iter().filter(stale).cloned());
     found.notes.extend(fit.ownership().map(|owned| owned.to_string()));
     let quote = found.keep(fit.quote()).flatten();
     if let (Some(file), Some(quote)) = (ledger, quote) {

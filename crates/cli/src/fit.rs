@@ -66,7 +66,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
         common.unit.columns(),
         arguments.quiet,
     )?;
-    let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
+    let outputs = Outputs { answer: &run.output, csv: false, report: run.report.as_deref() };
     outputs.check()?;
     let fit = common.fit(&run.data, ledger, run.insecure_seed)?;
     let fit = if run.report.is_some() { fit } else { fit.alone() };

@@ -4,6 +4,7 @@ use crate::output::Failure;
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform, VectorsFile};
+use dpopt::model::Reading;
 use std::path::{Path, PathBuf};
 
 /// Heading of the flags about what is promised, and to whom.
@@ -37,9 +38,9 @@ pub(crate) struct TableFlags {
     /// LIBSVM: the first feature has index 0
     #[arg(long)]
     zero_based: bool,
-    /// What to do with a cell or row that cannot be read, or a row of the wrong width
-    #[arg(long, value_enum, default_value_t)]
-    bad_cells: BadCellsFlag,
+    /// What to do with a cell or row that cannot be read, or a row of the wrong width; by default error, and for predictions what was said at the fit
+    #[arg(long, value_enum)]
+    bad_cells: Option<BadCellsFlag>,
     /// Most memory, e.g. 512M or 2G. fit: further encoded rows go to an unnamed temporary file, for methods that read rows from disk (by
     /// default noisy-sgd; with --workers any method, and the memory is that of all of them together).
     /// Any command: a gzipped Parquet file may not unzip to more (by default 2G)
@@ -87,9 +88,42 @@ fn bytes(given: &str) -> Result<u64, String> {
 
 impl TableFlags {
     pub(crate) fn bad_cells(&self) -> BadCells {
-        match self.bad_cells {
+        match self.bad_cells.unwrap_or_default() {
             BadCellsFlag::Error => BadCells::Error,
             BadCellsFlag::Missing => BadCells::Missing,
+        }
+    }
+
+    /// What is said of how a table is read, for the model of a fit.
+    pub(crate) fn as_said(&self) -> Reading {
+        Reading {
+            separator: self.separator.map(char::from),
+            no_quoting: self.no_quoting,
+            quoted_newlines: self.quoted_newlines,
+            no_header: self.no_header,
+            columns: self.columns,
+            features: self.features,
+            zero_based: self.zero_based,
+            bad_cells_missing: self.bad_cells() == BadCells::Missing,
+        }
+    }
+
+    /// These flags, and where they say nothing what was said at the fit of a model; what is about text with commas only where `data` are such.
+    pub(crate) fn or_as_fitted(&self, fitted: &Reading, data: &[PathBuf]) -> Self {
+        let named = data.first().and_then(|path| Format::of_path(path).ok());
+        let commas = self.format.is_none() && named.is_none_or(|format| format == Format::Csv);
+        let missing = fitted.bad_cells_missing.then_some(BadCellsFlag::Missing);
+        let byte = fitted.separator.and_then(|c| u8::try_from(c).ok());
+        Self {
+            separator: self.separator.or(byte.filter(|_| commas)),
+            no_quoting: self.no_quoting || (commas && fitted.no_quoting && !self.quoted_newlines),
+            quoted_newlines: self.quoted_newlines || (commas && fitted.quoted_newlines && !self.no_quoting),
+            no_header: self.no_header || (commas && fitted.no_header),
+            columns: self.columns.or(fitted.columns.filter(|_| commas)),
+            features: self.features.or(fitted.features),
+            zero_based: self.zero_based || fitted.zero_based,
+            bad_cells: self.bad_cells.or(missing),
+            ..self.clone()
         }
     }
 

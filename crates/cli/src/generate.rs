@@ -3,12 +3,14 @@
 use crate::output::{Failure, print};
 use crate::paths::Paths;
 use crate::usage;
+use crate::written::Written;
 use clap::{Args, Subcommand};
+use dpopt::data::failure;
 use dpopt::output::write_all_atomically;
 use dpopt::problems;
 use dpopt_privacy::Shown;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct GenerateArguments {
@@ -83,10 +85,10 @@ struct Place {
     /// The same seed gives the same table
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// CSV file; its public facts go to bounds.toml beside it
+    /// CSV file, or TSV by its name, also gzipped; its public facts go to bounds.toml beside it, or to NAME.bounds.toml where that holds others
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace a bounds.toml with other public facts that is there already
+    /// Replace a bounds.toml with other public facts
     #[arg(long)]
     overwrite: bool,
 }
@@ -94,19 +96,31 @@ struct Place {
 impl Place {
     /// Table and public facts, both or neither; `rows` as the answer calls them.
     fn write(&self, csv: &str, facts: &str, rows: &str, bayes_accuracy: f64) -> Result<(), Failure> {
-        let bounds = self.output.with_file_name("bounds.toml");
-        Paths::default().written("-o", Some(&self.output)).written("the public facts", Some(&bounds)).check()?;
+        let written = Written::table("-o", &self.output)?;
         // the same facts again are no loss; anything else may be somebody's work
-        if !self.overwrite
-            && std::fs::read(&bounds).map_or_else(|e| e.kind() != ErrorKind::NotFound, |b| b != facts.as_bytes())
-        {
+        let free = |place: &Path| {
+            self.overwrite
+                || std::fs::read(place).map_or_else(|e| e.kind() == ErrorKind::NotFound, |b| b == facts.as_bytes())
+        };
+        let usual = self.output.with_file_name("bounds.toml");
+        let name = self.output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let own = self.output.with_file_name(format!("{}.bounds.toml", name.split('.').next().unwrap_or_default()));
+        let bounds = if free(&usual) { usual } else { own };
+        Paths::default().written("-o", Some(&self.output)).written("the public facts", Some(&bounds)).check()?;
+        if !free(&bounds) {
             return Err(usage(format!(
-                "{} exists and is not what would be written there; choose another directory for -o, or replace it with --overwrite",
+                "{} exists and is not what would be written there; choose another name or directory for -o, or replace it with --overwrite",
                 bounds.display()
             )));
         }
-        write_all_atomically(&[(&self.output, csv.as_bytes()), (&bounds, facts.as_bytes())])
-            .map_err(|e| Failure::machine(format!("cannot write {}: {}", self.output.display(), e.kind())))?;
+        let text = match written.separator() {
+            // no field of a generated table needs a quote
+            '\t' => csv.replace(',', "\t"),
+            _ => csv.to_string(),
+        };
+        let bytes = written.bytes(text.into_bytes());
+        write_all_atomically(&[(&self.output, &bytes), (&bounds, facts.as_bytes())])
+            .map_err(|e| Failure::machine(format!("cannot write {}: {}", self.output.display(), failure(&e))))?;
         print(&format!(
             "{rows} to {}, public facts to {}\nno model can expect a higher accuracy than {bayes_accuracy:.4}\n",
             self.output.display(),

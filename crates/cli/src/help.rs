@@ -4,6 +4,7 @@ use crate::output::{Failure, print};
 use crate::training::argument;
 use crate::usage;
 use clap::{Args, Command, CommandFactory};
+use dpopt::data::did_you_mean;
 use dpopt::optimize::options::{Form, NORMS};
 use dpopt::optimize::{Described, METHODS, RowAccess, about, catalogue, row_access};
 
@@ -12,12 +13,44 @@ const EMBEDDING: &str = "embedding-sgd";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A command, a method, `methods` or `options`; without it the list of commands
+    /// A command, a method, `methods`, `options` or `bounds`; without it the list of commands
     topic: Option<String>,
     /// `options` as a table in Markdown
     #[arg(long, hide = true)]
     markdown: bool,
 }
+
+/// The file of public facts in short; docs/data.md has all of it.
+const BOUNDS: &str = "\
+The bounds file (--bounds FILE) says what is publicly known of the columns: one [section] for each, in TOML. Nothing in it may come from the
+records themselves, and it costs nothing.
+
+  [age]                                a number: values beyond are clipped
+  lower = 17
+  upper = 90
+
+  [income]                             a large amount, on a logarithmic scale
+  lower = 0
+  upper = 1000000
+  transform = \"log\"
+
+  [\"marital status\"]                 a category; a name with a space or a dot stands in quotes
+  levels = [\"single\", \"married\"]
+
+  [city]                               a category that nobody lists
+  hash = true
+
+  [letter]                             free text
+  text = true
+
+  [phone]                              not used
+  ignore = true
+
+The target has a section like any other: levels for classes (of two the second is the positive one), lower and upper for a number.
+Without it labels (--task classification) or the range (--task regression) are found privately, for a part of epsilon.
+Instead of the file: --numeric, --categorical, --text, --ignore, --classes; --public-data takes ranges and levels from a table that is not
+sensitive. `dpopt check` shows what a fit makes of it, `dpopt generate census -o t.csv` writes an example beside its table.
+";
 
 fn methods() -> impl Iterator<Item = &'static str> {
     METHODS.into_iter().chain([EMBEDDING])
@@ -98,12 +131,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             page("options", "Options of methods (`dpopt help METHOD` shows those of one):".into(), catalogue().iter())
         }
         "methods" => all_methods(),
+        "bounds" => BOUNDS.into(),
         name if methods().any(|method| method == name) => of_method(name),
         name => match program.find_subcommand_mut(name) {
             Some(command) => command.render_long_help().to_string(),
             None => {
+                let commands = program.get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_string());
+                let others = methods().chain(["options", "methods", "bounds"]).map(String::from);
+                let known: Vec<String> = commands.chain(others).collect();
+                let meant = did_you_mean(name, known.iter().map(String::as_str));
                 return Err(usage(format!(
-                    "there is no command or method `{name}`; `dpopt help` lists the commands, `dpopt help methods` the methods"
+                    "there is no command or method `{name}`{meant}{} `dpopt help` lists the commands, `dpopt help methods` the methods",
+                    if meant.is_empty() { ";" } else { "" }
                 )));
             }
         },

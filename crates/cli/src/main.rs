@@ -26,6 +26,7 @@ mod training;
 mod unit;
 mod verify;
 mod workers;
+mod written;
 
 use clap::{Parser, Subcommand};
 use output::Failure;
@@ -92,6 +93,12 @@ fn main() -> ExitCode {
         // first, so that nothing is written into what is removed
         dpopt::estimate::stop_commands();
         dpopt::output::remove_unfinished();
+        for ledger in dpopt::session::charged_files() {
+            output::note(format!(
+                "interrupted: {} keeps the charge of this run; a charge is never taken back",
+                ledger.display()
+            ));
+        }
         std::process::exit(130);
     }) {
         output::note(format!("warning: Ctrl-C is not handled ({e})"));

@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let outputs = Outputs { answer: &arguments.output, report: arguments.report.as_deref() };
+    let outputs = Outputs { answer: &arguments.output, csv: true, report: arguments.report.as_deref() };
     if !arguments.explain {
         Paths::default()
             .written("-o", Some(&arguments.output))

@@ -12,6 +12,7 @@ use crate::spending::BudgetFile;
 use crate::usage;
 use clap::{Args, Subcommand, ValueEnum};
 use conversation::Played;
+use dpopt::data::failure;
 use dpopt::online::OnlineError;
 use dpopt::output::Places;
 use dpopt::report::number;
@@ -267,8 +268,9 @@ impl GameFlags {
 }
 
 fn reserve(path: &Path) -> Result<Places, Failure> {
+    crate::written::document("--guarantee", path, "JSON", "json")?;
     Places::reserve(&[path], &[]).map_err(|e| {
-        Failure::machine(format!("cannot write {}: {}; nothing was charged or read", path.display(), e.kind()))
+        Failure::machine(format!("cannot write {}: {}; nothing was charged or read", path.display(), failure(&e)))
     })
 }
 
@@ -290,7 +292,7 @@ fn promise(path: &Path, place: Places, game: &impl Played) -> Result<(), Failure
         Failure::machine(format!(
             "cannot write {}: {}; nothing was left there, and the budget of this game is spent",
             path.display(),
-            e.kind()
+            failure(&e)
         ))
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::output::Failure;
 use crate::usage;
-use dpopt::data::files_of;
+use dpopt::data::{check_regular, files_of};
 use dpopt::output::same_file;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 pub(crate) fn is_standard_output(path: &Path) -> bool {
     path == Path::new("-")
 }
+
+/// What a table is for.
+const DATA: &str = "the data";
 
 /// Files by what they are for, as messages call it.
 #[derive(Default)]
@@ -28,7 +31,7 @@ impl Paths {
     /// A table: files, or directories of files. What cannot be listed is told by whoever opens it.
     pub(crate) fn data(mut self, paths: &[PathBuf]) -> Self {
         let files = files_of(paths).unwrap_or_else(|_| paths.to_vec());
-        self.read.extend(files.into_iter().map(|file| ("the data".to_string(), file)));
+        self.read.extend(files.into_iter().map(|file| (DATA.to_string(), file)));
         self
     }
 
@@ -40,7 +43,13 @@ impl Paths {
 
     /// Refuses the first clash.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.clashes().into_iter().next().map_or(Ok(()), |clash| Err(usage(clash)))
+        self.clashes().into_iter().chain(self.gone()).next().map_or(Ok(()), |clash| Err(usage(clash)))
+    }
+
+    /// Tables that could not be read a second time.
+    pub(crate) fn gone(&self) -> Vec<String> {
+        let tables = self.read.iter().filter(|(role, _)| role == DATA);
+        tables.filter_map(|(_, path)| check_regular(path).err()).map(|why| why.to_string()).collect()
     }
 
     /// All pairs that are one file and must not be.

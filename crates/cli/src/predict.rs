@@ -1,16 +1,18 @@
 //! `dpopt predict` and `dpopt evaluate`.
 
 use crate::flags::TableFlags;
-use crate::output::{Failure, note, print, print_json};
+use crate::output::{Failure, note, print, print_json, table};
 use crate::paths::{Paths, is_standard_output};
 use crate::usage;
 use crate::verify::PREDICTABLE;
+use crate::written::Written;
 use clap::Args;
-use dpopt::data::{WordVectors, files_of};
-use dpopt::model::{Evaluation, Model, Predictions, metrics};
+use dpopt::data::{TableReader, WordVectors, bad_row, did_you_mean, failure, field_text, files_of};
+use dpopt::model::metrics::{self, ClassMetrics, ClassificationMetrics, LeftOut, RegressionMetrics};
+use dpopt::model::{Evaluation, Model, Predictions};
 use dpopt::output::Places;
 use dpopt::report::number;
-use dpopt_privacy::words::foreign_json;
+use dpopt_privacy::words::{foreign, foreign_json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,12 +23,16 @@ pub(crate) struct PredictArguments {
     /// Table with the columns the model was fitted on; the target may be absent
     #[arg(required = true)]
     data: Vec<PathBuf>,
-    /// CSV with one line per row; `-` for standard output, where characters of labels that command a terminal become U+FFFD
+    /// CSV with one line per row, or TSV by its name, also gzipped; `-` for standard output, where characters of labels that command a terminal become
+    /// U+FFFD. A label that begins with = + - or @ is written as it is: a spreadsheet would take it for a formula
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// The public vectors of words that the model was fitted with
     #[arg(long, value_name = "FILE")]
     public_vectors: Option<PathBuf>,
+    /// Columns of the table to keep beside the predictions, such as an id
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    keep: Vec<String>,
     #[command(flatten)]
     reading: TableFlags,
     /// JSON instead of CSV: one object per line
@@ -41,17 +47,31 @@ pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
         .read("--public-vectors", arguments.public_vectors.as_deref())
         .data(&arguments.data)
         .check()?;
+    let written = match arguments.json {
+        true => Written::lines("-o", &arguments.output)?,
+        false => Written::table("-o", &arguments.output)?,
+    };
     let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
-    let table = arguments.reading.open(&arguments.data)?;
-    let predictions = model.predict(&*table, arguments.reading.bad_cells()).map_err(usage)?;
-    let text = if arguments.json { as_json(&model, &predictions)? } else { as_csv(&model, &predictions) };
+    let reading = arguments.reading.or_as_fitted(model.reading(), &arguments.data);
+    let table = reading.open(&arguments.data)?;
+    let kept = kept(&*table, &arguments.keep, model.target())?;
+    let predictions = model.predict(&*table, reading.bad_cells()).map_err(usage)?;
+    let text = match arguments.json {
+        true => as_json(&model, &predictions, &kept)?,
+        false => as_table(&model, &predictions, &kept, written)?,
+    };
     if is_standard_output(&arguments.output) {
         return print(&text);
     }
+    let bytes = written.bytes(text.into_bytes());
     // a prediction tells of its row: it is for whoever the table is for
     let sources = files_of(&arguments.data).map_err(usage)?;
-    Places::reserve(&[&arguments.output], &sources).and_then(|places| places.write(&[text.as_bytes()])).map_err(|e| {
-        Failure::machine(format!("cannot write {}: {}; nothing was left there", arguments.output.display(), e.kind()))
+    Places::reserve(&[&arguments.output], &sources).and_then(|places| places.write(&[&bytes])).map_err(|e| {
+        Failure::machine(format!(
+            "cannot write {}: {}; nothing was left there",
+            arguments.output.display(),
+            failure(&e)
+        ))
     })
 }
 
@@ -67,62 +87,107 @@ fn load(path: &Path, vectors: Option<&Path>) -> Result<Model, Failure> {
     Ok(model)
 }
 
-fn as_csv(model: &Model, predictions: &Predictions) -> String {
-    let mut out = String::new();
-    match predictions {
-        Predictions::Classes { labels, probabilities } => {
-            let mut header = vec![quoted(model.target())];
-            header.extend(labels.iter().map(|l| quoted(&format!("p({l})"))));
-            out.push_str(&header.join(","));
-            out.push('\n');
-            for p in probabilities {
-                out.push_str(&quoted(&labels[metrics::most_probable(p)]));
-                for p in p {
-                    out.push_str(&format!(",{p}"));
-                }
-                out.push('\n');
-            }
+/// Columns of the table that go with the predictions: names, and the cells of each as they stand.
+type Kept = Vec<(String, Vec<String>)>;
+
+fn kept(table: &dyn TableReader, names: &[String], target: &str) -> Result<Kept, Failure> {
+    let columns = table.columns();
+    let mut kept: Kept = Vec::new();
+    let mut places = Vec::new();
+    for name in names {
+        let name = name.trim();
+        let Some(at) = columns.iter().position(|column| column.name == name) else {
+            let meant = did_you_mean(name, columns.iter().map(|column| column.name.as_str()));
+            return Err(usage(format!("--keep {name}: the table has no such column{meant}")));
+        };
+        if name == target || kept.iter().any(|(other, _)| other == name) {
+            return Err(usage(format!(
+                "--keep {name}: the predictions would have two columns of that name; leave it out"
+            )));
         }
-        Predictions::Values(values) => {
-            out.push_str(&format!("{}\n", quoted(model.target())));
-            for v in values {
-                out.push_str(&format!("{v}\n"));
-            }
-        }
+        places.push(at);
+        kept.push((name.to_string(), Vec::new()));
     }
-    out
+    if names.is_empty() {
+        return Ok(kept);
+    }
+    let mut scratch = Vec::new();
+    let width = columns.len();
+    table
+        .for_each_block(&mut |block| {
+            for r in 0..block.len() {
+                let readable = bad_row(&*block, r, width).is_none();
+                for ((_, cells), &at) in kept.iter_mut().zip(&places) {
+                    let text = if readable { field_text(block.field(r, at), &mut scratch) } else { None };
+                    cells.push(text.map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned()));
+                }
+            }
+            Ok(())
+        })
+        .map_err(usage)?;
+    Ok(kept)
 }
 
-fn as_json(model: &Model, predictions: &Predictions) -> Result<String, Failure> {
+fn as_table(model: &Model, predictions: &Predictions, kept: &Kept, written: Written) -> Result<String, Failure> {
     let mut out = String::new();
-    let mut line = |value: serde_json::Value| {
-        out.push_str(&foreign_json(&value.to_string()));
-        out.push('\n');
-    };
+    let mut line =
+        |at: Option<usize>, more: &mut dyn Iterator<Item = Result<String, Failure>>| -> Result<(), Failure> {
+            let cells = kept.iter().map(|(name, cells)| written.field(at.map_or(name, |at| &cells[at])));
+            let cells = cells.chain(more).collect::<Result<Vec<_>, _>>()?;
+            out.push_str(&cells.join(&written.separator().to_string()));
+            out.push('\n');
+            Ok(())
+        };
     match predictions {
         Predictions::Classes { labels, probabilities } => {
-            for p in probabilities {
-                let by_label: serde_json::Map<String, serde_json::Value> =
-                    labels.iter().cloned().zip(p.iter().map(|p| (*p).into())).collect();
-                line(serde_json::json!({
-                    "target": model.target(),
-                    "label": labels[metrics::most_probable(p)],
-                    "probabilities": by_label,
-                }));
+            let names = std::iter::once(model.target().to_string()).chain(labels.iter().map(|l| format!("p({l})")));
+            line(None, &mut names.map(|name| written.field(&name)))?;
+            let labels = labels.iter().map(|label| written.field(label)).collect::<Result<Vec<_>, _>>()?;
+            for (i, p) in probabilities.iter().enumerate() {
+                let label = labels[metrics::most_probable(p)].clone();
+                line(Some(i), &mut std::iter::once(label).chain(p.iter().map(f64::to_string)).map(Ok))?;
             }
         }
         Predictions::Values(values) => {
-            for v in values {
-                line(serde_json::json!({ "target": model.target(), "value": v }));
+            line(None, &mut std::iter::once(written.field(model.target())))?;
+            for (i, value) in values.iter().enumerate() {
+                line(Some(i), &mut std::iter::once(Ok(value.to_string())))?;
             }
         }
     }
     Ok(out)
 }
 
-/// A CSV field, in quotes where it needs them.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into() }
+fn as_json(model: &Model, predictions: &Predictions, kept: &Kept) -> Result<String, Failure> {
+    let mut out = String::new();
+    let mut line = |at: usize, mut value: serde_json::Value| {
+        if !kept.is_empty() {
+            let cells = kept.iter().map(|(name, cells)| (name.clone(), cells[at].clone().into()));
+            value["kept"] = cells.collect::<serde_json::Map<_, _>>().into();
+        }
+        out.push_str(&foreign_json(&value.to_string()));
+        out.push('\n');
+    };
+    match predictions {
+        Predictions::Classes { labels, probabilities } => {
+            for (i, p) in probabilities.iter().enumerate() {
+                let by_label: serde_json::Map<String, serde_json::Value> =
+                    labels.iter().cloned().zip(p.iter().map(|p| (*p).into())).collect();
+                let value = serde_json::json!({
+                    "target": model.target(),
+                    "label": labels[metrics::most_probable(p)],
+                    "probabilities": by_label,
+                });
+                line(i, value);
+            }
+        }
+        Predictions::Values(values) => {
+            for (i, v) in values.iter().enumerate() {
+                line(i, serde_json::json!({ "target": model.target(), "value": v }));
+            }
+        }
+    }
+    Ok(out)
 }
 
 #[derive(Args)]
@@ -145,9 +210,11 @@ pub(crate) struct EvaluateArguments {
 const NOT_PRIVATE: &str = "exact statistics of this table, not private: do not publish them if its rows are sensitive";
 
 pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
+    Paths::default().data(&arguments.data).check()?;
     let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
-    let table = arguments.reading.open(&arguments.data)?;
-    let evaluation = model.evaluate(&*table, arguments.reading.bad_cells()).map_err(usage)?;
+    let reading = arguments.reading.or_as_fitted(model.reading(), &arguments.data);
+    let table = reading.open(&arguments.data)?;
+    let evaluation = model.evaluate(&*table, reading.bad_cells()).map_err(usage)?;
     let Some(evaluation) = evaluation else {
         return Err(usage(format!(
             "{} has no row with a known `{}`; give a table with its labels",
@@ -162,23 +229,100 @@ pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
         value["note"] = NOT_PRIVATE.into();
         return print_json(&value);
     }
-    let mut out = String::new();
-    let mut line = |name: &str, value: String| out.push_str(&format!("{name:<10}  {value}\n"));
-    match &evaluation {
-        Evaluation::Classification(m) => {
-            line("rows", m.rows.to_string());
-            line("accuracy", format!("{:.4}", m.accuracy));
-            line("majority", format!("{:.4}  (always the most frequent class)", m.majority));
-            line("AUC", m.auc.map_or("-  (needs two classes, both present)".into(), |a| format!("{a:.4}")));
-            line("log loss", format!("{:.4}", m.log_loss));
-        }
-        Evaluation::Regression(m) => {
-            line("rows", m.rows.to_string());
-            line("RMSE", number(m.rmse));
-            line("MAE", number(m.mae));
-            line("R squared", m.r_squared.map_or("-  (constant target)".into(), number));
-        }
+    let text = match &evaluation {
+        Evaluation::Classification(m) => of_classes(m),
+        Evaluation::Regression(m) => of_numbers(m, model.target()),
+    };
+    print(&format!("{text}\n{NOT_PRIVATE}\n"))
+}
+
+/// A score with its name, and what to hold it against.
+fn line(name: &str, value: String) -> String {
+    format!("{name:<18}{value}\n")
+}
+
+/// How many rows are scored, and why others are not.
+fn rows(scored: usize, left_out: LeftOut) -> String {
+    let reasons = [
+        (left_out.missing, "without a target"),
+        (left_out.undeclared, "with a label that is not declared"),
+        (left_out.unreadable, "that cannot be read"),
+    ];
+    let reasons: Vec<String> =
+        reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
+    let of = scored + left_out.all();
+    line(
+        "rows",
+        match reasons.is_empty() {
+            true => scored.to_string(),
+            false => format!("{scored} of {of}  (left out: {})", reasons.join(", ")),
+        },
+    )
+}
+
+/// Tables of more classes are for --json.
+const MOST_SHOWN: usize = 12;
+
+fn of_classes(m: &ClassificationMetrics) -> String {
+    let share = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.4}"));
+    let mut out = rows(m.rows, m.left_out);
+    out += &line("accuracy", format!("{:.4}  (always the most frequent class: {:.4})", m.accuracy, m.majority));
+    out += &line("log loss", format!("{:.4}  (the base rate alone: {:.4})", m.log_loss, m.log_loss_of_base_rate));
+    if let [_, positive] = &m.classes[..] {
+        let base = positive.rows as f64 / m.rows as f64;
+        out += &line("AUC", m.auc.map_or("-  (needs both classes)".into(), |a| format!("{a:.4}  (a guess: 0.5)")));
+        let average = share(positive.average_precision);
+        out += &line("average precision", format!("{average}  (of `{}`; a guess: {base:.4})", positive.label));
     }
-    out.push_str(&format!("\n{NOT_PRIVATE}\n"));
-    print(&out)
+    let cells = |class: &ClassMetrics| {
+        vec![
+            class.label.clone(),
+            class.rows.to_string(),
+            class.predicted.to_string(),
+            share(class.recall),
+            share(class.precision),
+            share(class.average_precision),
+        ]
+    };
+    let headings = ["class", "#rows", "#predicted", "#recall", "#precision", "#average precision"];
+    out += &format!("\n{}", table(&headings, &m.classes.iter().map(cells).collect::<Vec<_>>()));
+    let never: Vec<String> = m.classes.iter().filter(|c| c.predicted == 0).map(|c| format!("`{}`", c.label)).collect();
+    if !never.is_empty() {
+        out += &format!("never predicted: {}\n", never.join(", "));
+    }
+    if m.classes.len() > MOST_SHOWN {
+        return out + "\nthe confusion table is in --json\n";
+    }
+    let titles: Vec<String> = m.classes.iter().map(|class| format!("#{}", foreign(&class.label))).collect();
+    let headings: Vec<&str> =
+        std::iter::once("true class by predicted").chain(titles.iter().map(String::as_str)).collect();
+    let row = |(class, counts): (&ClassMetrics, &Vec<usize>)| {
+        std::iter::once(class.label.clone()).chain(counts.iter().map(usize::to_string)).collect()
+    };
+    let confusion: Vec<Vec<String>> = m.classes.iter().zip(&m.confusion).map(row).collect();
+    out + &format!("\n{}", table(&headings, &confusion))
+}
+
+fn of_numbers(m: &RegressionMetrics, target: &str) -> String {
+    let mut out = rows(m.rows, m.left_out);
+    out += &line("RMSE", format!("{}  (their mean alone: {})", number(m.rmse), number(m.rmse_of_mean)));
+    out += &line("MAE", format!("{}  (their mean alone: {})", number(m.mae), number(m.mae_of_mean)));
+    out += &line(
+        "R squared",
+        m.r_squared.map_or("-  (constant target)".into(), |r| format!("{}  (their mean alone: 0)", number(r))),
+    );
+    if m.below_range + m.above_range > 0 {
+        let (lower, upper) = m.range;
+        out += &line(
+            "outside the range",
+            format!(
+                "{} below and {} above {} to {}, where the model's answers lie; scored as `{target}` stands in the file",
+                m.below_range,
+                m.above_range,
+                number(lower),
+                number(upper)
+            ),
+        );
+    }
+    out
 }

@@ -45,7 +45,7 @@ impl Progress for Bar {
             phase.done += 1;
             if phase.bar.is_none() && phase.started.elapsed() >= PATIENCE {
                 let bar = ProgressBar::with_draw_target(Some(phase.steps), ProgressDrawTarget::stderr());
-                if let Ok(style) = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len} steps") {
+                if let Ok(style) = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len} steps, about {eta} left") {
                     bar.set_style(style);
                 }
                 bar.set_message(phase.name.clone());

@@ -5,12 +5,14 @@ use crate::output::{Failure, note, print};
 use crate::paths::is_standard_output;
 use crate::refusal::{in_flags, refused};
 use crate::usage;
+use crate::written::document;
 use clap::Args;
+use dpopt::data::failure;
 use dpopt::model::FitError;
 use dpopt::output::Places;
 use dpopt::report::Report;
 use dpopt::session::{LedgerFile, SessionError};
-use dpopt_privacy::ledger::Access;
+use dpopt_privacy::ledger::{Access, Ledger};
 use dpopt_privacy::{Budget, Neighbours};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,12 +21,12 @@ use std::time::Duration;
 #[derive(Args, Clone)]
 pub(crate) struct BudgetFile {
     /// Budget file of this data set, kept across runs; charged before any record is read
-    #[arg(long, value_name = "FILE", requires = "total_epsilon", help_heading = None)]
+    #[arg(long, value_name = "FILE", help_heading = None)]
     pub(crate) ledger: Option<PathBuf>,
-    /// ε that all runs on this data set may spend together
+    /// ε that all runs on this data set may spend together; not needed where the ledger is there already
     #[arg(long, requires = "ledger", allow_negative_numbers = true, help_heading = None)]
     total_epsilon: Option<f64>,
-    /// δ that all runs on this data set may spend together; by default that of this run
+    /// δ that all runs on this data set may spend together; by default the ledger's, or for a new one that of this run
     #[arg(long, requires = "ledger", allow_negative_numbers = true, help_heading = GUARANTEE)]
     total_delta: Option<f64>,
     /// How long to wait while another run holds the ledger
@@ -39,6 +41,17 @@ pub(crate) struct BudgetFile {
 }
 
 impl BudgetFile {
+    /// The totals of a ledger that is there already, where one is not said.
+    fn kept(&self, path: &Path) -> Result<Option<Budget>, Failure> {
+        // an empty file is a ledger that is still to begin
+        let there = std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0);
+        if !there || (self.total_epsilon.is_some() && self.total_delta.is_some()) {
+            return Ok(None);
+        }
+        let mut ledger = Ledger::open(path).map_err(usage)?;
+        Ok(Some(ledger.status().map_err(usage)?.purpose.terms.budget))
+    }
+
     /// The file, if one was given; refuses what it has no room for, before the table is opened. Who asks for `quiet` is not
     /// told what a charge costs.
     pub(crate) fn open(
@@ -49,8 +62,15 @@ impl BudgetFile {
         unit: Vec<String>,
         quiet: bool,
     ) -> Result<Option<LedgerFile>, Failure> {
-        let (Some(path), Some(total)) = (&self.ledger, self.total_epsilon) else { return Ok(None) };
-        let total_delta = self.total_delta.or(delta).ok_or_else(|| {
+        let Some(path) = &self.ledger else { return Ok(None) };
+        let kept = self.kept(path)?;
+        let total = self.total_epsilon.or(kept.map(|kept| kept.epsilon())).ok_or_else(|| {
+            usage(format!(
+                "{} is not there yet: a new ledger needs --total-epsilon, what all runs on this data set may spend together",
+                path.display()
+            ))
+        })?;
+        let total_delta = self.total_delta.or(kept.map(|kept| kept.delta())).or(delta).ok_or_else(|| {
             usage("a ledger needs a fixed delta: give --total-delta (or --delta) besides --total-epsilon")
         })?;
         let tell = if quiet { |_: &str| {} } else { |text: &str| note(format!("note: {text}")) };
@@ -67,6 +87,8 @@ impl BudgetFile {
 pub(crate) struct Outputs<'a> {
     /// Model or mean.
     pub(crate) answer: &'a Path,
+    /// Whether the answer may be CSV, by its extension.
+    pub(crate) csv: bool,
     /// HTML, or JSON by its extension.
     pub(crate) report: Option<&'a Path>,
 }
@@ -80,13 +102,21 @@ pub(crate) struct Reserved<'a> {
 impl Outputs<'_> {
     /// Fails early, before a budget is spent on an answer that could not be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        match (self.csv, self.answer.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))) {
+            (true, true) => {}
+            (true, false) => document("-o", self.answer, "lines of CSV or JSON", "csv or .json")?,
+            (false, _) => document("-o", self.answer, "JSON", "json")?,
+        }
+        if let Some(report) = self.report {
+            document("--report", report, "one HTML page (or JSON under .json)", "html")?;
+        }
         self.files().into_iter().try_for_each(writable)
     }
 
     /// Opens the files: what keeps them from being written is known before a budget is spent.
     pub(crate) fn reserve(&self) -> Result<Reserved<'_>, Failure> {
         let places = Places::reserve(&self.files(), &[]).map_err(|e| {
-            Failure::machine(format!("cannot write {}: {}; nothing was charged or read", self.names(), e.kind()))
+            Failure::machine(format!("cannot write {}: {}; nothing was charged or read", self.names(), failure(&e)))
         })?;
         Ok(Reserved { outputs: self, places })
     }
@@ -114,7 +144,7 @@ impl Reserved<'_> {
             let names = self.outputs.names();
             Failure::machine(format!(
                 "cannot write {names}: {}; nothing was left there, and the budget of this run is spent",
-                e.kind()
+                failure(&e)
             ))
         })?;
         standard.iter().try_for_each(|(_, text)| print(text))

@@ -5,7 +5,9 @@ use crate::flags::separator;
 use crate::output::{Failure, print};
 use crate::paths::Paths;
 use crate::usage;
+use crate::written::Written;
 use clap::Args;
+use dpopt::data::failure;
 use dpopt::data::{Format, ReadOptions, raw_rows};
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::output::Places;
@@ -14,7 +16,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct SplitArguments {
-    /// CSV, TSV or LIBSVM file, also gzipped; the two files are plain text
+    /// CSV, TSV or LIBSVM file, also gzipped
     data: PathBuf,
     /// Share of the rows that goes to the first file
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
@@ -37,7 +39,7 @@ pub(crate) struct SplitArguments {
     /// Character between the fields: a quote opens where a field begins; by default a comma (csv) or a tab (tsv)
     #[arg(long, value_name = "CHAR", value_parser = separator)]
     separator: Option<u8>,
-    /// Two files to write
+    /// Two files to write, gzipped where their names end in .gz
     #[arg(short, long, num_args = 2, value_names = ["TRAIN", "TEST"], required = true)]
     output: Vec<PathBuf>,
 }
@@ -65,6 +67,21 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
         quoted_newlines: arguments.quoted_newlines,
         ..ReadOptions::default()
     };
+    let format = options.format.map_or_else(|| Format::of_path(&arguments.data), Ok).map_err(usage)?;
+    let written = [("TRAIN", train), ("TEST", test)].map(|(role, path)| {
+        let written = Written::table(role, path)?;
+        // rows are moved as they stand; a name that says nothing is no contradiction
+        if written.format != format && Format::of_path(path).is_ok() && options.separator.is_none() {
+            return Err(usage(format!(
+                "{role} {} says another format than that of {}, whose rows are moved as they stand; give names that end alike",
+                path.display(),
+                arguments.data.display()
+            )));
+        }
+        Ok(written)
+    });
+    let [first_written, second_written] = written;
+    let (first_written, second_written) = (first_written?, second_written?);
     let table = raw_rows(&arguments.data, &options).map_err(usage)?;
     let mut order: Vec<usize> = (0..table.len()).collect();
     let mut stream = NoiseSource::insecure(arguments.seed).stream(Purpose::Noise, 0);
@@ -90,9 +107,9 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
     };
     // rows are for whoever the table is for
     Places::reserve(&[train, test], std::slice::from_ref(&arguments.data))
-        .and_then(|places| places.write(&[&text(&chosen), &text(&rest)]))
+        .and_then(|places| places.write(&[&first_written.bytes(text(&chosen)), &second_written.bytes(text(&rest))]))
         .map_err(|e| {
-            Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), e.kind()))
+            Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), failure(&e)))
         })?;
     print(&format!("{} rows to {}, {} rows to {}\n", chosen.len(), train.display(), rest.len(), test.display()))
 }

@@ -167,6 +167,8 @@ impl Common {
             }
             (_, rows) => rows,
         };
+        let mut reading = self.reading.as_said();
+        reading.columns = self.reading.declared_options(&schema, &target)?.columns;
         let target_moment = self.target_moment.as_deref().map(str::parse).transpose().map_err(usage)?;
         let options = FitOptions {
             target_moment,
@@ -178,10 +180,12 @@ impl Common {
             method: self.method()?,
             embedding: self.embedding()?,
             regression: self.task == Some(Task::Regression),
+            classification: self.task == Some(Task::Classification),
             loss: None,
             rows,
             ledger,
             bad_cells: self.reading.bad_cells(),
+            reading,
             // workers keep to it themselves
             memory: self.reading.memory().filter(|_| self.workers.is_none()),
             insecure_seed,

@@ -3,6 +3,7 @@
 use crate::output::{Failure, print, print_json, table};
 use crate::usage;
 use clap::Args;
+use dpopt::data::failure;
 use dpopt::model::{Guarantee, Recomputed};
 use dpopt::report::probability;
 use dpopt_privacy::ledger::Receipt;
@@ -31,10 +32,10 @@ impl Claim {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let unreadable = |why: &dyn std::fmt::Display| usage(format!("cannot read {}: {why}", path.display()));
         // a device may have no end, a pipe no beginning
-        if !std::fs::metadata(path).map_err(|e| unreadable(&e.kind()))?.is_file() {
+        if !std::fs::metadata(path).map_err(|e| unreadable(&failure(&e)))?.is_file() {
             return Err(unreadable(&"it is not a regular file"));
         }
-        let bytes = std::fs::read(path).map_err(|e| unreadable(&e.kind()))?;
+        let bytes = std::fs::read(path).map_err(|e| unreadable(&failure(&e)))?;
         // without the parser's words: the file may be anything
         serde_json::from_slice(&bytes).map_err(|_| {
             usage(format!(

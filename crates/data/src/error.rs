@@ -44,6 +44,24 @@ pub enum DataError {
         /// As found again.
         second: String,
     },
+    /// A pipe or standard input, which can be read once.
+    #[error(
+        "{source_name} is read once and gone, as pipes and standard input are, and a table is read more than once: save it to a file, and give its name"
+    )]
+    ReadOnce {
+        /// Path.
+        source_name: String,
+    },
+    /// A file of another program.
+    #[error("{source_name}: a {what} is not read here; {remedy}")]
+    OtherProgram {
+        /// Path.
+        source_name: String,
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// The extension does not name a format.
     #[error(
         "{source_name}: the name does not end in .csv, .tsv, .txt, .parquet, .libsvm or .svm (or those with .gz); \
@@ -102,6 +120,14 @@ pub enum DataError {
         row: u64,
         /// What is wrong and what to do.
         reason: &'static str,
+    },
+    /// A line with an open quote, where rows are moved as they stand.
+    #[error(
+        "row {row} opens a quote that its line does not close: pass --quoted-newlines if cells hold line breaks, or --no-quoting if quotes are plain text"
+    )]
+    OpenQuote {
+        /// 1-based row, header not counted.
+        row: u64,
     },
     /// A file that is not text, where text is needed.
     #[error("{source_name} is a Parquet file, whose rows are no lines; convert it to CSV, TSV or LIBSVM")]
@@ -389,7 +415,7 @@ pub enum DataError {
 
 impl DataError {
     pub(crate) fn unreadable(source_name: &str, error: &std::io::Error) -> Self {
-        Self::Unreadable { source_name: source_name.into(), reason: error.kind().to_string() }
+        Self::Unreadable { source_name: source_name.into(), reason: failure(error) }
     }
 
     pub(crate) fn declaration(column: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
@@ -417,6 +443,14 @@ impl DataError {
         };
         let nearest = if header { super::nearest::did_you_mean(name, columns.iter().copied()) } else { String::new() };
         Self::NoSuchColumn { role: role.into(), name: one_line(name), nearest, columns: columns_told }
+    }
+}
+
+/// What the operating system says of a file, as people say it.
+pub fn failure(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".into(),
+        kind => kind.to_string(),
     }
 }
 

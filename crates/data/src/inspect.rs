@@ -57,6 +57,7 @@ enum What {
     NoTarget,
     UnlistedTarget,
     BadTarget(&'static str),
+    OutsideTarget,
     NoUsableTarget,
 }
 
@@ -122,6 +123,9 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
                 "row",
                 true,
             ),
+            What::OutsideTarget => {
+                cells(format!("of the target `{target}` outside its range, to be clipped to it"), false)
+            }
             What::UnlistedTarget => {
                 (format!("whose target `{target}` is not declared, to contribute nothing"), "row", false)
             }
@@ -217,9 +221,16 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
                 continue;
             }
             match rule {
-                TargetRule::Number { unit, .. } if rules.number(field, *unit).is_some() => usable += 1,
-                TargetRule::Number { .. } if is_missing_marker(field) => saw(What::NoTarget),
-                TargetRule::Number { unit, .. } => saw(What::BadTarget(why_not(field, Some(*unit)))),
+                TargetRule::Number { lower, upper, unit } => match rules.number(field, *unit) {
+                    Some(value) => {
+                        usable += 1;
+                        if value < *lower || value > *upper {
+                            saw(What::OutsideTarget);
+                        }
+                    }
+                    None if is_missing_marker(field) => saw(What::NoTarget),
+                    None => saw(What::BadTarget(why_not(field, Some(*unit)))),
+                },
                 TargetRule::Classes { .. } => match classes.place_by(rules, field, &mut scratch) {
                     Some(_) => usable += 1,
                     None if field_text(field, &mut scratch.0).is_some_and(|text| !is_missing_text(text)) => {

@@ -25,6 +25,7 @@ mod owners;
 mod public_table;
 mod quantile_counts;
 mod reader;
+mod repeats;
 mod schema;
 mod source;
 mod table;
@@ -39,21 +40,23 @@ pub use declared::{Bounds, EncodingOptions, Kind, Transform};
 pub use encode::{Encoder, Shape};
 pub use encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
 pub use error::DataError;
-pub use error::listed;
+pub use error::{failure, listed};
 pub use groups::{RowGroups, groups_of_units};
 pub use histograms::column_histograms;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
 pub use layout::{FeatureKind, Layout, TargetRule};
 pub use levels::Levels;
+pub use nearest::did_you_mean;
 pub use numerals::{Ticks, Unit};
 pub use owners::{RowOwners, kept_rows, unit_key, unit_marks, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, comma_separated, files_of, open,
-    open_all, open_bytes, raw_rows, same_table,
+    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Stripe, Texts, check_regular, comma_separated,
+    files_of, open, open_all, open_bytes, raw_rows, same_table,
 };
+pub use repeats::{Repeats, repeats};
 pub use schema::Schema;
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
-pub use target::TargetSpec;
+pub use target::{TargetSpec, Truth};
 pub use word_vectors::{VectorsFile, WordVectors};

@@ -1,7 +1,7 @@
 //! The nearest known name to a mistyped one (Damerau–Levenshtein distance), for "did you mean" in error messages.
 
 /// ", did you mean `x`?" for the nearest candidate within a third of the name's length (at least 1), else nothing.
-pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let folded = name.to_lowercase();
     let allowed = (name.chars().count() / 3).max(1);
     candidates

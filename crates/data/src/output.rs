@@ -18,6 +18,14 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     write_all_atomically(&[(path, bytes)])
 }
 
+/// The bytes of a gzip file that holds `bytes`, without a name or a time.
+pub fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    // memory does not fail
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}
+
 /// Several files: all are written and synced before the first is renamed.
 pub fn write_all_atomically(files: &[(&Path, &[u8])]) -> Result<()> {
     let paths: Vec<&Path> = files.iter().map(|(path, _)| *path).collect();

@@ -64,6 +64,21 @@ impl TargetSpec {
     }
 }
 
+/// What a cell of the target says as it stands, neither clipped nor scaled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Truth {
+    /// A declared label, by its place.
+    Class(usize),
+    /// A finite number.
+    Number(f64),
+    /// Nothing.
+    Missing,
+    /// A label that is not declared.
+    Undeclared,
+    /// No number, or a row that cannot be read.
+    Unreadable,
+}
+
 /// A target made ready for a pass over records.
 #[derive(Clone, Debug)]
 pub(crate) enum TargetReader {
@@ -118,5 +133,25 @@ impl TargetReader {
                 None => bad_cells.check(DataError::NotANumber { column: name.into(), row: row + 1 }).map(|()| None),
             },
         }
+    }
+
+    /// The same as it stands.
+    pub(crate) fn truth(
+        &self,
+        field: Field<'_>,
+        name: &str,
+        row: u64,
+        (bad_cells, rules): (BadCells, Rules),
+        scratch: &mut Scratch,
+    ) -> Result<Truth, DataError> {
+        let read = self.read(field, name, row, (bad_cells, rules), scratch)?;
+        Ok(match (self, read) {
+            (Self::Classes { levels }, Some(code)) if levels.len() == 2 => Truth::Class(usize::from(code > 0.0)),
+            (Self::Classes { .. }, Some(code)) => Truth::Class(code as usize),
+            (Self::Number { unit, .. }, Some(_)) => rules.number(field, *unit).map_or(Truth::Unreadable, Truth::Number),
+            (_, None) if rules.is_missing_cell(field) => Truth::Missing,
+            (Self::Classes { .. }, None) if !matches!(field, Field::Malformed(_)) => Truth::Undeclared,
+            (_, None) => Truth::Unreadable,
+        })
     }
 }

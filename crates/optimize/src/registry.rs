@@ -15,6 +15,8 @@ use crate::plan::{Grade, NotApplicable, Problem};
 use crate::planning::products;
 use dpopt_objective::loss::Loss;
 use dpopt_privacy::Budget;
+use dpopt_privacy::accountant::AccountingError;
+use dpopt_privacy::certify::CertifyError;
 use dpopt_process::in_threads;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -440,11 +442,45 @@ pub fn first_applicable(candidates: &[Candidate], options: &MethodOptions) -> Re
             (Ok(_), Some(_)) => return Ok(place),
             (Err(why), Some(name)) => return Err(why.clone().of(name)),
             (Ok(plan), None) if plan.summary().grade() == Grade::Certified => return Ok(place),
-            (Ok(_), None) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
-            (Err(why), _) => reasons.push(format!("{}: {why}", candidate.method)),
+            (Ok(_), None) => {}
+            (Err(why), _) => reasons.push((candidate.method, why)),
         }
     }
-    Err(NotApplicable::Problem(format!("no method applies ({})", reasons.join("; "))))
+    Err(none_applies(&reasons))
+}
+
+/// Longer reasons of one method are cut where they stand for others.
+const LONGEST_REASON: usize = 320;
+
+/// Why no method applies, in a sentence that begins with what to do: the reason that most methods share; what each lacks is for `explain`.
+fn none_applies(reasons: &[(&str, &NotApplicable)]) -> NotApplicable {
+    let too_weak = |why: &NotApplicable| {
+        matches!(why, NotApplicable::Budget(CertifyError::Accounting(AccountingError::Unreachable(_))))
+    };
+    if reasons.iter().any(|(_, why)| too_weak(why)) {
+        return NotApplicable::Problem(
+            "no method applies: give a smaller epsilon, for example 20, or a larger delta: so little noise as this epsilon allows is not certified at this \
+             delta (`explain` says what each method lacks)"
+                .into(),
+        );
+    }
+    // the same sentence with other numbers or names of options is the same reason
+    let kind = |why: &NotApplicable| why.to_string().replace(|c: char| c.is_ascii_digit(), "");
+    let kinds: Vec<String> = reasons.iter().map(|(_, why)| kind(why)).collect();
+    let count = |kind: &String| kinds.iter().filter(|other| *other == kind).count();
+    // the first of equals: candidates are in order
+    let most = (0..kinds.len()).rev().max_by_key(|&i| count(&kinds[i]));
+    NotApplicable::Problem(match most {
+        None => "no method applies: what could be planned is of research grade, and runs only by name".into(),
+        Some(at) => {
+            let text: String = reasons[at].1.to_string().chars().take(LONGEST_REASON).collect();
+            let of = match count(&kinds[at]) {
+                1 => reasons[at].0.to_string(),
+                count => format!("{count} of {} methods", reasons.len()),
+            };
+            format!("no method applies: {text} ({of}; `explain` says what each lacks)")
+        }
+    })
 }
 
 /// Plans all methods and takes the one to run.

@@ -246,6 +246,8 @@ impl TableFit {
                 seed: asked.seed,
             }),
             regression: r.regression,
+            // an estimator is one or the other
+            classification: !r.regression,
             loss: r.loss,
             rows: r.rows,
             bad_cells: bad_cells(&r.bad_cells)?,

@@ -540,3 +540,26 @@ def test_wrong_parameters_say_what_to_do(table, change, message):
     X, y, _ = table
     with pytest.raises(ValueError, match=message):
         dpopt.LogisticRegression(**{**PUBLIC, **change}).fit(X, y)
+
+
+def test_answers_for_huge_numbers_are_finite_and_agree_with_smaller_ones(table):
+    X, y, score = table
+    huge = np.array([[1e308, 0, 0], [0, 1e308, 0], [1e308, 1e308, -1e308], [-1e308, 1e308, 1e308]])
+    for model, target in (
+        (dpopt.LogisticRegression(**PUBLIC, insecure_seed=1), y),
+        (dpopt.LogisticRegression(**{**PUBLIC, "classes": [0, 1, 2]}, insecure_seed=1), y + (score > 1)),
+        (dpopt.EmbeddingClassifier(**PUBLIC, insecure_seed=1, embedding_dim=2), y),
+        (
+            dpopt.LinearRegression(epsilon=1.0, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 6), insecure_seed=1),
+            score,
+        ),
+    ):
+        model.fit(X, target)
+        assert np.isfinite(model.predict(huge)).all()
+        # the ordinary rows beside them keep their answers
+        assert (model.predict(np.vstack([X[:5], huge]))[:5] == model.predict(X[:5])).all()
+        if hasattr(model, "predict_proba"):
+            shares = model.predict_proba(huge)
+            assert np.isfinite(shares).all() and np.allclose(shares.sum(axis=1), 1, atol=1e-12)
+            # so far out only the direction matters
+            assert (model.predict(huge) == model.predict(huge / 1e200)).all()

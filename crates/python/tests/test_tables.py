@@ -801,3 +801,31 @@ def test_an_encoder_of_texts_sees_one_record():
     )
     texts = [["spam", "ham"][i % 2] + str(i) for i in range(1000)]
     assert model.fit(texts, [1 - i % 2 for i in range(1000)]).score(texts, [1 - i % 2 for i in range(1000)]) > 0.95
+
+
+def test_scores_leave_out_what_has_no_known_target_and_say_so(table):
+    facts = {k: v for k, v in FACTS.items() if k != "encoding"}
+    model = dpopt.LogisticRegression(epsilon=8.0, delta=1e-6, classes=CLASSES, insecure_seed=1, **facts)
+    model.fit(table, "income")
+    unlabelled = table.copy()
+    unlabelled.loc[unlabelled.index % 10 == 3, "income"] = None
+    unlabelled.loc[unlabelled.index % 10 == 7, "income"] = "unheard of"
+    known = unlabelled.income.isin(CLASSES)
+    rest = table[known.to_numpy()]
+    with pytest.warns(dpopt.PrivacyWarning, match=f"^{(~known).sum()} of {RECORDS} records are without a label"):
+        score = model.score(unlabelled, "income")
+    assert score == model.score(rest, "income") == (model.predict(rest) == rest.income).mean()
+    weights = np.arange(RECORDS, dtype=float)
+    weighted = model.score(unlabelled, "income", sample_weight=weights)
+    assert weighted == pytest.approx(
+        np.average(model.predict(rest) == rest.income, weights=weights[known.to_numpy()]), abs=1e-12
+    )
+    with pytest.raises(ValueError, match="nothing to score"):
+        model.score(unlabelled[~known], "income")
+    regression = dpopt.LinearRegression(epsilon=8.0, delta=1e-6, target_bounds=(17, 90), insecure_seed=1, **facts)
+    ages = table.drop(columns="age")
+    regression.set_params(bounds={"gain": (0, 99999)}).fit(ages, table.age)
+    age = table.age.astype(float).where(table.index % 10 != 3)
+    with pytest.warns(dpopt.PrivacyWarning, match="without a finite target"):
+        score = regression.score(ages, age)
+    assert score == regression.score(ages[age.notna()], age[age.notna()])

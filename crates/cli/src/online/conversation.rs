@@ -3,6 +3,7 @@
 use super::failed;
 use crate::output::{Failure, note, print_to_reader};
 use crate::usage;
+use dpopt::data::failure;
 use dpopt::guarantee::Guarantee;
 use dpopt::online::OnlineError;
 use dpopt_privacy::Neighbours;
@@ -165,7 +166,7 @@ pub(super) fn play<G: Played>(game: &mut G, mut input: BufReader<Box<dyn Read>>,
             return Ok(());
         }
         let read = next_line(&mut input, longest, &mut line);
-        let Some(whole) = read.map_err(|e| Failure::machine(format!("cannot read the input: {}", e.kind())))? else {
+        let Some(whole) = read.map_err(|e| Failure::machine(format!("cannot read the input: {}", failure(&e))))? else {
             break;
         };
         number += 1;

@@ -6,6 +6,7 @@ mod task;
 mod worker;
 
 use crate::output::{Failure, note};
+use dpopt::data::failure;
 use dpopt::model::{Fit, Fitted};
 use dpopt::progress::Progress;
 use dpopt::records::{Parts, PartsFailed};
@@ -38,7 +39,7 @@ impl Pool {
         let threads = (cores / tasks.len().max(1)).max(1);
         let started = tasks.iter().map(|task| Process::start(task, threads)).collect::<Result<_, _>>();
         let mut running: Vec<Process> =
-            started.map_err(|e| Failure::machine(format!("no worker starts: {}; {UNCHARGED}", e.kind())))?;
+            started.map_err(|e| Failure::machine(format!("no worker starts: {}; {UNCHARGED}", failure(&e))))?;
         let pool = Self { tasks, threads, running: Mutex::default(), failure: Mutex::default() };
         let loaded = |(worker, process): (usize, &mut Process)| {
             let known = match process.hear() {
@@ -65,7 +66,7 @@ impl Pool {
         let mut how = how.to_string();
         for _ in 1..ATTEMPTS {
             note(format!("note: worker {} ended ({how}) and is started again", worker + 1));
-            *process = Process::start(&self.tasks[worker], self.threads).map_err(|e| e.kind().to_string())?;
+            *process = Process::start(&self.tasks[worker], self.threads).map_err(|e| failure(&e))?;
             let answer = process.hear().and_then(|known| match question {
                 None => Ok(known),
                 Some(question) => {

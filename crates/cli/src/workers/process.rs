@@ -2,6 +2,7 @@
 
 use super::frames::{receive, send};
 use super::worker::{DONE, FAILED};
+use dpopt::data::failure;
 use std::io::{self, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -64,7 +65,7 @@ impl Process {
     /// Ends it; how it ended.
     fn end(&mut self) -> String {
         let _ = self.child.kill();
-        self.child.wait().map_or_else(|e| e.kind().to_string(), |status| status.to_string())
+        self.child.wait().map_or_else(|e| failure(&e), |status| status.to_string())
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn states(tasks: &[Task]) -> Vec<Option<(u64, SystemTime)>> {
 /// Where a file is, whoever opens it. A pipe is another one in a worker, which has a standard input of its own, and can be read once only.
 fn regular(file: &Path) -> Result<PathBuf, String> {
     let shown = file.display();
-    let whole = file.canonicalize().map_err(|why| format!("{shown}: {}", why.kind()))?;
+    let whole = file.canonicalize().map_err(|why| format!("{shown}: {}", dpopt::data::failure(&why)))?;
     match whole.is_file() {
         true => Ok(whole),
         false => Err(format!(

@@ -175,3 +175,21 @@ fn what_keeps_the_table_from_being_opened_is_told_beside_the_rest() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.code() == Some(2) && text.contains("without bounds"), "{text}");
 }
+
+#[test]
+fn identifiers_are_told_by_their_values_whatever_their_name() {
+    let d = tempfile::tempdir().unwrap();
+    let row = |i: usize| format!("{i},k{},{},{}\n", i * 7919 % 10007, i % 30, if i % 30 > 10 { "a" } else { "b" });
+    std::fs::write(d.path().join("t.csv"), "id,contract,x,y\n".to_string() + &(0..1000).map(row).collect::<String>())
+        .unwrap();
+    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 30\n[y]\nlevels = ['a', 'b']\n").unwrap();
+    let check = |more: &[&str]| {
+        let flags = ["check", "t.csv", "--target", "y", "--epsilon", "1", "--bounds", "b.toml"];
+        succeed(d.path(), &[&flags[..], more].concat())
+    };
+    let text = check(&["--ignore", "id"]);
+    assert!(text.contains("`contract` looks like an identifier: 1000 different values"), "{text}");
+    assert!(!text.contains("`id`"), "{text}");
+    let text = check(&["--ignore", "id,contract"]);
+    assert!(!text.contains("identifier"), "{text}");
+}

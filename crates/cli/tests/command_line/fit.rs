@@ -327,3 +327,155 @@ fn a_high_delta_is_warned_about() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && stderr.contains("above 1/n"), "{stderr}");
 }
+
+/// Rows with a target that lies beyond the declared range, and rows without one.
+fn amounts(rows: usize) -> String {
+    let row = |i: usize| match i % 10 {
+        9 => format!("{},\n", i % 50),
+        _ => format!("{},{}\n", i % 50, (i % 50) * 10 + i % 7),
+    };
+    "x,amount\n".to_string() + &(0..rows).map(row).collect::<String>()
+}
+
+#[test]
+fn targets_beyond_the_range_are_scored_as_they_stand() {
+    let d = tempfile::tempdir().unwrap();
+    std::fs::write(d.path().join("t.csv"), amounts(2000)).unwrap();
+    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 50\n[amount]\nlower = 100\nupper = 200\n")
+        .unwrap();
+    succeed(
+        d.path(),
+        &["fit", "t.csv", "--target", "amount", "--epsilon", "4", "--bounds", "b.toml", "--insecure-seed", "1", "-q"],
+    );
+    succeed(d.path(), &["predict", "model.json", "t.csv", "-o", "p.csv"]);
+    let predicted = std::fs::read_to_string(d.path().join("p.csv")).unwrap();
+    let pairs: Vec<(f64, f64)> = amounts(2000)
+        .lines()
+        .zip(predicted.lines())
+        .skip(1)
+        .filter_map(|(row, p)| Some((row.split_once(',')?.1.parse().ok()?, p.parse().ok()?)))
+        .collect();
+    let n = pairs.len() as f64;
+    let mean = pairs.iter().map(|(y, _)| y).sum::<f64>() / n;
+    let squares: f64 = pairs.iter().map(|(y, p)| (y - p).powi(2)).sum();
+    let spread: f64 = pairs.iter().map(|(y, _)| (y - mean).powi(2)).sum();
+    let scores: serde_json::Value =
+        serde_json::from_str(&succeed(d.path(), &["evaluate", "model.json", "t.csv", "--json"])).unwrap();
+    let score = |name: &str| scores[name].as_f64().unwrap();
+    // the same numbers added up in another order
+    assert!((score("r_squared") - (1.0 - squares / spread)).abs() < 1e-9, "{scores}");
+    assert!((score("rmse") - (squares / n).sqrt()).abs() < 1e-9 * score("rmse"), "{scores}");
+    assert!((score("rmse_of_mean") - (spread / n).sqrt()).abs() < 1e-9 * score("rmse"), "{scores}");
+    let outside = |far: fn(f64) -> bool| pairs.iter().filter(|(y, _)| far(*y)).count();
+    let (below, above) = (outside(|y| y < 100.0), outside(|y| y > 200.0));
+    assert!(below > 100 && above > 100);
+    assert_eq!(
+        (scores["below_range"].as_u64(), scores["above_range"].as_u64()),
+        (Some(below as u64), Some(above as u64))
+    );
+    assert_eq!((scores["rows"].as_u64(), scores["left_out"]["missing"].as_u64()), (Some(1800), Some(200)));
+    let text = succeed(d.path(), &["evaluate", "model.json", "t.csv"]);
+    for part in ["1800 of 2000", "200 without a target", &format!("{below} below and {above} above"), "mean alone"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // what a fit would clip is told before
+    let text = succeed(
+        d.path(),
+        &["check", "t.csv", "--target", "amount", "--epsilon", "4", "--bounds", "b.toml", "--insecure-seed", "1"],
+    );
+    assert!(text.contains(&format!("{} cells of the target `amount` outside its range", below + above)), "{text}");
+}
+
+#[test]
+fn a_score_says_what_it_is_worth_and_which_class_is_never_predicted() {
+    let d = tempfile::tempdir().unwrap();
+    let label = |i: usize| match i {
+        _ if i % 41 == 0 => "rare",
+        _ if i % 43 == 0 => "unheard",
+        _ if i % 47 == 0 => "",
+        _ if i % 50 < 25 => "low",
+        _ => "high",
+    };
+    let table: String = (0..4000).map(|i| format!("{},{}\n", i % 50, label(i))).collect();
+    std::fs::write(d.path().join("t.csv"), "x,y\n".to_string() + &table).unwrap();
+    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 50\n").unwrap();
+    let fit = |classes: &'static str| {
+        let run =
+            ["fit", "t.csv", "--target", "y", "--epsilon", "4", "--bounds", "b.toml", "--insecure-seed", "1", "-q"];
+        succeed(d.path(), &[&run[..], &["--classes", classes]].concat());
+        let json = succeed(d.path(), &["evaluate", "model.json", "t.csv", "--json"]);
+        (
+            serde_json::from_str::<serde_json::Value>(&json).unwrap(),
+            succeed(d.path(), &["evaluate", "model.json", "t.csv"]),
+        )
+    };
+    let count = |which: &str| (0..4000).filter(|&i| label(i) == which).count() as u64;
+    let (scores, text) = fit("low,high,rare");
+    let rows = count("low") + count("high") + count("rare");
+    assert_eq!(scores["rows"], rows);
+    assert_eq!(scores["left_out"]["undeclared"], count("unheard"));
+    assert_eq!(scores["left_out"]["missing"], count(""));
+    let entropy: f64 =
+        ["low", "high", "rare"].map(|which| count(which) as f64 / rows as f64).iter().map(|p| -p * p.ln()).sum();
+    assert!((scores["log_loss_of_base_rate"].as_f64().unwrap() - entropy).abs() < 1e-12, "{scores}");
+    let confusion: Vec<Vec<u64>> = serde_json::from_value(scores["confusion"].clone()).unwrap();
+    assert_eq!(
+        confusion.iter().map(|row| row.iter().sum::<u64>()).collect::<Vec<_>>(),
+        ["low", "high", "rare"].map(count)
+    );
+    // nothing tells a rare one
+    assert_eq!(
+        (scores["classes"][2]["predicted"].as_u64(), scores["classes"][2]["recall"].as_f64()),
+        (Some(0), Some(0.0))
+    );
+    for part in ["never predicted: `rare`", "base rate alone", "true class by predicted", "that is not declared"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (scores, text) = fit("low,high");
+    let high = &scores["classes"][1];
+    assert_eq!(high["label"], "high");
+    assert!(high["average_precision"].as_f64().unwrap() > 0.9 && high["recall"].as_f64().unwrap() > 0.9, "{scores}");
+    assert!(text.contains("average precision") && text.contains("of `high`"), "{text}");
+}
+
+#[test]
+fn a_target_that_may_be_a_number_is_refused_before_a_ledger_pays() {
+    let d = tempfile::tempdir().unwrap();
+    let table: String = (0..1000).map(|i| format!("{},{}\n", i % 50, i * 7919 % 10007)).collect();
+    std::fs::write(d.path().join("t.csv"), "x,price\n".to_string() + &table).unwrap();
+    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 50\n").unwrap();
+    let flags = ["t.csv", "--target", "price", "--epsilon", "1", "--bounds", "b.toml"];
+    let ledger = ["--ledger", "l.jsonl", "--total-epsilon", "1", "--total-delta=1e-3"];
+    let both_ways = |text: &str| {
+        for part in ["--task regression", "lower and upper", "--classes", "--task classification"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    };
+    both_ways(&refuse(d.path(), &[&["fit"], &flags[..], &ledger].concat()));
+    assert_eq!(files(d.path()), ["b.toml", "t.csv"]);
+    // by its declared type also where nothing is charged
+    both_ways(&refuse(d.path(), &[&["fit"], &flags[..], &["--numeric", "price"]].concat()));
+    // without a ledger its rows tell
+    let output = dpopt(d.path(), &[&["check"], &flags[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    both_ways(&String::from_utf8(output.stdout).unwrap());
+    // labels that are numbers are none of it
+    let labels: String = (0..1000).map(|i| format!("{},{}\n", i % 50, i % 50 / 25)).collect();
+    std::fs::write(d.path().join("t.csv"), "x,price\n".to_string() + &labels).unwrap();
+    succeed(d.path(), &[&["check"], &flags[..]].concat());
+    succeed(d.path(), &[&["fit"], &flags[..], &ledger, &["--task", "classification"]].concat());
+}
+
+#[test]
+fn an_epsilon_that_nothing_is_certified_for_gets_a_short_answer() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    for epsilon in ["1000", "1e6"] {
+        let flags = [&data[..], "--target", "income", "--epsilon", epsilon, "--bounds", &bounds];
+        let line = refuse(d.path(), &[&["fit"], &flags[..]].concat());
+        assert!(line.len() < 500 && line[..150].contains("give a smaller epsilon"), "{line}");
+        let output = dpopt(d.path(), &[&["check"], &flags[..]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("give a smaller epsilon") && text.lines().all(|line| line.len() <= 600), "{text}");
+    }
+}

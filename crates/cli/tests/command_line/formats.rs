@@ -119,3 +119,66 @@ fn csv_tsv_gzip_and_parquet_give_the_same_model() {
     succeed(d.path(), &["predict", "m.json", "t.parquet", "-o", "out.csv"]);
     assert_eq!(std::fs::read_to_string(d.path().join("out.csv")).unwrap().lines().count(), 3001);
 }
+
+#[test]
+fn what_is_written_is_read_again_under_its_name() {
+    let d = tempfile::tempdir().unwrap();
+    let read = |name: &str| std::fs::read(d.path().join(name)).unwrap();
+    for name in ["t.csv", "t.csv.gz", "t.tsv", "t.tsv.gz"] {
+        succeed(d.path(), &["generate", "census", "--rows", "500", "--seed", "1", "-o", name]);
+        succeed(d.path(), &["explain", name, "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"]);
+        assert_eq!(read(name).starts_with(&[0x1f, 0x8b]), name.ends_with(".gz"), "{name}");
+    }
+    for name in ["t.parquet", "t.xlsx", "t.csv.zst", "t.json"] {
+        let line = refuse(d.path(), &["generate", "census", "--rows", "500", "--seed", "1", "-o", name]);
+        assert!(line.contains(".csv"), "{line}");
+    }
+    // other public facts stand beside what is there already
+    let facts = read("bounds.toml");
+    for rows in ["10", "20"] {
+        succeed(d.path(), &["generate", "panel", "--units", "50", "--rows-per-unit", rows, "-o", "visits.csv"]);
+    }
+    assert!(
+        read("bounds.toml") == facts && String::from_utf8(read("visits.bounds.toml")).unwrap().contains("[outcome]")
+    );
+    let fit = ["fit", "t.csv", "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml", "-q"];
+    for (flag, name) in [("-o", "m.parquet"), ("-o", "m.json.gz"), ("--report", "r.pdf")] {
+        let line = refuse(d.path(), &[&fit[..], &[flag, name]].concat());
+        assert!(line.contains(flag) && line.contains("give a name that ends in"), "{line}");
+    }
+    succeed(d.path(), &fit);
+    succeed(d.path(), &["predict", "model.json", "t.csv", "-o", "p.csv"]);
+    succeed(d.path(), &["predict", "model.json", "t.csv", "-o", "p.tsv"]);
+    assert_eq!(String::from_utf8(read("p.csv")).unwrap().replace(',', "\t").into_bytes(), read("p.tsv"));
+    succeed(d.path(), &["predict", "model.json", "t.csv", "-o", "p.csv.gz"]);
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&read("p.csv.gz")[..]), &mut text).unwrap();
+    assert_eq!(text, read("p.csv"));
+    for (name, more) in [("p.parquet", None), ("p.csv", Some("--json")), ("p.jsonl", None)] {
+        let run = ["predict", "model.json", "t.csv", "-o", name];
+        refuse(d.path(), &run.into_iter().chain(more).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_id_column_is_kept_beside_the_predictions() {
+    let d = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(census().join("census.csv")).unwrap();
+    let with_id =
+        |(i, line): (usize, &str)| format!("{},{line}\n", if i == 0 { "id".into() } else { format!("\"k, {i}\"") });
+    std::fs::write(d.path().join("t.csv"), text.lines().enumerate().map(with_id).collect::<String>()).unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    succeed(d.path(), &["fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds, "-q"]);
+    let alone = succeed(d.path(), &["predict", "model.json", "t.csv"]);
+    let kept = succeed(d.path(), &["predict", "model.json", "t.csv", "--keep", "id"]);
+    assert_eq!(kept.lines().count(), 3001);
+    for (i, (kept, alone)) in kept.lines().zip(alone.lines()).enumerate() {
+        let id = if i == 0 { "id".to_string() } else { format!("\"k, {i}\"") };
+        assert_eq!(kept, format!("{id},{alone}"));
+    }
+    let json = succeed(d.path(), &["predict", "model.json", "t.csv", "--keep", "id", "--json"]);
+    let second: serde_json::Value = serde_json::from_str(json.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(second["kept"]["id"], "k, 2");
+    assert!(refuse(d.path(), &["predict", "model.json", "t.csv", "--keep", "di"]).contains("no such column"));
+    assert!(refuse(d.path(), &["predict", "model.json", "t.csv", "--keep", "income"]).contains("two columns"));
+}

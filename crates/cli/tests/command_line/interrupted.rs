@@ -113,3 +113,34 @@ fn a_reader_that_goes_away_is_no_error() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_charge_that_stays_after_ctrl_c_is_said() {
+    let d = tempfile::tempdir().unwrap();
+    succeed(d.path(), &["generate", "census", "--rows", "60000", "--seed", "2", "-o", "t.csv"]);
+    let fit = ["fit", "t.csv", "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"];
+    // thousands of passes: far longer than the charge is waited for
+    let slow =
+        ["--method", "noisy-gradient-descent", "--steps", "20000", "--ledger", "l.jsonl", "--total-epsilon", "1"];
+    let arguments = [&fit[..], &slow, &["--total-delta=1e-3"]].concat();
+    let child = command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let charged = || std::fs::read_to_string(d.path().join("l.jsonl")).is_ok_and(|text| text.contains("\"charge\""));
+    for _ in 0..600 {
+        if charged() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(charged());
+    // the file is written a moment before the program knows that it is
+    std::thread::sleep(Duration::from_millis(300));
+    let asked = std::time::Instant::now();
+    let _ = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(stderr.contains("l.jsonl keeps the charge of this run"), "{stderr}");
+    assert_eq!(files(d.path()), ["bounds.toml", "l.jsonl", "t.csv"]);
+}

@@ -202,3 +202,22 @@ fn the_status_tells_what_was_spent_and_what_is_left() {
     assert!(after["spent_share"].as_f64().unwrap() > 0.9);
     assert!(after["spent_epsilon"].as_f64().unwrap() <= 1.0);
 }
+
+#[test]
+fn a_ledger_that_is_there_says_its_totals_itself() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let fit =
+        ["fit", &data, "--target", "income", "--epsilon", "0.5", "--bounds", &bounds, "-q", "--ledger", "l.jsonl"];
+    let line = refuse(d.path(), &fit);
+    assert!(line.contains("--total-epsilon") && line.contains("not there yet"), "{line}");
+    succeed(d.path(), &[&fit[..], &["--total-epsilon", "3", "--total-delta=1e-3"]].concat());
+    succeed(d.path(), &fit);
+    succeed(d.path(), &[&fit[..], &["--total-epsilon", "3"]].concat());
+    let shown = succeed(d.path(), &["ledger", "l.jsonl"]);
+    assert!(
+        shown.contains("total epsilon 3, delta 1e-3") && shown.lines().any(|l| l.trim_start().starts_with("3 ")),
+        "{shown}"
+    );
+    assert!(refuse(d.path(), &[&fit[..], &["--total-epsilon", "4"]].concat()).contains("l.jsonl"));
+}

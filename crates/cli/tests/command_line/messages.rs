@@ -1,6 +1,6 @@
 //! Files given in each other's place: whatever a command then says or writes, no cell of a table is in it.
 
-use crate::dpopt;
+use crate::{dpopt, refuse, succeed};
 use std::path::Path;
 
 /// In every cell of every private table below, alone or inside a word.
@@ -252,5 +252,55 @@ fn long_lists_and_long_numbers_are_short_in_messages() {
                 assert!(digits < 30, "{arguments:?}: {line}");
             }
         }
+    }
+}
+
+#[test]
+fn a_slip_is_answered_with_what_was_meant() {
+    let d = tempfile::tempdir().unwrap();
+    for (topic, meant) in
+        [("fitt", "`fit`"), ("objective-pertubation", "`objective-perturbation`"), ("option", "`options`")]
+    {
+        let line = refuse(d.path(), &["help", topic]);
+        assert!(line.contains(&format!("did you mean {meant}")), "{line}");
+    }
+    let bounds = succeed(d.path(), &["help", "bounds"]);
+    // what it shows is a bounds file
+    let shown: String = bounds
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+        .map(|line| line.split("   ").next().unwrap_or("").to_string() + "\n")
+        .collect();
+    let columns = "age,income,marital status,city,letter,phone\n30,5,single,x,hello there,1\n";
+    std::fs::write(d.path().join("b.toml"), shown).unwrap();
+    std::fs::write(d.path().join("t.csv"), columns.to_string() + &columns.lines().nth(1).unwrap().repeat(1)).unwrap();
+    let explained =
+        ["explain", "t.csv", "--target", "marital status", "--epsilon", "1", "--bounds", "b.toml", "--rows", "5000"];
+    succeed(d.path(), &explained);
+    let run = |data: &'static str| refuse(d.path(), &["fit", data, "--target", "y", "--epsilon", "1"]);
+    for (data, words) in [
+        ("nothing.csv", "no such file"),
+        ("-", "save it to a file"),
+        ("table.xlsx", "as CSV"),
+        ("table.csv.zip", "unpack"),
+        ("table.feather", ".parquet"),
+    ] {
+        let line = run(data);
+        assert!(line.contains(words), "{data}: {line}");
+    }
+    assert!(refuse(d.path(), &["predict", "nothing.json", "t.csv"]).contains("no such file"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_not_read_as_half_a_table() {
+    let d = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(d.path().join("t.csv")).status().unwrap();
+    assert!(made.success());
+    for command in
+        [vec!["fit", "t.csv", "--target", "y", "--epsilon", "1"], vec!["split", "t.csv", "-o", "a.csv", "b.csv"]]
+    {
+        let line = refuse(d.path(), &command);
+        assert!(line.contains("read once"), "{line}");
     }
 }

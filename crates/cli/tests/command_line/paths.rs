@@ -83,7 +83,8 @@ fn no_other_command_writes_over_what_it_reads() {
     untouched(d.path(), &[&mean[..], &LEDGER, &["-o", "budget.jsonl"]].concat(), ["-o", "--ledger"]);
     // public facts of another table beside the one that is asked for
     std::fs::write(d.path().join("bounds.toml"), "[age]\nlower = 0\nupper = 99\n").unwrap();
-    untouched(d.path(), &["generate", "census", "--rows", "50", "-o", "c.csv"], ["bounds.toml", "--overwrite"]);
+    std::fs::write(d.path().join("c.bounds.toml"), "[age]\nlower = 0\nupper = 98\n").unwrap();
+    untouched(d.path(), &["generate", "census", "--rows", "50", "-o", "c.csv"], ["c.bounds.toml", "--overwrite"]);
     succeed(d.path(), &["generate", "census", "--rows", "50", "-o", "c.csv", "--overwrite"]);
     // the same public facts again are no loss
     succeed(d.path(), &["generate", "census", "--rows", "60", "-o", "c.csv"]);

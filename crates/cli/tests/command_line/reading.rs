@@ -59,6 +59,7 @@ fn the_first_row_does_not_say_how_many_columns_there_are() {
         // a bounds file that names all, or the flag
         let declared = [&fit[..], &["--bounds", "b.toml", "--report", "r.html", "--insecure-seed", "1"]].concat();
         seen.push(succeed(d.path(), &declared));
+        succeed(d.path(), &["predict", "model.json", "t.csv"]);
         assert!(std::fs::read_to_string(d.path().join("r.html")).unwrap().contains("The table has 2 columns"));
         succeed(d.path(), &[&fit[..], &["--bounds", "one.toml", "--classes", "no,yes", "--columns", "2"]].concat());
         let line = refuse(d.path(), &[&fit[..], &["--bounds", "b.toml", "--columns", "18446744073709551615"]].concat());
@@ -84,8 +85,8 @@ fn the_first_row_does_not_say_how_many_columns_there_are() {
             ],
         );
         assert!(std::fs::read_to_string(d.path().join("m.html")).unwrap().contains("The table has 2 columns"));
-        let line = refuse(d.path(), &["predict", "model.json", "t.csv", "--no-header"]);
-        assert!(line.contains("--columns N"), "{line}");
+        // the model knows, as far as it was said
+        succeed(d.path(), &["predict", "model.json", "t.csv"]);
         succeed(
             d.path(),
             &["predict", "model.json", "t.csv", "--no-header", "--columns", "2", "--bad-cells", "missing"],
@@ -288,10 +289,8 @@ fn split_sees_the_rows_that_fit_sees() {
     write(d.path(), "t.libsvm", "1 1:1\n\n# note\n-1 2:1");
     write(d.path(), "s.csv", "x;y\n1;\"a\nb\"\n2;c,\"\n3;d\n");
     for (arguments, expected) in [
-        (&["t.csv"][..], 6),
-        (&["t.csv", "--quoted-newlines"], 5),
-        (&["t.csv", "--no-header"], 8),
-        (&["t.csv.gz"], 6),
+        (&["t.csv", "--quoted-newlines"][..], 5),
+        (&["t.csv", "--no-header", "--no-quoting"], 8),
         (&["t.csv.gz", "--no-quoting"], 6),
         (&["t.tsv"], 6),
         (&["t.libsvm"], 4),
@@ -409,4 +408,40 @@ fn a_bomb_in_gzip_takes_no_memory() {
         assert_eq!(said.status.code(), Some(2), "{error}");
         assert!(error.contains("--memory"), "{error}");
     }
+}
+
+#[test]
+fn what_was_said_of_reading_at_the_fit_holds_for_its_predictions() {
+    let d = tempfile::tempdir().unwrap();
+    let cell = |i: usize| if i % 97 == 5 { "oops".to_string() } else { (i % 50).to_string() };
+    let row = |i: usize| format!("{};{};\"a\nb\"\n", cell(i), if i % 50 > 20 { "yes" } else { "no" });
+    std::fs::write(d.path().join("t.csv"), "x;y;z\n".to_string() + &(0..1000).map(row).collect::<String>()).unwrap();
+    std::fs::write(
+        d.path().join("b.toml"),
+        "[x]\nlower = 0\nupper = 50\n[y]\nlevels = ['no', 'yes']\n[z]\nignore = true\n",
+    )
+    .unwrap();
+    let said = ["--separator", ";", "--bad-cells", "missing", "--quoted-newlines"];
+    let fit = ["fit", "t.csv", "--target", "y", "--epsilon", "4", "--bounds", "b.toml", "-q"];
+    succeed(d.path(), &[&fit[..], &said].concat());
+    for command in ["predict", "evaluate"] {
+        let plain = succeed(d.path(), &[command, "model.json", "t.csv"]);
+        assert_eq!(plain, succeed(d.path(), &[&[command, "model.json", "t.csv"], &said[..]].concat()));
+        // what is said again holds
+        let line = refuse(d.path(), &[command, "model.json", "t.csv", "--bad-cells", "error"]);
+        assert!(line.contains("row 6"), "{line}");
+    }
+}
+
+#[test]
+fn records_of_several_lines_are_not_torn() {
+    let d = tempfile::tempdir().unwrap();
+    std::fs::write(d.path().join("t.csv"), "a,b\n1,\"x\ny\"\n2,z\n3,w\n").unwrap();
+    let line = refuse(d.path(), &["split", "t.csv", "-o", "a.csv", "b.csv"]);
+    assert!(line.contains("row 1") && line.contains("--quoted-newlines") && line.contains("--no-quoting"), "{line}");
+    assert_eq!(crate::files(d.path()), ["t.csv"]);
+    succeed(d.path(), &["split", "t.csv", "-o", "a.csv", "b.csv", "--quoted-newlines"]);
+    succeed(d.path(), &["split", "t.csv", "-o", "a.csv", "b.csv", "--no-quoting"]);
+    let line = refuse(d.path(), &["split", "t.csv", "-o", "a.tsv", "b.csv", "--quoted-newlines"]);
+    assert!(line.contains("a.tsv"), "{line}");
 }

@@ -164,9 +164,11 @@ fn a_table_has_its_own_options_and_no_others() {
     assert!(refuse(d.path(), &many).contains("give fewer"));
     // the facts of a census are not lost to those of a panel
     succeed(d.path(), &["generate", "census", "--rows", "50", "-o", "t.csv"]);
-    let line = refuse(d.path(), &["generate", "panel", "--units", "3", "--rows-per-unit", "2", "-o", "visits.csv"]);
-    assert!(line.contains("bounds.toml") && line.contains("--overwrite"), "{line}");
-    assert_eq!(files(d.path()), ["bounds.toml", "t.csv"]);
+    let facts = || std::fs::read(d.path().join("bounds.toml")).unwrap();
+    let before = facts();
+    let told = succeed(d.path(), &["generate", "panel", "--units", "3", "--rows-per-unit", "2", "-o", "visits.csv"]);
+    assert!(told.contains("public facts to visits.bounds.toml") && facts() == before, "{told}");
+    assert_eq!(files(d.path()), ["bounds.toml", "t.csv", "visits.bounds.toml", "visits.csv"]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use super::layout::{FeatureKind, Layout};
 use super::numerals::{Unit, date_text};
 use super::reader::BLOCK_BYTES;
 use super::table::{Block, Column, Field, Stored, TableReader};
-use super::target::{TargetReader, TargetSpec};
+use super::target::{TargetReader, TargetSpec, Truth};
 use super::text::{COUNTS, MAX_WORDS};
 use super::word_vectors::WordVectors;
 use dpopt_mechanism::{HistogramShape, Sensitive};
@@ -479,6 +479,32 @@ impl Encoder {
     /// Encodes records to predict for; the target's column may be absent.
     pub fn encode_features(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Rows, DataError> {
         Ok(self.collect(table, None, bad_cells)?.rows)
+    }
+
+    /// What each record says of the target as it stands, in order: for scores of a public hold-out table.
+    ///
+    /// # Errors
+    /// As those of [`encode_public`](Self::encode_public), about the target alone.
+    pub fn truths(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Vec<Truth>, DataError> {
+        let (Some(at), Some(reader), Some(named)) = (self.target_position(table)?, &self.target, &self.spec.target)
+        else {
+            return Err(DataError::Encoder { reason: "it has no target".into() });
+        };
+        let (width, mut scratch, mut truths) = (table.columns().len(), crate::cell::Scratch::default(), Vec::new());
+        let how = (bad_cells, self.spec.rules());
+        table.for_each_block(&mut |block| {
+            for r in 0..block.len() {
+                truths.push(match bad_row(&*block, r, width) {
+                    Some(error) => bad_cells.check(error).map(|()| Truth::Unreadable)?,
+                    None => {
+                        let row = block.first_row() + r as u64;
+                        reader.truth(block.field(r, at), &named.column, row, how, &mut scratch)?
+                    }
+                });
+            }
+            Ok(())
+        })?;
+        Ok(truths)
     }
 
     fn collect(

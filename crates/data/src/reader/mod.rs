@@ -66,9 +66,44 @@ impl Format {
             Some("tsv" | "tab" | "txt") => Ok(Self::Tsv),
             Some("parquet" | "pq") => Ok(Self::Parquet),
             Some("libsvm" | "svm" | "svmlight") => Ok(Self::Libsvm),
-            _ => Err(DataError::UnknownFormat { source_name: super::error::name_of(path) }),
+            extension => Err(unreadable_here(path, extension)),
         }
     }
+}
+
+/// What a name says that is no format of ours.
+fn unreadable_here(path: &Path, extension: Option<&str>) -> DataError {
+    let (what, remedy) = match extension {
+        _ if is_read_once(path) => return DataError::ReadOnce { source_name: super::error::name_of(path) },
+        Some("xlsx" | "xls" | "xlsm" | "xlsb" | "ods") => {
+            ("spreadsheet", "save its sheet as CSV (UTF-8) and give that file")
+        }
+        Some("zip" | "zst" | "bz2" | "xz" | "7z" | "tar" | "tgz" | "rar" | "lz4" | "br") => {
+            ("packed file", "unpack it, or pack it with gzip (.gz)")
+        }
+        Some(
+            "feather" | "arrow" | "ipc" | "orc" | "avro" | "dta" | "sav" | "sas7bdat" | "rds" | "pkl" | "json"
+            | "jsonl" | "ndjson",
+        ) => ("file of this kind", "write it as .parquet or .csv"),
+        _ => return DataError::UnknownFormat { source_name: super::error::name_of(path) },
+    };
+    DataError::OtherProgram { source_name: super::error::name_of(path), what, remedy }
+}
+
+/// Standard input as `-`, pipes and devices.
+fn is_read_once(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(file) => !file.is_file() && !file.is_dir(),
+        Err(_) => path == Path::new("-"),
+    }
+}
+
+/// Refuses what could not be read again from its beginning: whoever reads rows reads them more than once, and a header before.
+///
+/// # Errors
+/// If it is a pipe, a device, or standard input.
+pub fn check_regular(path: &Path) -> Result<(), DataError> {
+    if is_read_once(path) { Err(DataError::ReadOnce { source_name: super::error::name_of(path) }) } else { Ok(()) }
 }
 
 impl FromStr for Format {
@@ -140,6 +175,9 @@ impl Default for ReadOptions {
 /// ```
 pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Box<dyn TableReader>, DataError> {
     let path = path.as_ref();
+    if path == Path::new("-") {
+        check_regular(path)?;
+    }
     let format = match options.format {
         Some(format) => format,
         None => Format::of_path(path)?,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::delimited::Delimited;
 use super::libsvm::Libsvm;
+use super::text_rows::split_fields;
 use super::{Format, ReadOptions};
 use crate::error::DataError;
 use crate::source::Source;
@@ -36,15 +37,22 @@ impl RawTable {
 }
 
 /// The rows of a CSV, TSV or LIBSVM file, those that [`open`](super::open) finds with the same options. A header is looked at no
-/// further than for its end, and cells not at all.
+/// further than for its end, and cells for quotes alone: a line with a quote that it does not close is refused, as it may be a part of a record.
 pub fn raw_rows(path: impl AsRef<Path>, options: &ReadOptions) -> Result<RawTable, DataError> {
     let path = path.as_ref();
+    super::check_regular(path)?;
     let format = options.format.map_or_else(|| Format::of_path(path), Ok)?;
     let source = Source::Path(path.to_path_buf());
     let mut table = RawTable::default();
-    let mut take = |mut rows: super::text_rows::TextRows<'_>| -> Result<(), DataError> {
+    let mut take = |mut rows: super::text_rows::TextRows<'_>, quotes: Option<u8>| -> Result<(), DataError> {
         while rows.advance()? {
             let row = rows.raw().ok_or(DataError::BadRow { row: rows.count, reason: super::TOO_LONG })?;
+            if let Some(separator) = quotes {
+                let (mut fields, mut ends) = (Vec::new(), Vec::new());
+                if split_fields(row, separator, true, 0, &mut fields, &mut ends).is_none() {
+                    return Err(DataError::OpenQuote { row: rows.count });
+                }
+            }
             table.bytes.extend_from_slice(row);
             table.ends.push(table.bytes.len());
         }
@@ -54,14 +62,16 @@ pub fn raw_rows(path: impl AsRef<Path>, options: &ReadOptions) -> Result<RawTabl
         Format::Parquet => return Err(DataError::NotText { source_name: super::super::error::name_of(path) }),
         Format::Libsvm => {
             let text = Libsvm::open(source, &ReadOptions { features: Some(1), ..options.clone() })?;
-            take(text.rows()?)?;
+            take(text.rows()?, None)?;
         }
         Format::Csv | Format::Tsv => {
             // how many columns there are does not matter to the rows' ends
             let options = ReadOptions { columns: options.columns.or(Some(1)), ..options.clone() };
             let (separator, quoting) = if format == Format::Csv { (b',', true) } else { (b'\t', false) };
             let text = Delimited::open(source, separator, quoting, &options)?;
-            take(text.rows()?)?;
+            // a line with an open quote may be the first of a record of several
+            let quotes = options.quoting.unwrap_or(quoting) && !options.quoted_newlines;
+            take(text.rows()?, quotes.then_some(options.separator.unwrap_or(separator)))?;
             table.header = text.header()?;
         }
     }

@@ -51,15 +51,7 @@ pub(super) fn warnings(options: &FitOptions, layout: &Layout, units: u64, budget
     if options.insecure_seed.is_some() {
         warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
     }
-    let columns = layout.features.iter().map(|(name, _)| name).chain(&layout.ignored);
-    if options.unit.is_none()
-        && let Some(column) = columns.into_iter().find(|name| names_units(name))
-    {
-        warnings.push(format!(
-            "`{column}` looks like an identifier, by its name: if a person may have several rows, protect persons and not rows: --unit {column} \
-             (units in Python)"
-        ));
-    }
+    warnings.extend(named_as_unit(options, layout).map(advice_on_units));
     if !layout.undeclared.is_empty() {
         warnings.push(format!(
             "columns without declaration are taken as categories: {}; declare numbers with bounds or --numeric",
@@ -67,6 +59,19 @@ pub(super) fn warnings(options: &FitOptions, layout: &Layout, units: u64, budget
         ));
     }
     warnings
+}
+
+/// The first column that is named like an identifier, where each row is protected by itself.
+pub(super) fn named_as_unit<'a>(options: &FitOptions, layout: &'a Layout) -> Option<&'a str> {
+    let mut columns = layout.features.iter().map(|(name, _)| name).chain(&layout.ignored);
+    columns.find(|name| options.unit.is_none() && names_units(name)).map(String::as_str)
+}
+
+pub(super) fn advice_on_units(column: &str) -> String {
+    format!(
+        "`{column}` looks like an identifier, by its name: if a person may have several rows, protect persons and not rows: --unit {column} \
+         (units in Python)"
+    )
 }
 
 /// Whether a column's name, which is public, says that its values are persons or the like.

@@ -2,7 +2,7 @@
 
 mod planned;
 
-use super::describe::{general_assumptions, warnings};
+use super::describe::{advice_on_units, general_assumptions, named_as_unit, warnings};
 use super::division::Division;
 use super::error::{FitError, same_count};
 use super::interactions::PairChoice;
@@ -16,7 +16,9 @@ use super::units::{self, Units};
 use crate::moment::TargetClip;
 use crate::report::{Ownership, Report};
 use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
-use dpopt_data::{DataError, Encoder, EncoderForm, Kind, Layout, TableReader, TargetRule, Transform, listed};
+use dpopt_data::{
+    DataError, Encoder, EncoderForm, FeatureKind, Kind, Layout, Stored, TableReader, TargetRule, Transform, listed,
+};
 use dpopt_mechanism::PrivateBounds;
 use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_objective::loss::embedding::Embedding;
@@ -175,6 +177,9 @@ impl Fit {
                  instead, or leave out --task regression"
             )));
         }
+        if matches!(rule, TargetRule::Undeclared) && !options.regression && !options.classification {
+            refuse_a_guess(&*table, target, &options, &layout)?;
+        }
         let rows = match (options.rows, options.relation) {
             (Some(rows), _) => rows,
             (None, Relation::AddOrRemove) => {
@@ -279,6 +284,16 @@ impl Fit {
     /// What the user should know before a run.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What becomes a feature, and what is the target.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The column that is taken for an identifier by its name, and what is said of it among the [`warnings`](Self::warnings).
+    pub fn named_as_unit(&self) -> Option<(&str, String)> {
+        named_as_unit(&self.options, &self.layout).map(|column| (column, advice_on_units(column)))
     }
 
     /// What is promised, and between which tables.
@@ -509,7 +524,8 @@ impl Fit {
         guarantee.of_units(self.options.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
-            .map_err(FitError::Option)?;
+            .map_err(FitError::Option)?
+            .read_as(self.options.reading.clone());
         if first.is_some() {
             let pairs: Vec<String> = model.encoder().pairs().map(|(a, b)| format!("{a} and {b}")).collect();
             notes.push(format!("Pairs of columns with products, found by a first private model: {}.", listed(&pairs)));
@@ -520,6 +536,28 @@ impl Fit {
             self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
         Ok(Fitted { model, report, planned, note })
     }
+}
+
+/// A target of which nothing is declared may be a number: labels would then be looked for, and not found, at the price of the whole run.
+fn refuse_a_guess(
+    table: &dyn TableReader,
+    target: &str,
+    options: &FitOptions,
+    layout: &Layout,
+) -> Result<(), FitError> {
+    let stored = table.columns().iter().find(|column| column.name == target).map(|column| &column.stored);
+    // the label of a sparse file is a number by its format
+    let sparse = layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Sparse { .. }));
+    let what = match options.schema.get(target) {
+        Some(Kind::Numeric { .. }) => "is declared a number without a range",
+        None if stored == Some(&Stored::Number) && !sparse => "is a number by its type, without a declared range",
+        _ if options.ledger.is_some() => "is not declared",
+        _ => return Ok(()),
+    };
+    Err(FitError::Option(format!(
+        "the target `{target}` {what}, so it may be a number or labels: for a number give --task regression, with its lower and upper in the bounds \
+         file; for labels give --classes A,B, or --task classification to have them found privately. Nothing was charged"
+    )))
 }
 
 /// Of each output's `features` weights the first `kept`: no row had anything in the others.

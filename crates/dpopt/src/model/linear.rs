@@ -1,9 +1,10 @@
 //! A fitted model, linear or of embeddings: encoder, released weights, guarantee; one versioned JSON file.
 
-use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
+use super::metrics::{self, ClassificationMetrics, LeftOut, RegressionMetrics};
+use super::reading::Reading;
 use super::{Guarantee, probability};
 use dpopt_data::output::write_atomically;
-use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Unit, WordVectors};
+use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, Unit, WordVectors, failure};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
@@ -36,6 +37,7 @@ pub struct Model {
     weights: Vec<f64>,
     guarantee: Guarantee,
     receipt: Option<Receipt>,
+    reading: Reading,
 }
 
 /// The file's fields in order.
@@ -49,6 +51,8 @@ struct Stored<E = Encoder> {
     /// Files of runs without a ledger, and of early versions, have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     receipt: Option<Receipt>,
+    #[serde(default, skip_serializing_if = "Reading::is_usual")]
+    reading: Reading,
     loss: Loss,
     encoder: E,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,6 +162,7 @@ impl Model {
             weights,
             guarantee,
             receipt,
+            reading: Reading::default(),
         })
     }
 
@@ -174,6 +179,16 @@ impl Model {
     /// Which charge of which ledger paid for it, if one did.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.receipt.as_ref()
+    }
+
+    /// How the table it was fitted on was read.
+    pub fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// The same model, which remembers how its table was read.
+    pub(super) fn read_as(self, reading: Reading) -> Self {
+        Self { reading, ..self }
     }
 
     /// Name of the target column.
@@ -275,35 +290,41 @@ impl Model {
         }
     }
 
-    /// Exact, *not private* statistics on a table with known targets. Rows whose target is missing or not one of the
-    /// labels are left out; `None` if that leaves none.
+    /// Exact, *not private* statistics on a table with known targets, which are scored as they stand: also beyond the range of the
+    /// model's answers. Rows whose target is missing, unreadable or not one of the labels are left out and counted; `None` if that leaves
+    /// none.
     pub fn evaluate(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Option<Evaluation>, DataError> {
-        let examples = self.encoder.encode_public(table, bad_cells)?;
-        let spec = self.target_spec();
-        let classes = spec.classes();
-        // a record without a usable target was encoded as an empty row, which an intercept makes impossible otherwise
-        let usable: Vec<usize> = (0..examples.targets.len())
-            .filter(|&i| {
-                let empty = self.encoder.has_intercept() && examples.rows.row(i).0.is_empty();
-                let no_label = classes == 2 && examples.targets[i] == 0.0;
-                !empty && !no_label
-            })
-            .collect();
-        Ok(match self.predict_rows(&examples.rows) {
-            Predictions::Classes { probabilities, .. } => {
-                let chosen: Vec<Vec<f64>> = usable.iter().map(|&i| probabilities[i].clone()).collect();
-                let truth: Vec<usize> = usable
-                    .iter()
-                    .map(|&i| {
-                        if classes == 2 { usize::from(examples.targets[i] > 0.0) } else { examples.targets[i] as usize }
-                    })
-                    .collect();
-                metrics::classification(&chosen, &truth).map(Evaluation::Classification)
+        let predictions = self.predict(table, bad_cells)?;
+        let truths = self.encoder.truths(table, bad_cells)?;
+        let mut left_out = LeftOut::default();
+        for truth in &truths {
+            match truth {
+                Truth::Class(_) | Truth::Number(_) => {}
+                Truth::Missing => left_out.missing += 1,
+                Truth::Undeclared => left_out.undeclared += 1,
+                Truth::Unreadable => left_out.unreadable += 1,
+            }
+        }
+        Ok(match predictions {
+            Predictions::Classes { labels, probabilities } => {
+                let (chosen, truth): (Vec<Vec<f64>>, Vec<usize>) = probabilities
+                    .into_iter()
+                    .zip(truths)
+                    .filter_map(|(p, truth)| if let Truth::Class(k) = truth { Some((p, k)) } else { None })
+                    .unzip();
+                metrics::classification(&labels, &chosen, &truth, left_out).map(Evaluation::Classification)
             }
             Predictions::Values(values) => {
-                let chosen: Vec<f64> = usable.iter().map(|&i| values[i]).collect();
-                let truth: Vec<f64> = usable.iter().map(|&i| spec.unscale(f64::from(examples.targets[i]))).collect();
-                metrics::regression(&chosen, &truth).map(Evaluation::Regression)
+                let (chosen, truth): (Vec<f64>, Vec<f64>) = values
+                    .into_iter()
+                    .zip(truths)
+                    .filter_map(|(value, truth)| if let Truth::Number(y) = truth { Some((value, y)) } else { None })
+                    .unzip();
+                let range = match self.target_spec() {
+                    TargetSpec::Number { lower, upper, .. } => (lower, upper),
+                    TargetSpec::Classes { .. } => (f64::NEG_INFINITY, f64::INFINITY),
+                };
+                metrics::regression(&chosen, &truth, range, left_out).map(Evaluation::Regression)
             }
         })
     }
@@ -373,7 +394,7 @@ impl Model {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let name = || path.display().to_string();
-        let unreadable = |e: std::io::Error| ModelError::Unreadable { path: name(), reason: e.kind().to_string() };
+        let unreadable = |e: std::io::Error| ModelError::Unreadable { path: name(), reason: failure(&e) };
         let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
         // a table given by mistake may be large, and a device may have no end
         if !file.fill_buf().map_err(unreadable)?.trim_ascii_start().starts_with(b"{") {
@@ -400,9 +421,9 @@ impl Model {
         let stored: Stored<serde_json::Value> = serde_json::from_str(text)
             .map_err(|e| format!("a field is missing, unknown or of another type ({})", place(&e)))?;
         let encoder = Encoder::from_json(stored.encoder).map_err(|e| e.to_string())?;
-        let Stored { loss, embedding, weights, guarantee, receipt, .. } = stored;
+        let Stored { loss, embedding, weights, guarantee, receipt, reading, .. } = stored;
         let mut model = Self::new(encoder, loss, embedding, weights, guarantee, receipt)?;
-        model.software = stored.software;
+        (model.software, model.reading) = (stored.software, reading);
         Ok(model)
     }
 }
@@ -420,6 +441,7 @@ impl From<Model> for Stored {
             software: model.software,
             guarantee: model.guarantee,
             receipt: model.receipt,
+            reading: model.reading,
             loss: model.loss,
             encoder: model.encoder,
             embedding: model.embedding,

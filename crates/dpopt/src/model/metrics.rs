@@ -1,12 +1,14 @@
-//! Exact statistics of predictions against known targets: accuracy, AUC, log loss, RMSE, MAE. Not private.
+//! Exact statistics of predictions against known targets, each beside what a constant would reach. Not private.
 
 use serde::Serialize;
 
 /// How well a classifier does. Exact numbers of the table they were computed on: nothing here is private.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassificationMetrics {
-    /// Number of rows.
+    /// Rows that count.
     pub rows: usize,
+    /// Rows that do not.
+    pub left_out: LeftOut,
     /// Share of rows whose most probable class is the true one.
     pub accuracy: f64,
     /// Share of the most frequent true class: what a constant answer would reach.
@@ -16,60 +18,152 @@ pub struct ClassificationMetrics {
     pub auc: Option<f64>,
     /// Mean of -ln p(true class), natural logarithm.
     pub log_loss: f64,
+    /// The same of the base rate: of answering each class's share of these rows to everybody.
+    pub log_loss_of_base_rate: f64,
+    /// Each class by itself, in the model's order.
+    pub classes: Vec<ClassMetrics>,
+    /// Rows of each true class by the class that is predicted.
+    pub confusion: Vec<Vec<usize>>,
+}
+
+/// One class against all others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassMetrics {
+    /// Its label.
+    pub label: String,
+    /// Rows of it.
+    pub rows: usize,
+    /// Rows that are predicted to be of it.
+    pub predicted: usize,
+    /// Share of its rows that are predicted to be of it; `None` where it has none.
+    pub recall: Option<f64>,
+    /// Share of the rows that are predicted to be of it that are; `None` where none is.
+    pub precision: Option<f64>,
+    /// Mean precision over its rows, those first that are given the highest probability of it; of rows with one probability that of all. `None` where it has no rows.
+    pub average_precision: Option<f64>,
 }
 
 /// How well a regression does. Exact numbers of the table they were computed on: nothing here is private.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegressionMetrics {
-    /// Number of rows.
+    /// Rows that count.
     pub rows: usize,
+    /// Rows that do not.
+    pub left_out: LeftOut,
     /// Root of the mean squared error, in the target's unit.
     pub rmse: f64,
+    /// The same of the mean of these rows, answered to everybody.
+    pub rmse_of_mean: f64,
     /// Mean absolute error, in the target's unit.
     pub mae: f64,
+    /// The same of the mean of these rows.
+    pub mae_of_mean: f64,
     /// 1 - squared error / squared deviation from the mean. `None` for a constant target.
     pub r_squared: Option<f64>,
+    /// The range that the model's answers keep to.
+    pub range: (f64, f64),
+    /// Rows whose target lies below that range. They are scored as they stand.
+    pub below_range: usize,
+    /// Rows whose target lies above it.
+    pub above_range: usize,
+}
+
+/// Rows that are not scored, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Without a target.
+    pub missing: usize,
+    /// With a label that is none of the model's.
+    pub undeclared: usize,
+    /// With a target that cannot be read, or unreadable as a whole.
+    pub unreadable: usize,
+}
+
+impl LeftOut {
+    /// All of them.
+    pub fn all(self) -> usize {
+        self.missing + self.undeclared + self.unreadable
+    }
 }
 
 /// A probability of exactly 0 for the true class is counted as the smallest normal number, so that one certain
 /// mistake makes the log loss large and not infinite.
 const SMALLEST_PROBABILITY: f64 = f64::MIN_POSITIVE;
 
-/// `probabilities`: one row of K numbers per record; `truth`: indices below K. `None` for no rows.
-pub fn classification(probabilities: &[Vec<f64>], truth: &[usize]) -> Option<ClassificationMetrics> {
+/// `probabilities`: one row of a number per label for each record; `truth`: places of labels. `None` for no rows.
+pub fn classification(
+    labels: &[String],
+    probabilities: &[Vec<f64>],
+    truth: &[usize],
+    left_out: LeftOut,
+) -> Option<ClassificationMetrics> {
     let rows = truth.len();
-    let classes = probabilities.first()?.len();
-    let mut counts = vec![0usize; classes];
-    let (mut right, mut log_loss) = (0usize, 0.0);
+    if rows == 0 {
+        return None;
+    }
+    let mut confusion = vec![vec![0usize; labels.len()]; labels.len()];
+    let mut log_loss = 0.0;
     for (p, &y) in probabilities.iter().zip(truth) {
-        counts[y] += 1;
-        right += usize::from(most_probable(p) == y);
+        confusion[y][most_probable(p)] += 1;
         log_loss -= p[y].max(SMALLEST_PROBABILITY).ln();
     }
-    let auc = (classes == 2)
-        .then(|| area_under_curve(&probabilities.iter().map(|p| p[1]).collect::<Vec<_>>(), truth))
-        .flatten();
+    let scores = |class: usize| probabilities.iter().map(|p| p[class]).collect::<Vec<_>>();
     let n = rows as f64;
-    let majority = counts.iter().copied().max().unwrap_or(0) as f64 / n;
-    Some(ClassificationMetrics { rows, accuracy: right as f64 / n, majority, auc, log_loss: log_loss / n })
+    let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
+    let classes: Vec<ClassMetrics> = labels
+        .iter()
+        .enumerate()
+        .map(|(k, label)| {
+            let of_class: usize = confusion[k].iter().sum();
+            let predicted: usize = confusion.iter().map(|row| row[k]).sum();
+            ClassMetrics {
+                label: label.clone(),
+                rows: of_class,
+                predicted,
+                recall: share(confusion[k][k], of_class),
+                precision: share(confusion[k][k], predicted),
+                average_precision: average_precision(&scores(k), |i| truth[i] == k),
+            }
+        })
+        .collect();
+    let shares = || classes.iter().map(|class| class.rows as f64 / n);
+    Some(ClassificationMetrics {
+        rows,
+        left_out,
+        accuracy: (0..labels.len()).map(|k| confusion[k][k]).sum::<usize>() as f64 / n,
+        majority: shares().fold(0.0, f64::max),
+        auc: (labels.len() == 2).then(|| area_under_curve(&scores(1), truth)).flatten(),
+        log_loss: log_loss / n,
+        log_loss_of_base_rate: -shares().filter(|p| *p > 0.0).map(|p| p * p.ln()).sum::<f64>() + 0.0,
+        classes,
+        confusion,
+    })
 }
 
-/// `predicted` and `truth` in the target's unit. `None` for no rows.
-pub fn regression(predicted: &[f64], truth: &[f64]) -> Option<RegressionMetrics> {
+/// `predicted` and `truth` in the target's unit, `range` that of the answers. `None` for no rows.
+pub fn regression(predicted: &[f64], truth: &[f64], range: (f64, f64), left_out: LeftOut) -> Option<RegressionMetrics> {
     let rows = truth.len();
     if rows == 0 {
         return None;
     }
     let n = rows as f64;
-    let mean = truth.iter().sum::<f64>() / n;
-    let (mut squares, mut absolutes, mut spread) = (0.0, 0.0, 0.0);
-    for (p, y) in predicted.iter().zip(truth) {
-        squares += (p - y).powi(2);
-        absolutes += (p - y).abs();
-        spread += (y - mean).powi(2);
-    }
-    let r_squared = (spread > 0.0).then(|| 1.0 - squares / spread);
-    Some(RegressionMetrics { rows, rmse: (squares / n).sqrt(), mae: absolutes / n, r_squared })
+    // divided first: a sum of large numbers is not finite
+    let mean = truth.iter().map(|y| y / n).sum::<f64>();
+    let rmse = |of: &dyn Fn(usize) -> f64| (0..rows).map(|i| (of(i) - truth[i]).powi(2)).sum::<f64>() / n;
+    let mae = |of: &dyn Fn(usize) -> f64| (0..rows).map(|i| (of(i) - truth[i]).abs() / n).sum::<f64>();
+    let (squares, spread) = (rmse(&|i| predicted[i]), rmse(&|_| mean));
+    Some(RegressionMetrics {
+        rows,
+        left_out,
+        rmse: squares.sqrt(),
+        rmse_of_mean: spread.sqrt(),
+        mae: mae(&|i| predicted[i]),
+        mae_of_mean: mae(&|_| mean),
+        r_squared: (spread > 0.0).then(|| 1.0 - squares / spread),
+        range,
+        below_range: truth.iter().filter(|y| **y < range.0).count(),
+        above_range: truth.iter().filter(|y| **y > range.1).count(),
+    })
 }
 
 /// Index of the largest entry, the first one of equals.
@@ -81,6 +175,20 @@ pub fn most_probable(probabilities: &[f64]) -> usize {
         }
     }
     best
+}
+
+/// Σ over the distinct scores, the highest first, of the rise in recall times the precision there.
+fn average_precision(scores: &[f64], is_positive: impl Fn(usize) -> bool) -> Option<f64> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    let (mut seen, mut positives, mut sum) = (0usize, 0usize, 0.0);
+    for tied in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
+        let found = tied.iter().filter(|&&i| is_positive(i)).count();
+        seen += tied.len();
+        positives += found;
+        sum += found as f64 * positives as f64 / seen as f64;
+    }
+    (positives > 0).then(|| sum / positives as f64)
 }
 
 /// Mann–Whitney statistic by ranks, ties counted half. `truth` is 1 for positives.
@@ -111,30 +219,50 @@ mod tests {
         vec![1.0 - p, p]
     }
 
+    fn of_two(probabilities: &[Vec<f64>], truth: &[usize]) -> Option<ClassificationMetrics> {
+        classification(&["no".into(), "yes".into()], probabilities, truth, LeftOut::default())
+    }
+
     #[test]
     fn small_example_by_hand() {
         let p = [two(0.9), two(0.4), two(0.4), two(0.1)];
-        let m = classification(&p, &[1, 1, 0, 0]).unwrap();
+        let m = of_two(&p, &[1, 1, 0, 0]).unwrap();
         assert_eq!((m.rows, m.accuracy, m.majority), (4, 0.75, 0.5));
         // pairs (positive, negative): .9>.4, .9>.1, .4=.4 half, .4>.1
         assert_eq!(m.auc, Some(3.5 / 4.0));
         let expected = -(0.9f64.ln() + 0.4f64.ln() + 0.6f64.ln() + 0.9f64.ln()) / 4.0;
         assert!((m.log_loss - expected).abs() < 1e-15);
-        assert_eq!(classification(&p, &[1, 1, 1, 1]).unwrap().auc, None);
-        assert_eq!(classification(&[], &[]), None);
+        assert!((m.log_loss_of_base_rate - 2f64.ln()).abs() < 1e-15);
+        assert_eq!(m.confusion, [[2, 0], [1, 1]]);
+        let yes = &m.classes[1];
+        assert_eq!((yes.rows, yes.predicted, yes.recall, yes.precision), (2, 1, Some(0.5), Some(1.0)));
+        // the first of two at precision 1, the second with a tie behind it at 2/3
+        assert_eq!(yes.average_precision, Some((1.0 + 2.0 / 3.0) / 2.0));
+        assert_eq!(of_two(&[], &[]), None);
+    }
+
+    #[test]
+    fn a_class_that_never_occurs_and_one_that_is_never_predicted() {
+        let m = of_two(&[two(0.9), two(0.8)], &[1, 1]).unwrap();
+        assert_eq!((m.auc, m.log_loss_of_base_rate), (None, 0.0));
+        assert!(m.log_loss_of_base_rate.is_sign_positive());
+        let no = &m.classes[0];
+        assert_eq!((no.rows, no.recall, no.precision, no.average_precision), (0, None, None, None));
     }
 
     #[test]
     fn a_certain_mistake_is_finite() {
-        assert!(classification(&[two(1.0)], &[0]).unwrap().log_loss.is_finite());
+        assert!(of_two(&[two(1.0)], &[0]).unwrap().log_loss.is_finite());
     }
 
     #[test]
     fn regression_by_hand() {
-        let m = regression(&[1.0, 2.0], &[2.0, 4.0]).unwrap();
+        let of = |predicted: &[f64], truth: &[f64]| regression(predicted, truth, (0.0, 3.0), LeftOut::default());
+        let m = of(&[1.0, 2.0], &[2.0, 4.0]).unwrap();
         assert_eq!((m.mae, m.rmse, m.r_squared), (1.5, 2.5f64.sqrt(), Some(1.0 - 5.0 / 2.0)));
-        assert_eq!(regression(&[1.0], &[1.0]).unwrap().r_squared, None);
-        assert_eq!(regression(&[], &[]), None);
+        assert_eq!((m.mae_of_mean, m.rmse_of_mean, m.below_range, m.above_range), (1.0, 1.0, 0, 1));
+        assert_eq!(of(&[1.0], &[1.0]).unwrap().r_squared, None);
+        assert_eq!(of(&[], &[]), None);
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 use super::division::StageShares;
 use super::embedding::EmbeddingRequest;
+use super::reading::Reading;
 use super::units::UnitOptions;
 use crate::moment::Moment;
 use crate::session::LedgerFile;
@@ -22,11 +23,13 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `method` | auto | method and hyper-parameters |
 /// | `embedding` | none | an embedding model instead of a linear one |
 /// | `regression` | false | the target is a number |
+/// | `classification` | false | it is said that the target holds labels |
 /// | `target_moment` | none | what is known of a number whose range nobody knows |
 /// | `loss` | logistic, or squared | of one score; of two classes where labels are predicted |
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
 /// | `ledger` | none | a budget kept across runs |
 /// | `bad_cells` | error | what to do with cells that cannot be read |
+/// | `reading` | as usual | how the table is read, kept in the model for its predictions |
 /// | `memory` | none | cap on the memory of encoded rows |
 /// | `insecure_seed` | none | reproducible noise, no privacy; not together with `ledger` |
 #[derive(Clone, Debug, Default)]
@@ -47,6 +50,9 @@ pub struct FitOptions {
     pub embedding: Option<EmbeddingRequest>,
     /// The target is a number. Classes otherwise, unless the schema declares a range.
     pub regression: bool,
+    /// It is said that the target holds labels. Otherwise a target of which nothing is declared is taken for labels only where that costs little if it is
+    /// wrong: not if its type says that it is a number, and not if a ledger file pays.
+    pub classification: bool,
     /// A public fact about the target of a regression in place of a range: it is clipped where that takes from its mean about as much as noise
     /// moves predictions. The order alone says nothing of a scale: the range is found privately.
     pub target_moment: Option<Moment>,
@@ -63,6 +69,8 @@ pub struct FitOptions {
     pub memory: Option<u64>,
     /// Reproducible noise for tests: no privacy against who knows the seed.
     pub insecure_seed: Option<u64>,
+    /// How the table is read, for the model.
+    pub reading: Reading,
     /// For the report: how the run was started.
     pub command: Option<String>,
     /// For the report: where the public declarations come from.

@@ -6,7 +6,17 @@ use dpopt_data::unit_name;
 use dpopt_privacy::filter::Refusal;
 use dpopt_privacy::ledger::{Access, Found, Ledger, LedgerError, Purpose, Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, Unit};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Ledgers that this process has charged.
+static CHARGED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// The ledger files that this process has charged so far: for a handler that ends it on Ctrl-C and says that the charges stay.
+pub fn charged_files() -> Vec<PathBuf> {
+    dpopt_process::locked(&CHARGED).map(|files| files.iter().cloned().collect()).unwrap_or_default()
+}
 
 /// A budget kept in a file across runs on the same data.
 #[derive(Clone, Debug)]
@@ -95,6 +105,8 @@ impl Account for LedgerFile {
         let mut ledger = self.open(whole.neighbours())?;
         let quote = ledger.quote(whole)?;
         (self.access.tell)(&self.told(&quote));
-        Ok(Some(ledger.charge(run, whole)?))
+        let receipt = ledger.charge(run, whole)?;
+        dpopt_process::locked(&CHARGED).map(|mut files| files.insert(self.path.clone()));
+        Ok(Some(receipt))
     }
 }

@@ -7,7 +7,7 @@ mod ledger_file;
 
 pub use account::Account;
 pub use error::SessionError;
-pub use ledger_file::LedgerFile;
+pub use ledger_file::{LedgerFile, charged_files};
 
 use crate::guarantee::{Guarantee, OtherNeighbours};
 use dpopt_mechanism::{Curator, ReleaseRecord};

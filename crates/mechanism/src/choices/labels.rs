@@ -124,7 +124,8 @@ impl Mechanism for LabelSelection {
         if shown.len() < 2 {
             return Err(CuratorError::Unusable(format!(
                 "fewer than two class labels are frequent enough to be shown privately (about {} records each are \
-                 needed); declare the labels in the schema, or raise the budget",
+                 needed); declare the labels, or raise the budget; a target that is a number needs a regression, with its range \
+                 (lower and upper) declared",
                 self.threshold
             )));
         }

@@ -10,10 +10,10 @@ from sklearn.base import ClassifierMixin
 
 from . import _core
 from ._docs import documented
-from ._linear import PrivateLinear, Reading
+from ._linear import PrivateLinear, Reading, linear_scores
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._partial_fit import ClassesOfStream
-from ._reading import codes, distinct, labels, number, same_length, shown, sorted_if_comparable, target
+from ._reading import codes, distinct, labels, number, same_length, scored, shown, sorted_if_comparable
 from ._table_fit import ClassesOfTable
 from ._warnings import warn
 
@@ -109,22 +109,25 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
         return labels(y)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the records (weighted by `sample_weight`) whose class is predicted; exact, so not private for these records."""
+        """Share of the records (weighted by `sample_weight`) whose class is predicted; exact, so not private for these records.
+
+        Records without a label, or with one that is not among `classes_`, are left out, with a warning that says how many.
+        """
         if self._by_columns():
-            weights = None if sample_weight is None else target(sample_weight, "sample_weight")
-            return float(np.average(self._table_hits(X, y), weights=weights))
-        truth, guess = labels(y), self.predict(X)
-        same_length(guess, truth)
-        weights = None if sample_weight is None else target(sample_weight, "sample_weight")
-        return float(np.average(codes(truth, self.classes_) == codes(guess, self.classes_), weights=weights))
+            place, guess = self._table_places(X, y)
+        else:
+            truth, found = labels(y), self.predict(X)
+            same_length(found, truth)
+            place, guess = codes(truth, self.classes_), codes(found, self.classes_)
+        known, weights = scored(place >= 0, sample_weight, "a label among the classes")
+        return float(np.average((place == guess)[known], weights=weights))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
         if self._by_columns():
             return self._table_scores(X)
         X = self._check_X(X)
-        with np.errstate(all="ignore"):
-            scores = X @ self.coef_.T + self.intercept_
+        scores = linear_scores(X, self.coef_, self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
 from ._docs import documented
-from ._linear import Reading
+from ._linear import Reading, finite_scores
 from ._options import EMBEDDING_OPTIONS, keep, with_options
 from ._reading import whole
 from ._regressors import PrivateLinearRegressor
@@ -146,6 +146,19 @@ class TowerMixin(EmbeddingMixin):
         with np.errstate(all="ignore"):
             return (self.user_vectors(X) * self.item_vectors(X)).sum(axis=1) * self._score_scale
 
+    def _tower_scores(self, X: Any, coef: np.ndarray, intercept: Any) -> np.ndarray:
+        checked, of_users, of_items = self._check_X(X), self._users, self._items  # type: ignore[attr-defined]
+        with np.errstate(all="ignore"):
+            scores = np.asarray(self._product(X) + checked @ coef + intercept)
+
+        def again(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+            users = rows[:, of_users] @ self.embeddings_[of_users] + self._user_constant / scale[:, None]
+            items = rows[:, of_items] @ self.embeddings_[of_items] + self._item_constant / scale[:, None]
+            product = (users * items).sum(axis=1) * self._score_scale
+            return product * scale + rows @ coef + intercept / scale
+
+        return finite_scores(scores, checked, again)
+
 
 def _ranges(chosen: np.ndarray) -> list[tuple[int, int]]:
     """Half-open runs of a mask."""
@@ -202,7 +215,12 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
             return self._table_scores(X)
         X = self._check_X(X)
         with np.errstate(all="ignore"):
-            scores = (X @ self.embeddings_ + self._constant) @ self.output_.T
+            scores = np.asarray((X @ self.embeddings_ + self._constant) @ self.output_.T)
+        scores = finite_scores(
+            scores,
+            X,
+            lambda rows, scale: (rows @ self.embeddings_ + self._constant / scale[:, None]) @ self.output_.T,
+        )
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def _named_coefficients(self) -> list[tuple[str, float, float | None]]:
@@ -265,8 +283,7 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
         """One score per row; positive means the second class."""
         if self._by_columns():
             return self._table_scores(X)
-        with np.errstate(all="ignore"):
-            return self._product(X) + self._check_X(X) @ self.coef_[0] + self.intercept_[0]
+        return self._tower_scores(X, self.coef_[0], self.intercept_[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -301,8 +318,7 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
         """The score of each row, in the units of y; of a table with named columns within the target's range."""
         if self._by_columns():
             return self._table_numbers(X)
-        with np.errstate(all="ignore"):
-            return self._product(X) + self._check_X(X) @ self.coef_ + self.intercept_
+        return self._tower_scores(X, self.coef_, self.intercept_)
 
 
 __all__ = ["EmbeddingClassifier", "TwoTowerClassifier", "TwoTowerRegressor"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -354,6 +354,38 @@ def refuse_weights(said: dict[str, Any], call: str = "fit") -> None:
                 "sample_weight multiplies what single records contribute: beyond the bound that the noise is made for, and a weight "
                 "may itself tell something about its record. Fit without it; leave records out or repeat none"
             )
+
+
+#: Scores beyond are this: differences of them are finite too.
+LARGEST_SCORE = float(np.finfo(np.float64).max) / 4
+
+
+def finite_scores(scores: np.ndarray, X: Any, again: Callable[[Any, np.ndarray], np.ndarray]) -> np.ndarray:
+    """`scores`, and those of rows whose numbers are too large to be added up from `again`: of such rows divided by their largest number, and that number,
+    scores divided by it. Those of one row keep their order."""
+    wild = ~np.isfinite(scores).reshape(scores.shape[0], -1).all(axis=1)
+    if wild.any():
+        rows = X[wild]
+        rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+        scale = np.abs(rows).max(axis=1)
+        with np.errstate(all="ignore"):
+            parts = np.clip(again(rows / scale[:, None], scale), -LARGEST_SCORE, LARGEST_SCORE)
+            top = np.abs(parts.reshape(len(rows), -1)).max(axis=1)
+            factor = np.minimum(scale, LARGEST_SCORE / np.maximum(top, np.finfo(np.float64).tiny))
+            scores[wild] = parts * (factor if parts.ndim == 1 else factor[:, None])
+    return scores
+
+
+def linear_scores(X: Any, coef: np.ndarray, intercept: Any) -> np.ndarray:
+    """X·coef + intercept, finite whatever finite numbers X holds."""
+    with np.errstate(all="ignore"):
+        scores = np.asarray(X @ coef.T + intercept)
+
+    def again(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        total = rows @ coef.T
+        return total + intercept / (scale if total.ndim == 1 else scale[:, None])
+
+    return finite_scores(scores, X, again)
 
 
 def _finite(X: Any, lower: np.ndarray, upper: np.ndarray, centre: np.ndarray) -> Any:

@@ -20,6 +20,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from . import _core
+from ._warnings import warn
 
 #: Kinds of NumPy's dtypes that are numbers.
 _NUMERIC = "fiub"
@@ -336,6 +337,19 @@ def target(y: Any, name: str = "y") -> np.ndarray:
     if hasattr(y, "to_frame") and hasattr(y, "iloc"):
         return array(y.to_frame(), name).ravel().astype(np.float64, copy=False)
     return _one_column(array(as_table(y), name), name).astype(np.float64, copy=False)
+
+
+def scored(known: np.ndarray, sample_weight: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Which records count in a score, and their weights: those of which `what` is known, as in `dpopt evaluate`; says how many do not."""
+    weights = None if sample_weight is None else target(sample_weight, "sample_weight")
+    if weights is not None:
+        same_length(known, weights)
+        weights = weights[known]
+    if not known.any():
+        raise ValueError(f"no record has {what}, so there is nothing to score")
+    if not known.all():
+        warn(f"{(~known).sum()} of {len(known)} records are without {what}: they are left out of the score")
+    return known, weights
 
 
 def labels(y: Any, name: str = "y") -> np.ndarray:

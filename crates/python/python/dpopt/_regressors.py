@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from ._docs import documented
-from ._linear import PrivateLinear, Reading
+from ._linear import PrivateLinear, Reading, linear_scores
 from ._moments import Moment, in_text, moment
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._partial_fit import NumbersOfStream
-from ._reading import number, same_length, shown, target
+from ._reading import number, same_length, scored, shown, target
 from ._rows import Bounding, _pair
 from ._table_fit import NumbersOfTable
 from ._tables import column, names_of
@@ -92,18 +92,18 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
         return target(y)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions on (X, y); exact, so not private for these records."""
+        """R² of the predictions on (X, y), whose targets are taken as they stand; exact, so not private for these records.
+
+        Records without a finite target are left out, with a warning that says how many.
+        """
         from sklearn.metrics import r2_score
 
         if self._by_columns() and isinstance(y, str) and y in names_of(X):
             y = column(X, names_of(X).index(y))
         truth, guess = target(y), self.predict(X)
         same_length(guess, truth)
-        return float(
-            r2_score(
-                truth, guess, sample_weight=None if sample_weight is None else target(sample_weight, "sample_weight")
-            )
-        )
+        known, weights = scored(np.isfinite(truth), sample_weight, "a finite target")
+        return float(r2_score(truth[known], guess[known], sample_weight=weights))
 
     def _read(self, y: np.ndarray) -> Reading | None:
         declared = self._target_range()
@@ -143,8 +143,7 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
         if self._by_columns():
             return self._table_numbers(X)
         X = self._check_X(X)
-        with np.errstate(all="ignore"):
-            return X @ self.coef_ + self.intercept_
+        return linear_scores(X, self.coef_, self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         # again: scikit-learn's mixin, which comes first, makes new tags

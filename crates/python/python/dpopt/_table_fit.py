@@ -455,11 +455,17 @@ class ClassesOfTable(TableRoad):
     def _table_probabilities(self, X: Any) -> np.ndarray:
         return self._table.predict(self._table_of(X), self.bad_cells)[:, self._places]  # type: ignore[attr-defined]
 
-    def _table_hits(self, X: Any, y: Any) -> np.ndarray:
+    def _table_places(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The place of each record's label, −1 where it is none of the model's, and of the one that is predicted."""
         X, y = _apart(X, y)
         place = _core.Table.codes(cells(one_column(y)), self._table.labels)
         guess = self._places[self._table_probabilities(X).argmax(axis=1)]
         same_length(guess, place)
+        return place, guess
+
+    def _table_hits(self, X: Any, y: Any) -> np.ndarray:
+        """Whether the class of each record is predicted; a record without a label of the model's is no hit."""
+        place, guess = self._table_places(X, y)
         return place == guess
 
 
