@@ -282,8 +282,8 @@ pub(crate) fn renyi(
     orders: Vec<f64>,
 ) -> PyResult<Vec<Option<(f64, f64, f64)>>> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    Ok(interruptible(py, || {
+    interruptible(py, || {
         let at = |order| accountant::rdp::cost(&event, relation, order).ok();
         orders.into_iter().map(|order| at(order).map(|c| (c.divergence, c.delta, c.total_variation))).collect()
-    })?)
+    })
 }
