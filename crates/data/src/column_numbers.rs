@@ -6,6 +6,7 @@ use super::error::DataError;
 use super::table::{Stored, TableReader};
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::records::Columns;
+use dpopt_process::stop;
 
 /// Where `columns` stand, from names and stored types only.
 ///
@@ -35,6 +36,7 @@ pub fn column_numbers(
     let mut numbers = Columns::new(columns.len());
     let mut row = vec![f64::NAN; columns.len()];
     table.for_each_block(&mut |block| {
+        stop::point();
         for r in 0..block.len() {
             row.fill(f64::NAN);
             if let Some(error) = bad_row(&*block, r, table.columns().len()) {

@@ -5,6 +5,7 @@ use super::encode::{Encoder, position};
 use super::error::DataError;
 use super::table::TableReader;
 use dpopt_mechanism::{GridSum, Histograms, Sensitive};
+use dpopt_process::stop;
 
 /// One pass over the table for all numeric columns of `encoder`, in its order. A record without a number in a column, or that cannot be
 /// read, is in no cell of it.
@@ -20,6 +21,7 @@ pub fn column_histograms(
     let mut histograms = Histograms::new(encoder.histograms());
     let mut cells = Vec::with_capacity(columns.len());
     table.for_each_block(&mut |block| {
+        stop::point();
         for r in 0..block.len() {
             if let Some(error) = bad_row(&*block, r, table.columns().len()) {
                 bad_cells.check(error)?;

@@ -1,6 +1,7 @@
 //! How often each label occurs, for a target whose classes nobody declared. The counts stay sensitive: a label that
 //! occurs once names a record, so which labels may leave is decided by a mechanism (noise and threshold), not here.
 
+use dpopt_process::stop;
 use std::collections::BTreeMap;
 
 use super::cell::{Rules, Scratch, bad_row, is_missing_text};
@@ -18,6 +19,7 @@ pub fn label_counts(table: &dyn TableReader, column: &str) -> Result<Sensitive<B
     let mut counts = BTreeMap::new();
     let mut scratch = Scratch::default();
     table.for_each_block(&mut |block| {
+        stop::point();
         for row in 0..block.len() {
             if bad_row(&*block, row, width).is_none()
                 && let Some(text) = label(block.field(row, at), &mut scratch)

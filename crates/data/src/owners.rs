@@ -7,6 +7,7 @@ use super::table::{Block, Column, Field, Stored, TableReader, Visit};
 use dpopt_mechanism::Sensitive;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{KeptRows, NOBODY, Owners, SharedOwners, Units, UnitsError};
+use dpopt_process::stop;
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
@@ -73,6 +74,7 @@ pub fn unit_marks(table: &dyn TableReader, column: &str, key: &[u8; 32]) -> Resu
     let width = table.columns().len();
     let (mut marks, mut scratch) = (Vec::new(), Vec::new());
     table.for_each_block(&mut |block| {
+        stop::point();
         for row in 0..block.len() {
             let readable = bad_row(&*block, row, width).is_none();
             let own = if readable { self::key(block.field(row, at), &mut scratch) } else { None };
@@ -119,6 +121,7 @@ impl RowOwners {
         let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
         let (mut of_row, mut scratch) = (Vec::new(), Vec::new());
         table.for_each_block(&mut |block| {
+            stop::point();
             for row in 0..block.len() {
                 let readable = bad_row(&*block, row, width).is_none();
                 for &at in &places {
@@ -283,6 +286,7 @@ impl TableReader for SomeRows<'_> {
 
     fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError> {
         self.table.for_each_block(&mut |block| {
+            stop::point();
             let first = block.first_row() as usize;
             let left = (first..first + block.len()).map(|row| self.left.get(row).copied().unwrap_or(false)).collect();
             visit(Box::new(Part { block, left }))

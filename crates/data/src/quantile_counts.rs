@@ -6,6 +6,7 @@ use super::error::DataError;
 use super::table::TableReader;
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::records::{BelowCounts, quantile_grid};
+use dpopt_process::stop;
 
 /// One pass over the table for all `columns` on [`quantile_grid`].
 pub fn quantile_counts(
@@ -19,6 +20,7 @@ pub fn quantile_counts(
     // cells[c][k]: values v with exactly k grid points at or below v, so that v < grid[j] for all j >= k
     let mut cells = vec![vec![0u64; grid.len() + 1]; columns.len()];
     table.for_each_block(&mut |block| {
+        stop::point();
         for r in 0..block.len() {
             if let Some(error) = bad_row(&*block, r, table.columns().len()) {
                 bad_cells.check(error)?;

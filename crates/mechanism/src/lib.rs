@@ -49,7 +49,7 @@ pub use choices::labels::LabelSelection;
 pub use choices::net::{NET_UNITS, net_scores};
 pub use choices::peeling::{FeaturePick, FeatureScores, PeelingLaw};
 pub use choices::point_scores::{MOST_SCORED, POINT_UNITS, ScoredPoints};
-pub use choices::quantiles::{Level, Quantiles};
+pub use choices::quantiles::{Level, Place, Quantiles};
 pub use choices::ranges::{PrivateBounds, RangeEnd};
 pub use choices::search::{RunScore, Searching, VouchedRun, VouchedSearch};
 pub use choices::selection::{FixedRuns, RandomStopping};

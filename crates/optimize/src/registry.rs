@@ -18,6 +18,7 @@ use dpopt_privacy::Budget;
 use dpopt_privacy::accountant::AccountingError;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_process::in_threads;
+use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -321,9 +322,10 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     }
     let asked = options.of_the_answer();
     let by_name = |name: &str| options.method.as_deref() == Some(name);
+    let stop = Stop::here();
     let planned = |method: &Registered| {
         let own = if options.method.is_none() || by_name(method.name) { options } else { &asked };
-        Candidate { method: method.name, plan: (method.plan)(problem, budget, own) }
+        Candidate { method: method.name, plan: stop.within(|| (method.plan)(problem, budget, own)) }
     };
     let mut all: Vec<Candidate> = in_threads(|| LINEAR.par_iter().map(planned).collect());
     // what one Gaussian release of everything would leave: models of fewer directions than the encoder's promise some methods less

@@ -7,6 +7,7 @@ use crate::accountant::pld::Quality;
 use crate::accountant::{self, AccountingError};
 use crate::certify::{Certificate, CertifyError, certify};
 use crate::{Event, Terms};
+use dpopt_process::stop;
 
 /// Range searched for a noise parameter.
 pub const NOISE_RANGE: (f64, f64) = (1e-6, 1e9);
@@ -114,6 +115,7 @@ enum Toward {
 
 /// ε by coarse accounting, infinite where no finite one exists.
 fn coarse_epsilon(event: &Event, terms: Terms) -> Result<f64, CertifyError> {
+    stop::point();
     match accountant::epsilon_at(event, terms.neighbours.relation, terms.budget.delta(), Quality::COARSE) {
         // no number that is searched for could mend that
         Ok(bound) if bound.upper.is_infinite() => Err(AccountingError::Parameter(

@@ -3,6 +3,7 @@
 use crate::accountant::pld::Quality;
 use crate::accountant::{self, AccountingError, Bound};
 use crate::{Budget, Event, Neighbours, Relation, Terms};
+use dpopt_process::stop;
 use thiserror::Error;
 
 /// Proof that `event` fits `budget`: what a run is allowed to release.
@@ -36,6 +37,7 @@ pub enum CertifyError {
 /// Accounts `event` under the relation of `terms` and refuses it when it exceeds their budget. A closed form that already fits the budget is proof enough;
 /// otherwise the tightest accountant that is valid for the event decides.
 pub fn certify(event: &Event, terms: Terms) -> Result<Certificate, CertifyError> {
+    stop::point();
     let Terms { budget, neighbours: Neighbours { relation, .. } } = terms;
     let bound = match accountant::closed_form(event, relation, budget) {
         Some(bound) => bound,

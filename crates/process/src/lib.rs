@@ -2,8 +2,10 @@
 //! done, and a lock that one of them held is never given back.
 //!
 //! So a session [remembers its process](Process), every parallel section runs [`in_threads`] of the process that it is in, and what several threads share is
-//! [locked with patience](locked).
+//! [locked with patience](locked). Long work may be [stopped](stop) between its steps.
 #![forbid(unsafe_code)]
+
+pub mod stop;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::fs::File;
@@ -52,7 +54,7 @@ pub fn in_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     match rayon::current_thread_index() {
         Some(_) => work(),
         None => match pool() {
-            Some(pool) => pool.install(work),
+            Some(pool) => stop::in_pool(&pool, work),
             // this thread is a pool by itself now
             None => work(),
         },

@@ -1,6 +1,7 @@
 //! Events, accountants and calibration for `dpopt.accounting`. Events come and go as JSON.
 
 use crate::errors::{BudgetExceeded, invalid, refused};
+use crate::stop::interruptible;
 use dpopt::estimate::{BatchSums, NoiseLaw};
 use dpopt::model::Guarantee;
 use dpopt::privacy::accountant::pld::Quality;
@@ -66,13 +67,13 @@ fn ask(
 #[pyfunction]
 pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &str, by: &str) -> PyResult<String> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    let bound = py.detach(|| {
+    let bound = interruptible(py, || {
         ask(
             by,
             || accountant::epsilon_at(&event, relation, at_delta, Quality::BRACKET),
             |a| a.epsilon(&event, relation, at_delta),
         )
-    })?;
+    })??;
     json(&bound)
 }
 
@@ -80,13 +81,13 @@ pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &s
 #[pyfunction]
 pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &str, by: &str) -> PyResult<String> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    let bound = py.detach(|| {
+    let bound = interruptible(py, || {
         ask(
             by,
             || accountant::delta_at(&event, relation, at_epsilon, Quality::BRACKET),
             |a| a.delta(&event, relation, at_epsilon),
         )
-    })?;
+    })??;
     json(&bound)
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &s
 #[pyfunction]
 pub(crate) fn privacy_curve(py: Python<'_>, event_json: &str, epsilons: Vec<f64>, under: &str) -> PyResult<Vec<f64>> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    let curve = py.detach(|| accountant::privacy_curve(&event, relation, &epsilons)).map_err(refused)?;
+    let curve = interruptible(py, || accountant::privacy_curve(&event, relation, &epsilons))?.map_err(refused)?;
     Ok(curve.into_iter().map(|bound| bound.upper).collect())
 }
 
@@ -107,14 +108,14 @@ pub(crate) fn true_positive_rates(
     under: &str,
 ) -> PyResult<Vec<f64>> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    py.detach(|| accountant::true_positive_rates(&event, relation, &rates)).map_err(refused)
+    interruptible(py, || accountant::true_positive_rates(&event, relation, &rates))?.map_err(refused)
 }
 
 /// The least μ that covers what is certified, an estimate.
 #[pyfunction]
 pub(crate) fn gdp_estimate(py: Python<'_>, event_json: &str, under: &str) -> PyResult<f64> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    py.detach(|| accountant::gdp_estimate(&event, relation)).map_err(refused)
+    interruptible(py, || accountant::gdp_estimate(&event, relation))?.map_err(refused)
 }
 
 /// Every accountant's ε: (name, bound as JSON or `None`, reason or `None`).
@@ -126,7 +127,7 @@ pub(crate) fn compare(
     under: &str,
 ) -> PyResult<Vec<(&'static str, Option<String>, Option<String>)>> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    py.detach(|| accountant::compare(&event, relation, at_delta))
+    interruptible(py, || accountant::compare(&event, relation, at_delta))?
         .into_iter()
         .map(|(name, answer)| match answer {
             Ok(bound) => Ok((name, Some(json(&bound)?), None)),
@@ -140,7 +141,7 @@ pub(crate) fn compare(
 pub(crate) fn certified(py: Python<'_>, event_json: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
     let event = event(event_json)?;
-    let certificate = py.detach(|| dpopt::privacy::certify(&event, terms)).map_err(certify_error)?;
+    let certificate = interruptible(py, || dpopt::privacy::certify(&event, terms))?.map_err(certify_error)?;
     json(certificate.bound())
 }
 
@@ -207,7 +208,7 @@ pub(crate) fn sum_noise(
         "laplace" => NoiseLaw::Laplace,
         other => return Err(invalid(format!("there is no noise `{other}`; choose gaussian or laplace"))),
     };
-    found(py.detach(|| law.least(coordinates, terms)).map_err(certify_error)?)
+    found(interruptible(py, || law.least(coordinates, terms))?.map_err(certify_error)?)
 }
 
 fn batches(facts: &str) -> PyResult<BatchSums> {
@@ -219,7 +220,7 @@ fn batches(facts: &str) -> PyResult<BatchSums> {
 pub(crate) fn batch_noise(py: Python<'_>, facts: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<Found> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
     let batches = batches(facts)?;
-    found(py.detach(|| batches.least(terms)).map_err(certify_error)?)
+    found(interruptible(py, || batches.least(terms))?.map_err(certify_error)?)
 }
 
 /// What a training loop with this noise multiplier releases; facts and event as JSON.
@@ -255,7 +256,7 @@ pub(crate) fn guarantee_delta(py: Python<'_>, text: &str, epsilon: f64) -> PyRes
 #[pyfunction]
 pub(crate) fn guarantee_by(py: Python<'_>, text: &str, by: &str) -> PyResult<String> {
     let (guarantee, by) = (guarantee(text)?, crate::fit::named_accountant(by)?);
-    json(&py.detach(|| guarantee.accounted_by(by)).map_err(refused)?)
+    json(&interruptible(py, || guarantee.accounted_by(by))?.map_err(refused)?)
 }
 
 type Bound_<'py> = pyo3::Bound<'py, PyAny>;
@@ -281,8 +282,8 @@ pub(crate) fn renyi(
     orders: Vec<f64>,
 ) -> PyResult<Vec<Option<(f64, f64, f64)>>> {
     let (event, relation) = (event(event_json)?, relation(under)?);
-    Ok(py.detach(|| {
+    interruptible(py, || {
         let at = |order| accountant::rdp::cost(&event, relation, order).ok();
         orders.into_iter().map(|order| at(order).map(|c| (c.divergence, c.delta, c.total_variation))).collect()
-    }))
+    })
 }

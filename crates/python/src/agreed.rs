@@ -3,6 +3,7 @@
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::session::Session;
+use crate::stop::interruptible;
 use dpopt::Sensitive;
 use dpopt::estimate::{AgreedPlan, AgreedProblem};
 use dpopt::mechanism::Answers;
@@ -28,7 +29,7 @@ impl AgreedFacts {
 /// Noise, parameters and event, as JSON. Reads no record.
 #[pyfunction]
 pub(crate) fn agreed_plan(py: Python<'_>, facts: AgreedFacts, by_unit: bool) -> PyResult<String> {
-    py.detach(|| {
+    interruptible(py, || {
         let (_, plan) = facts.plan(if by_unit { Unit::User } else { Unit::Record })?;
         json(&value!({
             "noise_multiplier": plan.noise_multiplier,
@@ -36,7 +37,7 @@ pub(crate) fn agreed_plan(py: Python<'_>, facts: AgreedFacts, by_unit: bool) -> 
             "event": plan.certificate.event().to_json().map_err(invalid)?,
             "schedule": plan.schedule,
         }))
-    })
+    })?
 }
 
 /// The mean of those rows of `answers` (groups × numbers, scaled to [-1, 1]; a row with NaN is no answer) that agree, as JSON. The session must have been
@@ -49,7 +50,7 @@ pub(crate) fn agreed_mean(
     session: &Session,
 ) -> PyResult<String> {
     let answers = answers.as_array();
-    py.detach(|| {
+    interruptible(py, || {
         let (problem, plan) = facts.plan(session.certificate.neighbours().unit)?;
         let rows: Vec<Vec<f64>> = answers.rows().into_iter().map(|row| row.to_vec()).collect();
         let answers = Answers::new(problem.dimension, rows.iter().map(|row| Some(row.as_slice()))).map_err(refused)?;
@@ -57,5 +58,5 @@ pub(crate) fn agreed_mean(
         let released =
             session.stage(&plan.certificate, |curator| plan.run(&problem, &answers, curator).map_err(refused))?;
         json(&released.into_inner())
-    })
+    })?
 }

@@ -2,6 +2,7 @@
 
 use crate::accounting::{event, json, relation};
 use crate::errors::{invalid, refused};
+use crate::stop::interruptible;
 use dpopt::audit::attack::{Options, Sequential, audit_samples, roc_svg};
 use dpopt::audit::statistics::Claim;
 use dpopt::privacy::{Event, Relation};
@@ -42,7 +43,7 @@ impl SequentialAudit {
     ) -> PyResult<Self> {
         let relation = relation(under)?;
         let event = claimed_event.map(event).transpose()?;
-        let claim = py.detach(|| claimed(event.as_ref(), relation, claimed_epsilon, claimed_delta))?;
+        let claim = interruptible(py, || claimed(event.as_ref(), relation, claimed_epsilon, claimed_delta))??;
         let options = Options { alpha, runs, delta: claimed_delta, ..Options::default() };
         let audit = Sequential::new(&claim, &options).map_err(invalid)?;
         Ok(Self { claim, audit })
@@ -80,9 +81,9 @@ pub(crate) fn audit(
     let options = Options { alpha, pilot_share, delta: claimed_delta, ..Options::default() };
     let relation = relation(under)?;
     let event = claimed_event.map(event).transpose()?;
-    py.detach(|| {
+    interruptible(py, || {
         let claim = claimed(event.as_ref(), relation, claimed_epsilon, claimed_delta)?;
         let report = audit_samples(&claim, with, without, &options).map_err(invalid)?;
         Ok((json(&report)?, roc_svg(&report, &claim).map_err(refused)?))
-    })
+    })?
 }

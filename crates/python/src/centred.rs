@@ -4,6 +4,7 @@ use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::release::Numbers;
 use crate::session::Session;
+use crate::stop::interruptible;
 use dpopt::estimate::{CentredPlan, CentredProblem};
 use dpopt::privacy::{Budget, Neighbours, Unit};
 use numpy::{PyArray1, ToPyArray};
@@ -27,7 +28,7 @@ impl CentredFacts {
 /// Rounds, noise of the answer, event and bound, as JSON. Reads no record.
 #[pyfunction]
 pub(crate) fn centred_plan(py: Python<'_>, facts: CentredFacts, by_unit: bool) -> PyResult<String> {
-    py.detach(|| {
+    interruptible(py, || {
         let (_, plan) = facts.plan(if by_unit { Unit::User } else { Unit::Record })?;
         json(&value!({
             "rounds": plan.rounds,
@@ -35,7 +36,7 @@ pub(crate) fn centred_plan(py: Python<'_>, facts: CentredFacts, by_unit: bool) -
             "bound": plan.certificate.bound(),
             "event": plan.certificate.event().to_json().map_err(invalid)?,
         }))
-    })
+    })?
 }
 
 /// The mean of the rows of `x`; one that is all NaN is nobody's, and contributes nothing. The session must have been charged for the plan's event.
@@ -46,14 +47,14 @@ pub(crate) fn centred_mean<'py>(
     facts: CentredFacts,
     session: &Session,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let (problem, plan) = py.detach(|| facts.plan(session.certificate.neighbours().unit))?;
+    let (problem, plan) = interruptible(py, || facts.plan(session.certificate.neighbours().unit))??;
     let mean = match &x {
         Numbers::Here(x) => {
             let x = x.as_array();
             let row = |i: usize, out: &mut Vec<f64>| out.extend(x.row(i).iter().copied());
-            py.detach(|| {
+            interruptible(py, || {
                 session.stage(&plan.certificate, |curator| plan.run(&problem, x.nrows(), row, curator).map_err(refused))
-            })
+            })?
         }
         Numbers::Elsewhere(x) => x.get().told(py, |numbers| {
             session.stage(&plan.certificate, |curator| plan.run_elsewhere(&problem, numbers, curator).map_err(refused))

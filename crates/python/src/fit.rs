@@ -6,6 +6,7 @@ use crate::owners::{Owners, UnitsAsked};
 use crate::parts::Asking;
 use crate::rows::Rows;
 use crate::session::{Charging, session_error};
+use crate::stop::interruptible;
 use crate::words::in_python;
 use dpopt::data::EncoderForm;
 use dpopt::loss::Loss;
@@ -160,10 +161,10 @@ impl Fit {
 
     /// The plan for `classes` classes as JSON; all methods beside the chosen one to `compare`.
     fn plan(&self, py: Python<'_>, classes: usize, compare: bool) -> PyResult<String> {
-        py.detach(|| {
+        interruptible(py, || {
             let planned = if compare { self.inner.explain(classes) } else { self.inner.planned(classes) };
             described(&*planned.map_err(fit_error)?, &[])
-        })
+        })?
     }
 
     /// Plans, then charges `charge` (run, event, ε, δ), if there is one. The guarantee will be by the accountant `by`.
@@ -176,7 +177,7 @@ impl Fit {
         by: Option<&str>,
     ) -> PyResult<FitRun> {
         let by = by.map(named_accountant).transpose()?;
-        let opened = py.detach(|| self.inner.clone().open(run, Charging::account(charge), seed, by));
+        let opened = interruptible(py, || self.inner.clone().open(run, Charging::account(charge), seed, by))?;
         Ok(FitRun { inner: Mutex::new(Some(opened.map_err(fit_error)?)) })
     }
 }
@@ -207,14 +208,14 @@ impl FitRun {
         owners: Option<&Owners>,
     ) -> PyResult<Option<Vec<usize>>> {
         let places = places.as_slice().map_err(invalid)?;
-        py.detach(|| {
+        interruptible(py, || {
             let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let owners = owners.map(|owners| &owners.inner);
             match run.as_mut().ok_or_else(over)?.find_labels(places, occurring, owners) {
                 Err(why) if why.is_an_answer() => Ok(None),
                 found => found.map(Some).map_err(fit_error),
             }
-        })
+        })?
     }
 
     /// Whether the target's range is found before the model.
@@ -240,11 +241,11 @@ impl FitRun {
         owners: Option<&Owners>,
     ) -> PyResult<(f64, f64)> {
         let targets = targets.as_slice().map_err(invalid)?;
-        py.detach(|| {
+        interruptible(py, || {
             let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let owners = owners.map(|owners| &owners.inner);
             run.as_mut().ok_or_else(over)?.find_range(targets, owners).map_err(fit_error)
-        })
+        })?
     }
 
     /// Fits the models to `rows`, whose targets are numbers or places of classes; they are those of `owners`, if units were planned for.
@@ -252,7 +253,7 @@ impl FitRun {
         let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let records = rows.take()?;
         let owners = owners.map(|owners| &owners.inner);
-        let fitted = py.detach(|| run.fit(records, classes, owners)).map_err(fit_error)?;
+        let fitted = interruptible(py, || run.fit(records, classes, owners))?.map_err(fit_error)?;
         released(py, &fitted)
     }
 
@@ -271,7 +272,7 @@ impl FitRun {
         let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let asking = Arc::new(Asking::new(ask));
         let parts: Arc<dyn Parts> = asking.clone();
-        let fitted = py.detach(|| run.fit_elsewhere(&parts, &known, classes, owner, range));
+        let fitted = interruptible(py, || run.fit_elsewhere(&parts, &known, classes, owner, range))?;
         released(py, &fitted.map_err(|why| asking.cause(py, fit_error(why)))?)
     }
 
@@ -279,10 +280,10 @@ impl FitRun {
     fn range_elsewhere(&self, py: Python<'_>, ask: Py<PyAny>, known: Vec<(u64, u64)>) -> PyResult<(f64, f64)> {
         let asking = Arc::new(Asking::new(ask));
         let parts: Arc<dyn Parts> = asking.clone();
-        let found = py.detach(|| {
+        let found = interruptible(py, || {
             let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             run.as_mut().ok_or_else(over)?.find_range_elsewhere(&parts, &known).map_err(fit_error)
-        });
+        })?;
         found.map_err(|error| asking.cause(py, error))
     }
 }

@@ -5,6 +5,7 @@ use crate::errors::invalid;
 use crate::kept::Kept;
 use crate::online::failed;
 use crate::session::Charging;
+use crate::stop::interruptible;
 use dpopt::online::{Bandit, BanditOptions, Convex, ConvexOptions, explain_bandit, explain_convex};
 use dpopt::optimize::online::{ArmPlan, ArmPlayer, BanditPlan, BanditProblem, ConvexPlan, Losses, PlayRegion, Rewards};
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
@@ -48,10 +49,10 @@ fn of_convex(plan: &ConvexPlan) -> serde_json::Value {
 #[pyfunction]
 pub(crate) fn convex_plan(py: Python<'_>, facts: ConvexFacts) -> PyResult<String> {
     let options = facts.options(None, None)?;
-    py.detach(|| {
+    interruptible(py, || {
         let plan = explain_convex(facts.region(), facts.3, facts.4, facts.5, &options).map_err(failed)?;
         json(&of_convex(&plan))
-    })
+    })?
 }
 
 /// A game of points that is under way; one thread at a time.
@@ -69,10 +70,10 @@ impl ConvexGame {
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
         let options = facts.options(charge, insecure_seed)?;
-        py.detach(|| {
+        interruptible(py, || {
             let game = Convex::open(facts.region(), facts.3, facts.4, facts.5, options).map_err(failed)?;
             Ok(Self(Kept::new("game", game)))
-        })
+        })?
     }
 
     /// The point of the coming round.
@@ -159,7 +160,7 @@ fn of_bandit(plan: &BanditPlan) -> serde_json::Value {
 #[pyfunction]
 pub(crate) fn bandit_plan(py: Python<'_>, facts: BanditFacts) -> PyResult<String> {
     let options = facts.options(None, None)?;
-    py.detach(|| json(&of_bandit(&explain_bandit(facts.0, facts.1, facts.2, &options).map_err(failed)?)))
+    interruptible(py, || json(&of_bandit(&explain_bandit(facts.0, facts.1, facts.2, &options).map_err(failed)?)))?
 }
 
 /// A game of arms that is under way; one thread at a time.
@@ -202,27 +203,27 @@ impl BanditGame {
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
         let options = facts.options(charge, insecure_seed)?;
-        py.detach(|| {
+        interruptible(py, || {
             let game = match &session {
                 Some(path) => Bandit::open_at(path, facts.0, facts.1, facts.2, options),
                 None => Bandit::open(facts.0, facts.1, facts.2, options),
             };
             Ok(Self::of(game.map_err(failed)?, session.is_some()))
-        })
+        })?
     }
 
     /// Goes on with a game that was saved.
     #[staticmethod]
     fn resume(py: Python<'_>, session: PathBuf, moved: bool) -> PyResult<Self> {
-        py.detach(|| {
+        interruptible(py, || {
             let game = if moved { Bandit::resume_moved(&session) } else { Bandit::resume(&session) };
             Ok(Self::of(game.map_err(failed)?, true))
-        })
+        })?
     }
 
     /// The arm of the coming round, written down before it is told.
     fn play(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        py.detach(|| Ok(self.0.own()?.written()?.play()))
+        interruptible(py, || Ok(self.0.own()?.written()?.play()))?
     }
 
     /// The reward of the arm that was played.
@@ -240,7 +241,7 @@ impl BanditGame {
 
     /// How much each arm is trusted, of what may be shown.
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let weights = py.detach(|| Ok::<_, PyErr>(self.0.own()?.written()?.weights()))?;
+        let weights = interruptible(py, || Ok::<_, PyErr>(self.0.own()?.written()?.weights()))??;
         Ok(weights.to_pyarray(py))
     }
 

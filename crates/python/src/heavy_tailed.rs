@@ -4,6 +4,7 @@ use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::owners::Owners;
 use crate::session::Session;
+use crate::stop::interruptible;
 use dpopt::Sensitive;
 use dpopt::estimate::{HEAVY_TAILED_METHODS, HeavyTailedPlan, HeavyTailedProblem, Moment, heavy_tailed_candidates};
 use dpopt::privacy::{Budget, Neighbours, Unit};
@@ -40,7 +41,7 @@ impl HeavyTailedFacts {
 /// Every method with its noise, half widths and event, the narrowest intervals first, as JSON. Reads no record.
 #[pyfunction]
 pub(crate) fn heavy_tailed_plans(py: Python<'_>, facts: HeavyTailedFacts, by_unit: bool) -> PyResult<String> {
-    py.detach(|| {
+    interruptible(py, || {
         let (problem, budget) = facts.problem(if by_unit { Unit::User } else { Unit::Record })?;
         let mut rows = Vec::new();
         for c in heavy_tailed_candidates(&problem, budget) {
@@ -58,7 +59,7 @@ pub(crate) fn heavy_tailed_plans(py: Python<'_>, facts: HeavyTailedFacts, by_uni
             });
         }
         json(&rows)
-    })
+    })?
 }
 
 /// The means of the columns of a matrix, or of units' means of rows of `owners`, at most `most` rows of each, as JSON. The session must have been charged for
@@ -74,7 +75,7 @@ pub(crate) fn heavy_tailed_mean(
     most: Option<NonZeroU64>,
 ) -> PyResult<String> {
     let values = values.as_array();
-    py.detach(|| {
+    interruptible(py, || {
         let neighbours = session.certificate.neighbours();
         // rows of a unit are of no one else's concern, and a row that is one has no others
         if owners.is_some() != (neighbours.unit == Unit::User) {
@@ -102,5 +103,5 @@ pub(crate) fn heavy_tailed_mean(
             }
         })?;
         json(&released.into_inner())
-    })
+    })?
 }

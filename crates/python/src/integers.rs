@@ -1,6 +1,7 @@
 //! The integers of a vector that its owner keeps, masks or adds to others before anything is released: clipped exactly, as the kernel clips records.
 
 use crate::errors::refused;
+use crate::stop::interruptible;
 use dpopt::noise::{Grid, Norm, Quantizer};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -23,10 +24,10 @@ pub(crate) fn clipped_integers<'py>(
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let quantizer = Quantizer::new(Norm::L2, clip_norm, Grid::new(exponent)).map_err(refused)?;
     let mut values = values.as_array().to_vec();
-    let integers = py.detach(|| {
+    let integers = interruptible(py, || {
         let mut integers = Vec::with_capacity(values.len());
         quantizer.quantize(&mut values, &mut integers);
         integers
-    });
+    })?;
     Ok(integers.into_pyarray(py))
 }

@@ -28,6 +28,7 @@ mod search;
 mod session;
 mod sparse_mean;
 mod stationary;
+mod stop;
 mod stream;
 mod table;
 mod training;

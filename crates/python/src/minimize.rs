@@ -6,6 +6,7 @@ use crate::fit::fit_error;
 use crate::objectives::{Kind, NativeObjective, entries, examples};
 use crate::owners::UnitRows;
 use crate::session::{Session, warrant};
+use crate::stop::interruptible;
 use crate::training::{Block, add_rows, add_weighted};
 use crate::words::{in_python, report_in_python};
 use dpopt::Sensitive;
@@ -109,7 +110,7 @@ impl Minimizing {
             ..usual
         };
         let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
-        let inner = py.detach(|| Minimization::plan(problem, budget, &r.options)).map_err(fit_error)?;
+        let inner = interruptible(py, || Minimization::plan(problem, budget, &r.options))?.map_err(fit_error)?;
         Ok(Self { inner })
     }
 
@@ -139,12 +140,12 @@ impl Minimizing {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let start = start.as_array().to_vec();
         let answers = self.inner.problem().answers;
-        let found = py.detach(|| {
+        let found = interruptible(py, || {
             let called = Called { objective, answers, chunk: chunk.max(1) };
             session
                 .run_in(|inner| self.inner.run(&start, Elsewhere::new(called, records), inner, &Silent))?
                 .map_err(raised)
-        });
+        })?;
         Ok(found?.to_pyarray(py))
     }
 
@@ -163,15 +164,15 @@ impl Minimizing {
         let found = match (&objective.kind, records) {
             (Kind::Scored(scored), NativeRecords::Rows(rows, targets)) => {
                 let records = examples(&rows, &targets)?;
-                py.detach(|| self.run_on(&start, *scored, records, units, session))
+                interruptible(py, || self.run_on(&start, *scored, records, units, session))?
             }
             (Kind::Network(network), NativeRecords::Rows(rows, targets)) => {
                 let records = examples(&rows, &targets)?;
-                py.detach(|| self.run_on(&start, network.clone(), records, units, session))
+                interruptible(py, || self.run_on(&start, network.clone(), records, units, session))?
             }
             (Kind::Factorization(factorization), NativeRecords::Entries(cells)) => {
                 let records = entries(&cells)?;
-                py.detach(|| self.run_on(&start, *factorization, records, units, session))
+                interruptible(py, || self.run_on(&start, *factorization, records, units, session))?
             }
             _ => return Err(invalid("these records are not of the kind that the objective takes")),
         };

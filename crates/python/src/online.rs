@@ -4,6 +4,7 @@ use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::kept::Kept;
 use crate::session::{Charging, session_error};
+use crate::stop::interruptible;
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
 use dpopt::optimize::online::{ExpertLosses, PLAYERS, Player};
 use pyo3::prelude::*;
@@ -51,7 +52,7 @@ pub(crate) fn failed(error: OnlineError) -> PyErr {
 #[pyfunction]
 pub(crate) fn experts_plans(py: Python<'_>, facts: ExpertsFacts) -> PyResult<String> {
     let options = facts.options(None)?;
-    py.detach(|| {
+    interruptible(py, || {
         let plans = explain_experts(facts.0, facts.1, facts.2, &options).map_err(failed)?;
         let rows: Vec<serde_json::Value> = plans
             .iter()
@@ -68,7 +69,7 @@ pub(crate) fn experts_plans(py: Python<'_>, facts: ExpertsFacts) -> PyResult<Str
             })
             .collect();
         json(&rows)
-    })
+    })?
 }
 
 /// A game that is under way; one thread at a time.
@@ -100,31 +101,31 @@ impl ExpertsGame {
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
         let (options, account) = (facts.options(insecure_seed)?, Charging::account(charge));
-        py.detach(|| {
+        interruptible(py, || {
             let game = Experts::open_charged(session.as_deref(), facts.0, facts.1, facts.2, &options, account);
             Ok(Self::of(game.map_err(failed)?, session.is_some()))
-        })
+        })?
     }
 
     /// Goes on with a game that was saved.
     #[staticmethod]
     fn resume(py: Python<'_>, session: PathBuf, moved: bool) -> PyResult<Self> {
-        py.detach(|| {
+        interruptible(py, || {
             let game = if moved { Experts::resume_moved(&session) } else { Experts::resume(&session) };
             Ok(Self::of(game.map_err(failed)?, true))
-        })
+        })?
     }
 
     /// The expert of the coming round, written down before it is told; `None` after the last.
     fn play(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        py.detach(|| {
+        interruptible(py, || {
             let mut state = self.0.own()?;
             if state.saved && state.unsaved {
                 state.game.save().map_err(failed)?;
                 state.unsaved = false;
             }
             Ok(state.game.play())
-        })
+        })?
     }
 
     /// Losses of the round that was played for.

@@ -4,6 +4,7 @@ use crate::accounting::relation;
 use crate::cells::Given;
 use crate::errors::invalid;
 use crate::fit::noise;
+use crate::stop::interruptible;
 use crate::table::Table;
 use dpopt::data::RowOwners;
 use dpopt::model::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};
@@ -40,7 +41,7 @@ impl Owners {
     fn new(py: Python<'_>, name: &str, ids: Given<'_>) -> PyResult<Self> {
         let table = Table::build("ids", vec![(name.into(), ids)], None)?;
         let name = name.trim();
-        Ok(Self { inner: py.detach(|| RowOwners::read(&table.inner, name)).map_err(invalid)? })
+        Ok(Self { inner: interruptible(py, || RowOwners::read(&table.inner, name))?.map_err(invalid)? })
     }
 
     /// From columns of ids, each of which has one for each row: a row belongs to all whom they name. Who owns which rows is taken as known.
@@ -49,7 +50,7 @@ impl Owners {
         let names: Vec<String> = columns.iter().map(|(name, _)| name.trim().to_string()).collect();
         let table = Table::build("ids", columns, None)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(Self { inner: py.detach(|| RowOwners::read_all(&table.inner, &names)).map_err(invalid)? })
+        Ok(Self { inner: interruptible(py, || RowOwners::read_all(&table.inner, &names))?.map_err(invalid)? })
     }
 
     /// How many rows are kept so that nobody owns more than `most` of them, and how many so that nobody owns two; None where a row has one owner.
@@ -218,7 +219,7 @@ impl UnitRows {
         let x = x.as_array();
         self.same_rows(x.nrows())?;
         let mut out = Array2::zeros((self.count(), x.ncols()));
-        py.detach(|| {
+        interruptible(py, || {
             let (mut lines, mut own_shares) = (out.rows_mut().into_iter(), Vec::new());
             self.look(0..self.count(), |own| {
                 let Some(mut line) = lines.next() else { return };
@@ -246,7 +247,7 @@ impl UnitRows {
                     }
                 }
             });
-        });
+        })?;
         Ok(out.into_pyarray(py))
     }
 }

@@ -4,6 +4,7 @@ use crate::cells::Given;
 use crate::errors::{invalid, refused};
 use crate::owners::Owners;
 use crate::rows::Rows;
+use crate::stop::interruptible;
 use crate::table::{ColumnEncoder, Table};
 use dpopt::Sensitive;
 use dpopt::data::unit_marks;
@@ -41,17 +42,17 @@ impl Shard {
     #[pyo3(signature = (rows, part, owners = None, marks = None))]
     fn new(py: Python<'_>, rows: &Rows, part: u32, owners: Option<&Owners>, marks: Option<&[u8]>) -> PyResult<Self> {
         let records = rows.take()?;
-        let inner = py.detach(|| match owners {
+        let inner = interruptible(py, || match owners {
             None => Ok(model::Shard::new(records, part)),
             Some(owners) => model::Shard::of_units(records, &owners.inner, part).map_err(invalid),
-        })?;
+        })??;
         Ok(Self { inner, marks: marks.unwrap_or_default().to_vec() })
     }
 
     /// Part number `part` of a table's rows, encoded as `encoder` says.
     #[staticmethod]
     fn of_table(py: Python<'_>, table: &Table, encoder: &ColumnEncoder, part: u32) -> PyResult<Self> {
-        let made = py.detach(|| model::Shard::of_table(&encoder.inner, &table.inner, part));
+        let made = interruptible(py, || model::Shard::of_table(&encoder.inner, &table.inner, part))?;
         Ok(Self { inner: made.map_err(invalid)?, marks: Vec::new() })
     }
 
@@ -87,7 +88,7 @@ impl Shard {
     #[pyo3(signature = (message, alone = false))]
     fn answer<'py>(&self, py: Python<'py>, message: &[u8], alone: bool) -> PyResult<Bound<'py, PyBytes>> {
         let answered = || if alone { self.inner.answer_alone(message) } else { self.inner.answer(message) };
-        let answer = py.detach(answered).map_err(refused)?;
+        let answer = interruptible(py, answered)?.map_err(refused)?;
         Ok(PyBytes::new(py, &answer))
     }
 
@@ -103,7 +104,7 @@ impl Shard {
         let shard = match &bytes {
             Encoded::Bytes(bytes) => {
                 let bytes = bytes.as_bytes();
-                py.detach(|| model::Shard::from_bytes(bytes))
+                interruptible(py, || model::Shard::from_bytes(bytes))?
             }
             // somebody may write there, and waits while Python is not let go
             Encoded::Array(bytes) => model::Shard::from_bytes(bytes.as_slice().map_err(invalid)?),
@@ -216,7 +217,7 @@ impl NumbersElsewhere {
     ) -> PyResult<T> {
         let parts: Arc<dyn Parts> = self.asking.clone();
         let numbers = Sensitive::new(model::numbers_elsewhere(parts, self.known.clone(), self.width));
-        py.detach(|| release(&numbers)).map_err(|error| self.asking.cause(py, error))
+        interruptible(py, || release(&numbers))?.map_err(|error| self.asking.cause(py, error))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::fit::noise;
 use crate::owners::UnitRows;
 use crate::parts::NumbersElsewhere;
 use crate::session::Session;
+use crate::stop::interruptible;
 use dpopt::Sensitive;
 use dpopt::mechanism::{
     Choice, ChoiceLaw, ClippedVectors, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, L1Sum,
@@ -99,7 +100,7 @@ pub(crate) fn gaussian_sum<'py>(
     let values = match &x {
         Numbers::Here(x) => {
             let x = x.as_array();
-            py.detach(|| release(session, mechanism, &clipped.sum(x.nrows(), x.ncols(), row(&x))))
+            interruptible(py, || release(session, mechanism, &clipped.sum(x.nrows(), x.ncols(), row(&x))))?
         }
         Numbers::Elsewhere(x) => {
             let x = x.get();
@@ -121,10 +122,10 @@ pub(crate) fn laplace_sum<'py>(
     session: &Session,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let (x, mechanism) = (x.as_array(), noise.laplace()?);
-    let values = py.detach(|| {
+    let values = interruptible(py, || {
         let sum = L1Sum::of(x.nrows(), x.ncols(), noise.clip_norm, noise.grid, row(&x)).map_err(refused)?;
         release(session, mechanism, &sum)
-    })?;
+    })??;
     Ok(values.to_pyarray(py))
 }
 
@@ -142,7 +143,7 @@ pub(crate) fn second_moment<'py>(
     let x = x.as_array();
     let (d, (clipped, mechanism)) = (x.ncols(), noise.gaussian()?);
     units.map_or(Ok(()), |units| units.same_rows(x.nrows()))?;
-    let values = py.detach(|| {
+    let values = interruptible(py, || {
         let mut rows = Rows::new(d);
         for line in x.outer_iter() {
             let mut entries: Vec<(u32, f32)> = (0..).zip(line.iter().map(|v| *v as f32)).collect();
@@ -167,7 +168,7 @@ pub(crate) fn second_moment<'py>(
             }
         };
         release(session, mechanism, &sum)
-    })?;
+    })??;
     let matrix = Array2::from_shape_vec((d, d), symmetric_matrix(d, &values)).map_err(invalid)?;
     Ok(matrix.into_pyarray(py))
 }
@@ -322,10 +323,10 @@ impl Numbers<'_> {
         match self {
             Self::Here(x) => {
                 let x = x.as_array();
-                py.detach(|| {
+                interruptible(py, || {
                     let columns = x.columns().into_iter().map(|column| column.to_vec());
                     release(&Sensitive::new(BelowCounts::of_columns(columns)))
-                })
+                })?
             }
             Self::Elsewhere(x) => {
                 let x = x.get();
@@ -389,12 +390,12 @@ pub(crate) fn private_bounds(
 /// Which labels are frequent enough to be published, within the session's price.
 #[pyfunction]
 pub(crate) fn select_labels(py: Python<'_>, counts: BTreeMap<String, u64>, session: &Session) -> PyResult<Vec<String>> {
-    py.detach(|| {
+    interruptible(py, || {
         let plan = LabelSelection::plan(session.certificate.terms()).map_err(refused)?;
         session.stage(plan.certificate(), |curator| {
             Ok(curator.release(&plan, &Sensitive::new(counts)).map_err(refused)?.into_inner())
         })
-    })
+    })?
 }
 
 /// Uniform integers below `bound` from the generator of releases.

@@ -1,6 +1,7 @@
 //! From NumPy arrays and SciPy CSR matrices to bounded rows (the only copy that is made of the records).
 
 use crate::errors::invalid;
+use crate::stop::interruptible;
 use dpopt::records::{self, SparseRows};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
@@ -127,12 +128,12 @@ impl Bounding {
             Dense::Single(x) => {
                 let x = x.as_array();
                 let row = |i: usize| x.row(i).into_iter().copied();
-                rows(py.detach(|| self.inner.dense(x.dim(), row, targets)))
+                rows(interruptible(py, || self.inner.dense(x.dim(), row, targets))?)
             }
             Dense::Double(x) => {
                 let x = x.as_array();
                 let row = |i: usize| x.row(i).into_iter().copied();
-                rows(py.detach(|| self.inner.dense(x.dim(), row, targets)))
+                rows(interruptible(py, || self.inner.dense(x.dim(), row, targets))?)
             }
         }
     }
@@ -151,11 +152,11 @@ impl Bounding {
         match &values {
             Values::Single(values) => {
                 let values = values.as_slice().map_err(invalid)?;
-                rows(py.detach(|| self.inner.sparse(SparseRows { values, columns, offsets }, targets)))
+                rows(interruptible(py, || self.inner.sparse(SparseRows { values, columns, offsets }, targets))?)
             }
             Values::Double(values) => {
                 let values = values.as_slice().map_err(invalid)?;
-                rows(py.detach(|| self.inner.sparse(SparseRows { values, columns, offsets }, targets)))
+                rows(interruptible(py, || self.inner.sparse(SparseRows { values, columns, offsets }, targets))?)
             }
         }
     }

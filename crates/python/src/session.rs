@@ -4,6 +4,7 @@ use crate::accounting::{certify_error, event, json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::named_accountant;
 use crate::kept::Kept;
+use crate::stop::interruptible;
 use dpopt::mechanism::{Curator, ReleaseRecord};
 use dpopt::model::Guarantee;
 use dpopt::objective::Warrant;
@@ -165,7 +166,7 @@ impl Session {
         unit: Option<&str>,
     ) -> PyResult<Self> {
         let by = by.map(named_accountant).transpose()?;
-        py.detach(|| {
+        interruptible(py, || {
             let certificate = price.certificate(unit.is_some())?;
             if let Some(by) = by {
                 let budget = certificate.budget();
@@ -175,7 +176,7 @@ impl Session {
             let session = opening.charge(run, &[&certificate]).map_err(session_error)?;
             let unit = unit.map(|name| name.trim().to_string());
             Ok(Self { inner: Kept::new("run", session), stage, unit, certificate })
-        })
+        })?
     }
 
     /// Notes what the guarantee rests on too, and why: `"checked"` on made-up records and not refuted, or `"vouched"` by a word that nobody checked.

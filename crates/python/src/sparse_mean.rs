@@ -4,6 +4,7 @@ use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::owners::Owners;
 use crate::session::Session;
+use crate::stop::interruptible;
 use dpopt::Sensitive;
 use dpopt::estimate::{MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
 use dpopt::optimize::RunError;
@@ -45,7 +46,7 @@ impl MeanFacts {
 /// Every method with its noise, proved error and event, the smallest error first, as JSON. Reads no record.
 #[pyfunction]
 pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: MeanFacts) -> PyResult<String> {
-    py.detach(|| {
+    interruptible(py, || {
         let mut rows = Vec::new();
         for c in facts.candidates(Unit::Record)?.1 {
             rows.push(match &c.plan {
@@ -62,7 +63,7 @@ pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: MeanFacts) -> PyResult<St
             });
         }
         json(&rows)
-    })
+    })?
 }
 
 /// Rows of a CSR matrix, one after the other.
@@ -106,7 +107,7 @@ pub(crate) fn sparse_mean(
     most: Option<NonZeroU64>,
 ) -> PyResult<(Vec<u64>, Vec<f64>)> {
     let lines = Lines { values: values.as_array(), indices: indices.as_array(), offsets: offsets.as_array() };
-    py.detach(|| {
+    interruptible(py, || {
         let neighbours = session.certificate.neighbours();
         // rows of a unit are of no one else's concern, and a row that is one has no others
         if owners.is_some() != (neighbours.unit == Unit::User) {
@@ -137,5 +138,5 @@ pub(crate) fn sparse_mean(
             mean.map_err(refused)
         })?;
         Ok(released.into_inner().into_iter().unzip())
-    })
+    })?
 }

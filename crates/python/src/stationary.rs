@@ -3,6 +3,7 @@
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::session::Session;
+use crate::stop::interruptible;
 use crate::training::{Block, add_rows};
 use dpopt::mechanism::{ClippedVectors, Curator};
 use dpopt::objective::Warrant;
@@ -156,11 +157,11 @@ impl Stationary {
         chunk: usize,
     ) -> PyResult<Option<usize>> {
         let called = Called { gradients, curvatures, records, dimension, directions, chunk: chunk.max(1) };
-        py.detach(|| {
+        interruptible(py, || {
             session.stage(&self.inner.certificate, |curator| {
                 let sums = |curator: &mut Curator, candidate| called.sums(&self.inner, curator, candidate);
                 Ok(run(&self.inner, curator, &Silent, sums).map_err(raised)?.into_inner())
             })
-        })
+        })?
     }
 }

@@ -7,6 +7,7 @@ use crate::kept::Kept;
 use crate::owners::UnitsAsked;
 use crate::rows::Rows;
 use crate::session::Charging;
+use crate::stop::interruptible;
 use dpopt::model::{MatrixFacts, MatrixStream, MatrixStreamPlan};
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
@@ -51,11 +52,11 @@ impl LinearStream {
         by: Option<&str>,
     ) -> PyResult<Self> {
         let by = by.map(named_accountant).transpose()?;
-        py.detach(|| {
+        interruptible(py, || {
             let plan = planned(facts, request, classes, batches)?;
             let stream = plan.open(run, Charging::account(charge), seed, by).map_err(fit_error)?;
             Ok(Self(Kept::new("stream", stream)))
-        })
+        })?
     }
 
     /// The plan as JSON.
@@ -71,7 +72,7 @@ impl LinearStream {
     /// One step along the records that came.
     fn learn(&self, py: Python<'_>, rows: &Rows) -> PyResult<()> {
         let records = rows.take()?;
-        py.detach(|| self.0.own()?.learn(records).map_err(fit_error))
+        interruptible(py, || self.0.own()?.learn(records).map_err(fit_error))?
     }
 
     /// Batches learned from.

@@ -7,6 +7,7 @@ use crate::fit::{described, fit_error, warn_of};
 use crate::owners::UnitsAsked;
 use crate::parts::Asking;
 use crate::session::{Charging, Session};
+use crate::stop::interruptible;
 use crate::words::{in_python, report_in_python};
 use dpopt::data::{
     BadCells, Column, ColumnTable, Encoder, EncoderForm, Kind, Levels, Schema, Stored, TableReader, Unit, VectorsFile,
@@ -212,7 +213,7 @@ fn path_of(file: Option<&VectorsFile>) -> Option<String> {
 
 /// A file of public vectors, read.
 fn vectors_of(py: Python<'_>, path: Option<&str>) -> PyResult<Option<Arc<WordVectors>>> {
-    path.map(|path| py.detach(|| VectorsFile::new(path).vectors()).map_err(invalid)).transpose()
+    path.map(|path| interruptible(py, || VectorsFile::new(path).vectors())?.map_err(invalid)).transpose()
 }
 
 /// A model; its plan and releases as JSON; an upper bound on the standard deviation of the noise in each weight (NaN: none is known);
@@ -258,13 +259,13 @@ impl TableFit {
         };
         let vectors = path_of(declarations.schema.vectors.as_ref());
         let table = Box::new(table.inner.clone());
-        let fit = py.detach(|| {
+        let fit = interruptible(py, || {
             let fit = model::Fit::new(table, &r.target, r.epsilon, options)?;
             match Charging::account(charge) {
                 Some(account) => fit.charging(account),
                 None => Ok(fit),
             }
-        });
+        })?;
         Ok(Self { inner: Mutex::new(Some(fit.map_err(fit_error)?)), ledger: r.ledger, vectors })
     }
 
@@ -276,20 +277,20 @@ impl TableFit {
 
     /// The plan of every method for `classes` classes, if they are not declared: as JSON, with rows and features.
     fn plan(&self, py: Python<'_>, classes: usize) -> PyResult<(String, u64, usize)> {
-        py.detach(|| {
+        interruptible(py, || {
             let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let fit = fit.as_ref().ok_or_else(over)?;
             shown(&fit.planned(classes).map_err(fit_error)?, &fit.forms())
-        })
+        })?
     }
 
     /// What every stage of the run is certified for, in order: its event as JSON. Reads no row.
     fn stages(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| {
+        interruptible(py, || {
             let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let stages = fit.as_ref().ok_or_else(over)?.stages().map_err(fit_error)?;
             stages.iter().map(|stage| stage.event().to_json().map_err(invalid)).collect()
-        })
+        })?
     }
 
     /// Where the target is clipped, if a moment of it says so: as JSON.
@@ -315,7 +316,7 @@ impl TableFit {
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Fitted<'py>> {
         let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let forms = fit.forms();
-        let fitted = py.detach(|| fit.run()).map_err(fit_error)?;
+        let fitted = interruptible(py, || fit.run())?.map_err(fit_error)?;
         self.released(py, fitted, &forms)
     }
 
@@ -326,7 +327,7 @@ impl TableFit {
         let forms = fit.forms();
         let asking = Arc::new(Asking::new(ask));
         let parts: Arc<dyn Parts> = asking.clone();
-        let fitted = py.detach(|| fit.run_elsewhere(parts, known));
+        let fitted = interruptible(py, || fit.run_elsewhere(parts, known))?;
         self.released(py, fitted.map_err(|why| asking.cause(py, fit_error(why)))?, &forms)
     }
 }
@@ -515,14 +516,14 @@ impl TableModel {
     /// One score per row and output.
     fn scores<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let unreadable = bad_cells(unreadable)?;
-        let scores = py.detach(|| self.inner.scores(&table.inner, unreadable)).map_err(invalid)?;
+        let scores = interruptible(py, || self.inner.scores(&table.inner, unreadable))?.map_err(invalid)?;
         matrix(py, scores, self.inner.loss().outputs())
     }
 
     /// Probabilities per row and label in the file's order, or one number per row.
     fn predict<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let unreadable = bad_cells(unreadable)?;
-        match py.detach(|| self.inner.predict(&table.inner, unreadable)).map_err(invalid)? {
+        match interruptible(py, || self.inner.predict(&table.inner, unreadable))?.map_err(invalid)? {
             Predictions::Classes { labels, probabilities } => matrix(py, probabilities, labels.len()),
             Predictions::Values(values) => {
                 let rows = values.len();
@@ -561,7 +562,7 @@ impl ColumnEncoder {
     #[new]
     fn new(py: Python<'_>, table: &Table, declarations: &Declarations) -> PyResult<Self> {
         let schema = &declarations.schema;
-        let layout = py.detach(|| schema.resolve(table.inner.columns(), None)).map_err(invalid)?;
+        let layout = interruptible(py, || schema.resolve(table.inner.columns(), None))?.map_err(invalid)?;
         let inner = Encoder::new(&layout).map_err(invalid)?;
         let vectors = path_of(schema.vectors.as_ref()).filter(|_| inner.needs_vectors());
         Ok(Self { inner, vectors })
@@ -601,7 +602,7 @@ impl ColumnEncoder {
     /// Encoded rows, for the operator's eyes.
     fn encode<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Compressed<'py>> {
         let unreadable = bad_cells(unreadable)?;
-        let rows = py.detach(|| self.inner.encode_features(&table.inner, unreadable)).map_err(invalid)?;
+        let rows = interruptible(py, || self.inner.encode_features(&table.inner, unreadable))?.map_err(invalid)?;
         let (mut entries, mut places, mut offsets) = (Vec::new(), Vec::new(), vec![0i64]);
         for i in 0..rows.len() {
             let (columns, values) = rows.row(i);

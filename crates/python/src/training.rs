@@ -4,6 +4,7 @@ use crate::accounting::json;
 use crate::errors::{invalid, refused};
 use crate::kept::Kept;
 use crate::session::Session;
+use crate::stop::interruptible;
 use dpopt::mechanism::{BatchSum, ClippedVectors, CuratorError, Gaussian, GridSum, PoissonBatch};
 use dpopt::noise::Grid;
 use dpopt::objective::Warrant;
@@ -217,7 +218,7 @@ impl Training {
         if rows > 0 && views.iter().map(|v| v.shape().1).sum::<usize>() != self.dimension {
             return Err(invalid("the per-sample gradients do not have as many entries as the parameters"));
         }
-        py.detach(|| {
+        interruptible(py, || {
             let mut run = self.run.own()?;
             let OpenRun { stage, sum, drawn } = &mut *run;
             let mut open = match sum.take() {
@@ -233,12 +234,12 @@ impl Training {
                 *added += rows;
             }
             Ok(())
-        })
+        })?
     }
 
     /// Σ clip(gradient) + noise over the batch whose gradients were [added](Self::add).
     fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let values = py.detach(|| {
+        let values = interruptible(py, || {
             let mut run = self.run.own()?;
             let OpenRun { stage, sum, drawn } = &mut *run;
             let open = match sum.take() {
@@ -249,7 +250,7 @@ impl Training {
             let released = stage.curator.release(&self.mechanism, &open.finish()).map_err(refused);
             self.session.get().note(stage)?;
             released
-        })?;
+        })??;
         Ok(values.into_inner().to_pyarray(py))
     }
 }
@@ -327,7 +328,7 @@ impl ClippedElsewhere {
                 "the sum holds a number that is not finite, so it is no sum of clipped gradients; set a gradient that is not finite to zero where you clip",
             ));
         }
-        let values = py.detach(|| {
+        let values = interruptible(py, || {
             let mut run = self.run.own()?;
             let (stage, drawn) = &mut *run;
             let length = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
@@ -349,7 +350,7 @@ impl ClippedElsewhere {
             let released = stage.curator.release(&self.mechanism, &sum).map_err(refused);
             self.session.get().note(stage)?;
             released
-        })?;
+        })??;
         Ok(values.into_inner().to_pyarray(py))
     }
 }

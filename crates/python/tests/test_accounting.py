@@ -5,6 +5,7 @@ import math
 import pickle
 
 import dpopt
+import numpy as np
 import pytest
 from dpopt import accounting as acc
 
@@ -125,6 +126,65 @@ def test_dp_accounting_events_are_understood_and_the_numbers_agree():
     assert bound == pytest.approx(theirs, rel=2e-3)
     composed = peer.ComposedDpEvent([peer.LaplaceDpEvent(2.0), peer.NoOpDpEvent()])
     assert acc.as_event(composed) == acc.ComposedDpEvent([acc.LaplaceDpEvent(2.0), acc.NoOpDpEvent()])
+
+
+@pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+def test_events_of_fits_cost_the_same_in_dp_accounting():
+    peer = pytest.importorskip("dp_accounting")
+    from dp_accounting import pld
+
+    X = np.random.default_rng(0).uniform(-1, 1, (5000, 3))
+    y, box = (X[:, 0] > 0).astype(int), {"epsilon": 1.0, "delta": 1e-5, "bounds": (-1, 1)}
+    fits = [
+        *(dpopt.LogisticRegression(classes=[0, 1], method=method, **box).fit(X, y)
+          for method in ("noisy-gradient-descent", "noisy-sgd", "dp-ftrl", "output-perturbation", "released-preconditioner")),
+        dpopt.LinearRegression(target_bounds=(-1, 1), **box).fit(X, X[:, 0]),
+        dpopt.MeanEstimator(**box).fit(X),
+    ]  # fmt: skip
+    for fit in fits:
+        promised, event = fit.privacy_, fit.privacy_.event
+        theirs = pld.PLDAccountant(peer.NeighboringRelation.REPLACE_SPECIAL).compose(event.to_dp_accounting())
+        # theirs is an upper bound of the exact laws, and the samplers' part is far below δ
+        assert 0.95 * promised.epsilon <= theirs.get_epsilon(promised.delta - event.samplers_delta(1.0)) <= 1.05
+        assert 0 < event.samplers_delta(1.0) < 1e-20
+        assert acc.from_json(event.to_json()) == event
+    steps = fits[1].privacy_.event.to_opacus_history()
+    assert len(steps) == 1 and steps[0][2] > 1
+    # no event bounds it, and the message names it and not what is around it
+    perturbed = dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", **box).fit(X, y)
+    for give in (perturbed.privacy_.event.to_dp_accounting, perturbed.privacy_.event.to_opacus_history):
+        with pytest.raises(ValueError, match="ObjectivePerturbationDpEvent"):
+            give()
+
+
+def test_what_dp_accounting_has_not_goes_as_a_bound_or_is_refused():
+    peer = pytest.importorskip("dp_accounting")
+    from dp_accounting import pld
+
+    relation = peer.NeighboringRelation.REPLACE_SPECIAL
+    for event in [
+        acc.PureStreamDpEvent(0.7), acc.ExponentialMechanismDpEvent(0.7), acc.PermuteAndFlipDpEvent(0.7), acc.GdpDpEvent(0.5),
+        acc.EpsilonDeltaDpEvent(0.7, 0.0), acc.GatedDpEvent(0.3, acc.GaussianDpEvent(2.0)),
+        acc.ParallelDpEvent([acc.GaussianDpEvent(2.0)] * 3),
+        acc.SelfComposedDpEvent(acc.ExponentialMechanismDpEvent(0.1), 20),
+    ]:  # fmt: skip
+        theirs = pld.PLDAccountant(relation).compose(event.to_dp_accounting()).get_epsilon(1e-6)
+        assert theirs >= float(acc.epsilon(event, 1e-6)) * (1 - 1e-6), event
+    # tight where the event is: both are randomised response, and the same Gaussian
+    tight = pld.PLDAccountant(relation).compose(acc.PureStreamDpEvent(0.7).to_dp_accounting())
+    assert tight.get_epsilon(1e-9) == pytest.approx(0.7, rel=1e-3)
+    for event in [
+        acc.RdpDpEvent([2.0], [0.1]),
+        acc.ParallelDpEvent([acc.GaussianDpEvent(2.0), acc.GaussianDpEvent(3.0)]),
+    ]:
+        with pytest.raises(ValueError, match=type(event).__name__):
+            event.to_dp_accounting()
+    # samplers that could matter are not left out unasked, and are added up
+    far = acc.SelfComposedDpEvent(acc.ApproximateDpEvent(1e-12, acc.GaussianDpEvent(2.0)), 5)
+    assert far.total_sampler_error() == pytest.approx(5e-12) and far.samplers_delta(0.0) == pytest.approx(1e-11)
+    with pytest.raises(ValueError, match="apart=True"):
+        far.to_dp_accounting()
+    assert far.to_dp_accounting(apart=True).count == 5
 
 
 def test_ledger_adds_up_exactly_and_refuses():

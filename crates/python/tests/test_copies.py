@@ -296,6 +296,7 @@ _flower_update: PrivateUpdate
 _keywords: EmbeddingOptions LinearOptions SparseOptions
 _mean_tables: DeclaredColumn VectorReader Vectors
 _minimize: Minimum
+_onnx_encoder: Graph
 _plan: Plan Privacy Request
 _release: Release
 _repeats: Form

@@ -563,3 +563,47 @@ def test_answers_for_huge_numbers_are_finite_and_agree_with_smaller_ones(table):
             assert np.isfinite(shares).all() and np.allclose(shares.sum(axis=1), 1, atol=1e-12)
             # so far out only the direction matters
             assert (model.predict(huge) == model.predict(huge / 1e200)).all()
+
+
+@pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+def test_ensembles_of_text_labels_say_what_to_declare_and_give_the_labels_back():
+    from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+
+    X = np.random.default_rng(0).uniform(-1, 1, (1500, 2))
+    y = np.where(X[:, 0] > 0, "late", "early")
+    member = lambda classes: dpopt.LogisticRegression(epsilon=5.0, delta=1e-6, bounds=(-1, 1), classes=classes)  # noqa: E731
+    ensembles = {
+        "voting": lambda m: VotingClassifier([("a", m), ("b", m)], voting="soft"),
+        "stacking": lambda m: StackingClassifier([("a", m)], cv=2),
+        "bagging": lambda m: BaggingClassifier(m, n_estimators=2),
+    }
+    for name, make in ensembles.items():
+        with pytest.raises(ValueError, match=r"declare classes=\[0, 1\]"):
+            make(member(["early", "late"])).fit(X, y)
+        fitted = make(member([0, 1])).fit(X, y)
+        assert set(fitted.predict(X)) == {"early", "late"} and fitted.score(X, y) > 0.9, name
+    # text against numbers says nothing of ensembles
+    with pytest.raises(ValueError, match="use one$"):
+        member([0, 1]).fit(X, y)
+
+
+def test_set_output_gives_tables():
+    pd = pytest.importorskip("pandas")
+    from dpopt.encoders import HashingEncoder, PublicOneHot, PublicScaler, TableEncoder
+
+    table = pd.DataFrame({"age": [20.0, 50.0, 70.0], "job": ["a", "b", "a"]})
+    encoders = [
+        (PublicScaler((0, 100)), table[["age"]]),
+        (PublicOneHot([["a", "b"]]), table[["job"]]),
+        (HashingEncoder(8), table[["job"]]),
+        (TableEncoder(bounds={"age": (0, 100)}, levels={"job": ["a", "b"]}), table),
+    ]
+    for encoder, columns in encoders:
+        plain = encoder.fit(columns).transform(columns)
+        plain = plain.toarray() if sp.issparse(plain) else plain
+        found = encoder.set_output(transform="pandas").fit(columns).transform(columns)
+        assert isinstance(found, pd.DataFrame) and list(found.columns) == list(encoder.get_feature_names_out())
+        assert np.array_equal(found.to_numpy(), plain)
+    wide = HashingEncoder(20_000).set_output(transform="pandas").fit(table[["job"]])
+    with pytest.raises(ValueError, match="at most 10000"):
+        wide.transform(table[["job"]])

@@ -220,3 +220,26 @@ def test_histograms_count_bytes_as_their_text_and_refuse_text_against_numbers():
     ):
         with pytest.raises(ValueError, match="numbers and the other text"):
             count(values, categories)
+
+
+@pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+@pytest.mark.parametrize("relation", ["zero-out", "replace-one", "add-or-remove"])
+def test_quantiles_of_ties_constants_and_bounded_ranges(relation):
+    n, rng = 5000, np.random.default_rng(3)
+    ages = rng.integers(18, 81, n).astype(float)
+    zeros = np.where(np.arange(n) % 25 < 23, 0.0, rng.lognormal(7, 1, n))
+    # values, levels, between what the answers have to lie: within 0.1 of the ranks, which miss with probability below 25000·exp(-1000/4) at ε = 1 in all
+    cases = [
+        (np.full(n, 5.0), [0.25, 0.5, 0.75], [(4.8, 5.1)] * 3),
+        (np.full(n, -70.0), [0.5], [(-72.5, -69.0)]),
+        (np.arange(n) % 2 + 0.0, [0.25, 0.75], [(0, 0), (1.0, 1.04)]),
+        (zeros, [0.25, 0.5], [(0, 0), (0, 0)]),
+        (ages, [0.5], [(42, 56)]),
+        (rng.uniform(0, 1, n), [0.25, 0.75], [(0.15, 0.35), (0.65, 0.85)]),
+    ]
+    for values, levels, ranges in cases:
+        for epsilon in (1.0, 10.0, 20.0):
+            found = mechanisms.quantiles(values, levels, epsilon=epsilon, relation=relation, insecure_seed=2).value
+            assert all(low <= q <= high for q, (low, high) in zip(found, ranges)), (epsilon, levels, found)
+    # near the end of a range: at ε = 10 a rank is missed by 45 with probability below 25000·exp(-5·45/2)
+    assert 77 < mechanisms.quantiles(ages, [0.99], epsilon=10.0, relation=relation, insecure_seed=2).value[0] < 82

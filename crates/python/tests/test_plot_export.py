@@ -130,19 +130,95 @@ def test_intervals_cover_the_noise():
     assert np.all(np.abs(noisy.coef_ - exact.coef_) < 6 * noisy.coef_noise_std_)
 
 
-def test_scikit_learn_objects_decide_the_same(models, data):
-    X = data[0]
-    for name, model in models.items():
-        if name == "binary":
-            with pytest.warns(UserWarning, match="shift"):
-                plain = export.to_sklearn(model)
-        else:
-            plain = export.to_sklearn(model)
+def test_scikit_learn_objects_decide_the_same_and_have_the_models_probabilities_or_none(models, data):
+    X, score = data
+    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1]}
+    y = (score > 0).astype(int)
+    shifted = dpopt.LogisticRegression(**common, shift=4.0, method="objective-perturbation").fit(X, y)
+    hinge, logistic = (dpopt.SGDClassifier(loss=loss, **common).fit(X, y) for loss in ("hinge", "log_loss"))
+    known = {"shifted": False, "hinge": False, "plain link": True, "three": True, "svc": False, "sgd": True}
+    for name, model in {**models, "shifted": shifted, "hinge": hinge, "sgd": logistic}.items():
+        plain = export.to_sklearn(model)
         assert np.array_equal(plain.predict(X), model.predict(X)), name
-    plain = export.to_sklearn(models["plain link"])
-    assert plain.predict_proba(X) == pytest.approx(models["plain link"].predict_proba(X))
-    three = export.to_sklearn(models["three"])
-    assert three.predict_proba(X) == pytest.approx(models["three"].predict_proba(X))
+        if name == "line":
+            continue
+        assert np.allclose(plain.decision_function(X), model.decision_function(X)), name
+        assert hasattr(plain, "predict_proba") == known.get(name, hasattr(plain, "predict_proba")), name
+        if hasattr(plain, "predict_proba"):
+            assert plain.predict_proba(X) == pytest.approx(model.predict_proba(X), abs=1e-9), name
+
+
+def mixed(n):
+    """A table of numbers and levels with missing cells, and what depends on it."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(8)
+    table = pd.DataFrame(
+        {"age": rng.uniform(18, 80, n).round(), "job": rng.choice(["a", "b", "c"], n),
+         "city": rng.choice(list("uvwxyz"), n), "paid": rng.lognormal(7, 1, n)}
+    )  # fmt: skip
+    table["age"] = table["age"].mask(rng.random(n) < 0.05)
+    table["job"] = table["job"].mask(rng.random(n) < 0.05)
+    return table, np.where(table["age"].fillna(40) + rng.normal(0, 10, n) > 45, "high", "low")
+
+
+@pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        {},
+        {"knots": 5, "fine_knots": 0, "centred": False, "pair_knots": 0, "pair_share": 0},
+        {"knots": 0, "fine_knots": 0},
+    ],
+    ids=["planned", "hats", "lines"],
+)
+def test_onnx_has_the_encoder_of_a_table_inside(encoding):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    table, y = mixed(3000)
+    facts = {
+        "epsilon": 4.0, "delta": 1e-6, "bounds": {"age": (18, 80), "paid": (0, 10_000)}, "encoding": encoding,
+        "levels": {"job": ["a", "b", "c"], "city": list("uvwxy")}, "insecure_seed": 1,
+    }  # fmt: skip
+    three = np.where(table["paid"] > 2000, "rich", y)
+    fits = {
+        "two": dpopt.LogisticRegression(classes=["high", "low"], **facts).fit(table, y),
+        "three": dpopt.LogisticRegression(classes=["high", "low", "rich"], **facts).fit(table, three),
+        "shifted": dpopt.LogisticRegression(
+            classes=["high", "low"], shift=2.0, method="objective-perturbation", **facts
+        ).fit(table, y),
+        "number": dpopt.LinearRegression(target_bounds=(0, 5000), **facts).fit(table, table["paid"].to_numpy()),
+    }
+    # beyond the ranges, no number, a marker of missing cells, and a level that nobody declared (z)
+    new = table.head(200).copy()
+    new.loc[0:2, "age"] = [1e9, -3.0, np.inf]
+    new.loc[3, "job"] = "?"
+    feeds = {name: new[name].to_numpy(float).reshape(-1, 1) for name in ("age", "paid")}
+    feeds |= {name: new[name].fillna("").to_numpy(object).reshape(-1, 1) for name in ("job", "city")}
+    for name, model in fits.items():
+        written = export.to_onnx(model)
+        session = runtime.InferenceSession(written.SerializeToString(), providers=["CPUExecutionProvider"])
+        answers = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+        if name == "number":
+            assert answers["y"] == pytest.approx(model.predict(new), abs=1e-5 * 5000)
+            continue
+        assert list(answers["label"]) == list(model.predict(new)), name
+        # features are single precision in the model and double here
+        assert answers["probabilities"] == pytest.approx(model.predict_proba(new), abs=1e-5), name
+        assert accounting.from_json({p.key: p.value for p in written.metadata_props}["event"]) == model.privacy_.event
+
+
+@pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+def test_onnx_refuses_what_it_has_no_operators_for():
+    pytest.importorskip("onnx")
+    table, y = mixed(500)
+    facts = {"epsilon": 4.0, "delta": 1e-6, "bounds": {"age": (18, 80), "paid": (0, 10_000)}, "insecure_seed": 1}
+    for more, column in [
+        ({"levels": {"job": ["a", "b", "c"]}, "hashed": ["city"]}, "city"),
+        ({"levels": {"city": list("uvwxyz")}, "text": ["job"]}, "job"),
+    ]:
+        model = dpopt.LogisticRegression(classes=["high", "low"], **facts, **more).fit(table, y)
+        with pytest.raises(ValueError, match=f"'{column}' is .*ONNX has no operators"):
+            export.to_onnx(model)
 
 
 def test_onnx_models_predict_the_same(models, data, tmp_path):

@@ -160,7 +160,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             "17.quantile",
             Shipped,
             "private quantile by exp(epsilon u) instead of exp(epsilon u / 2)",
-            "a record below two grid points on either side of the 1% rank; which one",
+            "a record in a cell just below the 1% rank, empty cells above it; 1{its cell}",
         ),
         Claim::pure(1.0),
         (1_800, 25_000),

@@ -118,7 +118,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     rows.push(
         LibraryAudit::new(
             "private quantile",
-            "a record below two grid points around the 1% rank; which point",
+            "a record in a cell just below the 1% rank, empty cells above it; 1{its cell}",
             exponential(1.0),
             (0.0, 120_000),
             move |with, draws| quantile_choice(&quantile, with, draws),

@@ -23,31 +23,33 @@ pub(crate) fn saturating(with: bool) -> Vec<i64> {
     (0..60).map(|i| i64::from((i == 0) == with)).collect()
 }
 
-/// One private 1% quantile for `epsilon` on two grid points.
+/// One private 1% quantile for `epsilon` on the cells of a grid of 22 points.
 pub(crate) fn low_quantile(epsilon: f64) -> Quantiles {
     Quantiles::new(0, vec![Level::thousandths(10)], epsilon, Relation::ZeroOut)
 }
 
-/// Counts below the two points: 4 and 8 of 450 values, or 3 and 7 of 449 without the record.
-fn low_counts(with: bool) -> ([u64; 2], u64) {
+/// 4 values in the first cell of 450, or 3 of 449 without the record; 4 in the second, none in twenty more, the others above. The first cell is nearer to the
+/// wanted rank with the record, the empty ones are further.
+fn low_counts(with: bool) -> ([u64; 22], u64) {
     let record = u64::from(with);
-    ([3 + record, 7 + record], 449 + record)
+    (std::array::from_fn(|k| if k == 0 { 3 + record } else { 7 + record }), 449 + record)
 }
 
-/// Which of the two points is chosen.
+/// 1 if the first cell is chosen.
 pub(crate) fn quantile_choice(quantiles: &Quantiles, with: bool, draws: &mut Draws) -> f64 {
     let (below, values) = low_counts(with);
     let mut noise = NoiseSource::insecure(draws.word());
-    quantiles.choose(&below, values, &mut noise).map_or(f64::NAN, |k| k[0] as f64)
+    quantiles.choose(&below, values, &mut noise).map_or(f64::NAN, |places| f64::from(u8::from(places[0].cell == 0)))
 }
 
-/// The largest loss of that pair at `epsilon`: scores −|1000·below − 10·values| in units of 1000.
+/// The loss of that event at `epsilon`.
 pub(crate) fn quantile_loss(epsilon: f64) -> f64 {
-    let scores = [false, true].map(|with| {
+    let [without, with] = [false, true].map(|with| {
         let (below, values) = low_counts(with);
-        below.map(|b| -(1000 * b as i64 - 10 * values as i64).abs())
+        let law = low_quantile(epsilon).law(&below, values);
+        law.into_iter().filter(|(place, _)| place.cell == 0).map(|(_, p)| p).sum::<f64>()
     });
-    largest_loss(0.5 * epsilon / Level::OF as f64, [&scores[0], &scores[1]])
+    (with / without).ln()
 }
 
 /// Three quartiles by recursion, ε per choice: all values in three tied heaps, the record in the lowest one or absent.

@@ -14,6 +14,7 @@ pub(crate) mod spread;
 #[cfg(test)]
 mod tests;
 
+use dpopt_process::stop;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -567,6 +568,7 @@ impl Encoder {
             Ok(())
         };
         table.for_each_block(&mut |block| {
+            stop::point();
             bytes += block.bytes();
             waiting.push(block);
             if waiting.len() < at_once && bytes < most_bytes {

@@ -13,6 +13,7 @@ use dpopt_optimize::RunError;
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::{Budget, Event, Shown, calibrate, special};
 use dpopt_process::in_threads;
+use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 
 /// Entries of an answer beyond which a plan is refused.
@@ -37,9 +38,10 @@ pub const MEAN_METHODS: [&str; PLANNERS.len()] = [PLANNERS[0].0, PLANNERS[1].0, 
 
 /// Plans every method; the smallest proved error first, methods that do not apply last. Touches no record.
 pub fn mean_candidates(problem: &MeanProblem, budget: Budget) -> Vec<MeanCandidate> {
+    let stop = Stop::here();
     let planned = |&(method, planner): &(_, Planner)| MeanCandidate {
         method,
-        plan: planner(problem, budget).and_then(|plan| plan.possible(problem)),
+        plan: stop.within(|| planner(problem, budget)).and_then(|plan| plan.possible(problem)),
     };
     let mut all: Vec<MeanCandidate> = in_threads(|| PLANNERS.par_iter().map(planned).collect());
     let error = |c: &MeanCandidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.error_bound);

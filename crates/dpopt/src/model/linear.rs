@@ -10,6 +10,7 @@ use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
 use dpopt_privacy::ledger::Receipt;
 use dpopt_process::in_threads;
+use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -265,7 +266,11 @@ impl Model {
 
     /// Predictions for encoded rows.
     pub fn predict_rows(&self, rows: &Rows) -> Predictions {
-        let scores = |i: usize| self.scores_of(rows, i);
+        let stop = Stop::here();
+        let scores = |i: usize| {
+            stop.point();
+            self.scores_of(rows, i)
+        };
         let spec = self.target_spec();
         match spec {
             TargetSpec::Classes { levels } => {

@@ -5,6 +5,7 @@ use crate::Sensitive;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Examples;
 use dpopt_process::in_threads;
+use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 
 /// What one record moves a score by at most.
@@ -31,7 +32,9 @@ pub fn net_scores(
         .iter()
         .map(|&y| loss.usable_target(f64::from(y), target_bound).map(|y| (y, loss.scalar_value(0.0, y))))
         .collect();
+    let stop = Stop::here();
     let total = |scores: &mut Vec<f64>, point: &Vec<(u32, f64)>| {
+        stop.point();
         scores.fill(0.0);
         for (column, w) in point.iter().filter_map(|&(j, w)| Some((columns.get(j as usize)?, w))) {
             column.iter().for_each(|&(i, x)| scores[i] += w * x);

@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::refused::CuratorError;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
+use dpopt_process::stop::Stop;
 use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 
@@ -129,6 +130,7 @@ impl ScoredPoints {
                 })?
             }
         };
+        let stop = Stop::here();
         let mut scores = vec![0i64; self.count()];
         let shown = shown(self.count());
         // few points: each thread has its own
@@ -137,6 +139,7 @@ impl ScoredPoints {
             let add = |scratch: &mut O::Scratch, (part, scores): (usize, &mut [i64])| -> Result<(), R::Error> {
                 let first = slice * shown + part * together;
                 for (i, &from) in counted_from.iter().enumerate() {
+                    stop.point();
                     for (k, score) in scores.iter_mut().enumerate() {
                         let there = objective.value(self.point(first + k), records, i, scratch)?;
                         *score += self.units(first + k, from, there);

@@ -24,7 +24,7 @@ use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream, SubsetKey};
 use dpopt_objective::objective::Warrant;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Certificate, Event, Relation};
-use dpopt_process::Process;
+use dpopt_process::{Process, stop};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -406,6 +406,7 @@ impl Curator {
 
     /// Refuses a copy in a forked process: both would release all that was charged for once.
     fn here(&self) -> Result<(), CuratorError> {
+        stop::point(); // nothing is taken from the plan yet
         CuratorError::unless_opened_in(self.process, "run")
     }
 

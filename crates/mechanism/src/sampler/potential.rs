@@ -5,6 +5,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::{RecordSet, Rows};
 use dpopt_process::in_threads;
+use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 use std::convert::Infallible;
 
@@ -99,7 +100,11 @@ impl<'a> GlmPotential<'a> {
 
 /// `of` each chunk of `n` records, in order.
 fn chunks<T: Send>(n: usize, parallel: bool, of: impl Fn(std::ops::Range<usize>) -> T + Sync) -> Vec<T> {
-    let range = |c: usize| c * CHUNK..((c + 1) * CHUNK).min(n);
+    let stop = Stop::here();
+    let range = |c: usize| {
+        stop.point();
+        c * CHUNK..((c + 1) * CHUNK).min(n)
+    };
     if parallel {
         in_threads(|| (0..n.div_ceil(CHUNK)).into_par_iter().map(|c| of(range(c))).collect())
     } else {

@@ -8,6 +8,7 @@ use super::oracle::{Exhausted, Oracle, Proximal, Tally};
 use super::potential::Potential;
 use super::wide::Wide;
 use dpopt_noise::Stream;
+use dpopt_process::stop;
 
 /// A chain with all that is fixed before it starts.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +52,7 @@ impl Chain {
         let constant_time = matches!(&self.oracle, Oracle::Convexity(c) if c.constant_time);
         let mut exhausted = false;
         for _ in 0..self.steps {
+            stop::point();
             for (y, x) in y.iter_mut().zip(&x) {
                 *y = x.plus(Wide::from(stream.wide_standard_normal()).times(self.step_std));
             }

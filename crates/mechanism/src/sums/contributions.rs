@@ -3,6 +3,7 @@
 //! Integers commute: parts of any size, added in any order by any number of threads, give the same bits. What a record
 //! contributes is clipped and truncated by whoever makes a part; sums wrap, so that overflow costs accuracy and nothing else.
 
+use dpopt_process::stop::{self, Stop};
 use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -24,6 +25,9 @@ pub(crate) fn merge_equal<K: Ord + Copy, V: Copy>(entries: &mut Vec<(K, V)>, sum
     });
 }
 
+/// So many records are added up before it is asked again whether to go on; as many as there are sums, if those are more.
+const STRETCH: usize = 1 << 14;
+
 /// Σ over `count` records of vectors of `width` integers: `part` adds up a range of them. Ranges begin at multiples of `grain`,
 /// which is worth a thread's while; there is about one per thread.
 ///
@@ -37,10 +41,26 @@ pub(crate) fn add_up<E: Send>(
 ) -> Result<Vec<i64>, E> {
     let grain = grain.max(1);
     let size = count.div_ceil(thread_count().max(1)).next_multiple_of(grain).max(grain);
-    let of = |p: usize| part(p * size..((p + 1) * size).min(count));
     let merged = |mut a: Vec<i64>, b: Vec<i64>| {
         merge(&mut a, &b);
         Ok(a)
+    };
+    stop::point();
+    let stop = Stop::here();
+    // where nobody can ask for an end there are no stretches
+    let stretch = if stop.is_possible() { STRETCH.max(width).next_multiple_of(grain) } else { size };
+    let of = |p: usize| {
+        let end = ((p + 1) * size).min(count);
+        let mut sum: Option<Vec<i64>> = None;
+        for first in (p * size..end).step_by(stretch.min(size)) {
+            stop.point();
+            let next = part(first..first.saturating_add(stretch).min(end))?;
+            sum = Some(match sum {
+                Some(sum) => merged(sum, next)?,
+                None => next,
+            });
+        }
+        Ok(sum.unwrap_or_else(|| vec![0; width]))
     };
     let sum = in_threads(|| (0..count.div_ceil(size)).into_par_iter().map(of).try_reduce_with(merged));
     sum.unwrap_or_else(|| Ok(vec![0; width]))

@@ -12,6 +12,7 @@ use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, 
 use dpopt_objective::objective::{Objective, Point};
 use dpopt_objective::records::{RecordSet, Row};
 use dpopt_privacy::Event;
+use dpopt_process::stop;
 use std::marker::PhantomData;
 
 /// So many records before a record is used, its row and then its weights are asked for: they come while others are worked on,
@@ -92,6 +93,7 @@ impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
         let (mut batch, mut places) = (Vec::new(), Vec::new());
         let (mut scratch, mut look_ahead) = (Scratch::default(), O::Scratch::default());
         for step in 0..steps {
+            stop::point();
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
             let mut weights =

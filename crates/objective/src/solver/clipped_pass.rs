@@ -5,10 +5,11 @@
 //! Γ = (1 − ηβ/4)^(−1/2) at most, and only where one of the two gradients is clipped. Where few are, the factors come to little.
 
 use super::double::{self, Double};
-use super::pass::{Compensated, MOST};
+use super::pass::{Compensated, MOST, STRETCH};
 use super::sums::UNIT;
 use crate::objective::Linear;
 use crate::records::Examples;
+use dpopt_process::stop;
 
 /// Steps y ← y − η·Π_C(∇φ_i(y)) over records in a given order, Π_C shortening a vector to norm C.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,6 +129,9 @@ impl ClippedPass {
         let mut slopes = vec![Double::default(); loss.outputs()];
         let mut norms = vec![0.0; order.len()];
         for (t, &record) in order.iter().enumerate() {
+            if t % STRETCH == 0 {
+                stop::point();
+            }
             let target = f64::from(examples.targets[record as usize]);
             let Some(target) = loss.usable_target(target, self.target_bound) else { continue };
             let (columns, values) = examples.rows.row(record as usize);

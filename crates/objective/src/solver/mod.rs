@@ -29,6 +29,7 @@ pub use pass::Pass;
 pub use spectrum::{Spectrum, decomposition_error};
 pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, majorising_curvature, norm, plain_add, plain_dot};
 
+use dpopt_process::stop;
 use faer::Side;
 use faer::linalg::solvers::Solve;
 use std::convert::Infallible;
@@ -218,6 +219,7 @@ fn accelerated<E>(
     let mut theta = start;
     let mut ahead = theta.clone();
     for _ in 0..accuracy.steps {
+        stop::point();
         let (gradient, certified_norm) = evaluate(&ahead)?;
         if certified_norm <= accuracy.tolerance {
             return Ok((ahead, certified_norm));

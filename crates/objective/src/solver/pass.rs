@@ -11,6 +11,10 @@ use super::double::{self, Double, two_sum};
 use super::sums::UNIT;
 use crate::objective::Linear;
 use crate::records::Examples;
+use dpopt_process::stop;
+
+/// So many records are used before it is asked again whether to go on.
+pub(super) const STRETCH: usize = 1 << 14;
 
 /// Beyond so many records or columns the bounds on rounding are not proved.
 pub(super) const MOST: u64 = 1 << 31;
@@ -101,6 +105,9 @@ impl Pass {
         let mut scores = vec![Double::default(); loss.outputs()];
         let mut slopes = vec![Double::default(); loss.outputs()];
         for (t, &record) in order.iter().enumerate() {
+            if t % STRETCH == 0 {
+                stop::point();
+            }
             let target = f64::from(examples.targets[record as usize]);
             let Some(target) = loss.usable_target(target, self.target_bound) else { continue };
             let (columns, values) = examples.rows.row(record as usize);

@@ -11,6 +11,7 @@ use crate::loss::Loss;
 use crate::objective::Linear;
 use crate::records::{Examples, Rows};
 use dpopt_process::in_threads;
+use dpopt_process::stop::{self, Stop};
 use rayon::prelude::*;
 
 /// Unit roundoff of f64.
@@ -184,7 +185,12 @@ impl RegularizedSum<'_> {
     /// `of` each chunk of rows, in order.
     fn chunks<T: Send>(&self, size: usize, of: impl Fn(std::ops::Range<usize>) -> T + Sync + Send) -> Vec<T> {
         let n = self.rows.len();
-        let range = |c: usize| c * size..((c + 1) * size).min(n);
+        stop::point();
+        let stop = Stop::here();
+        let range = |c: usize| {
+            stop.point();
+            c * size..((c + 1) * size).min(n)
+        };
         in_threads(|| (0..n.div_ceil(size)).into_par_iter().map(|c| of(range(c))).collect())
     }
 

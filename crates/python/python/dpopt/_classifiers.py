@@ -150,7 +150,10 @@ class ProbabilityMixin:
         """P(class) per row; for a shifted logistic loss by its own link (probabilities stay calibrated)."""
         if self._by_columns():  # type: ignore[attr-defined]
             return self._table_probabilities(X)  # type: ignore[attr-defined]
-        scores = self.decision_function(X)  # type: ignore[attr-defined]
+        return self._probabilities_of(self.decision_function(X))  # type: ignore[attr-defined]
+
+    def _probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """P(class) at scores: the one map, which exports ask for too."""
         if scores.ndim == 1:
             p = _core.probability(json.dumps(self._fitted_loss), np.ascontiguousarray(scores, dtype=np.float64))  # type: ignore[attr-defined]
             return np.column_stack([1 - p, p])

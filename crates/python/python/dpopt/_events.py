@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from ._reading import attempt, kind
 _PEER_MODULE = "dp_accounting.dp_event"
 _OWN_MODULE = "dpopt.event"
 _CLASSES: dict[str, type[DpEvent]] = {}
+#: A δ that nobody states, at an ε that nobody states: below it samplers can be left out elsewhere.
+_NO_DELTA, _USUAL_EPSILON = 1e-12, 20.0
 
 
 class DpEvent:
@@ -62,31 +65,94 @@ class DpEvent:
         """
         return json.dumps(self.to_dict(), allow_nan=False)
 
-    def to_dp_accounting(self) -> Any:
-        """The same event as an object of the ``dp_accounting`` package.
+    def to_dp_accounting(self, apart: bool = False) -> Any:
+        """What ``dp_accounting``'s accountants take, and an upper bound there: the same event, or one that is never less distinguishable.
+
+        Pure ε of any kind becomes integer Laplace noise of the same ε, μ-GDP the Gaussian that has it, permute-and-flip Laplace noise. How far samplers are from
+        their laws (:class:`ApproximateDpEvent`, about 1e-30 for a fit) has no place there: it is left out, so that their bound is of the exact laws, and
+        :meth:`samplers_delta` says what to add to their δ.
+
+        Args:
+            apart: leave it out also where it could matter, beyond a δ of 1e-12; then add it.
 
         Raises:
-            ValueError: if the package has no such event.
+            ValueError: if the package has no such event and none that bounds it; the message names it.
+
+        >>> event = ApproximateDpEvent(1e-30, GaussianDpEvent(2.0))
+        >>> event.to_dp_accounting()
+        GaussianDpEvent(noise_multiplier=2.0)
+        >>> event.samplers_delta(1.0)
+        3.718281828459045e-30
         """
+        if not apart and self.samplers_delta(_USUAL_EPSILON) > _NO_DELTA:
+            raise ValueError(
+                f"the samplers of this event are {self.total_sampler_error():.1g} from their laws, for which dp_accounting has no place: "
+                "to_dp_accounting(apart=True) leaves that out, and event.samplers_delta(epsilon) is what to add to their delta"
+            )
+        return self._to_peer()
+
+    def samplers_delta(self, epsilon: float) -> float:
+        """What samplers add to δ at `epsilon` beyond the exact laws' δ: (1 + e^ε) times :meth:`total_sampler_error`."""
+        return (1.0 + math.exp(min(epsilon, 700.0))) * self.total_sampler_error()
+
+    def total_sampler_error(self) -> float:
+        """Bound on the total-variation distance of all samplers from their exact laws, added up; 0 for exact ones."""
+        inner = [getattr(self, "event", None), *getattr(self, "events", ()), *getattr(self, "blocks", ())]
+        one = sum(event.total_sampler_error() for event in inner if isinstance(event, DpEvent))
+        times = getattr(self, "count", getattr(self, "num_steps", 1))
+        if one and isinstance(self, RepeatAndSelectDpEvent):
+            raise ValueError(
+                "RepeatAndSelectDpEvent: how often its samplers draw has no bound, so nothing bounds what they add"
+            )
+        return float(getattr(self, "total_variation", 0.0) + times * one)
+
+    def _to_peer(self) -> Any:
         from dp_accounting import dp_event as peer
 
         name = type(self).__name__
-        if self._module != _PEER_MODULE or not hasattr(peer, name):
-            raise ValueError(f"dp_accounting has no {name}; use dpopt.accounting.epsilon on it instead")
-        fields = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, DpEvent):
-                value = value.to_dp_accounting()
-            elif field.name == "events":
-                value = [event.to_dp_accounting() for event in value]
-            elif isinstance(value, tuple):
-                value = list(value)
-            fields[field.name] = value
-        return getattr(peer, name)(**fields)
+        if self._module == _PEER_MODULE and hasattr(peer, name):
+            fields = {}
+            for field in dataclasses.fields(self):  # type: ignore[arg-type]
+                value = getattr(self, field.name)
+                if isinstance(value, DpEvent):
+                    value = value._to_peer()
+                elif field.name == "events":
+                    value = [event._to_peer() for event in value]
+                elif isinstance(value, tuple):
+                    value = list(value)
+                fields[field.name] = value
+            return getattr(peer, name)(**fields)
+        bound = self._bound()
+        if bound is None:
+            raise ValueError(
+                f"dp_accounting has no {name}, and none of its events bounds it; dpopt.accounting.epsilon and privacy_curve account for it here"
+            )
+        return bound._to_peer()
+
+    def _bound(self) -> DpEvent | None:
+        """An event of ``dp_accounting`` that is at least as distinguishable, if there is one."""
+        match self:
+            case ApproximateDpEvent() | GatedDpEvent():
+                # a gate that has the same law on neighbours shows at most what is behind it
+                return self.event
+            case GdpDpEvent() if self.mu > 0:
+                return GaussianDpEvent(1.0 / self.mu)
+            case GdpDpEvent():
+                return NoOpDpEvent()
+            case PermuteAndFlipDpEvent():
+                return LaplaceDpEvent(1.0 / self.epsilon)
+            case PureStreamDpEvent() | ExponentialMechanismDpEvent():
+                # its loss is ε or −ε, with the probabilities of randomised response: the worst that ε allows
+                return DiscreteLaplaceDpEvent(self.epsilon, 1)
+            case EpsilonDeltaDpEvent() | ApproxDpDpEvent() if self.delta == 0:
+                return DiscreteLaplaceDpEvent(self.epsilon, 1)
+            case ParallelDpEvent() if len(set(self.blocks)) == 1:
+                return self.blocks[0]
+        return None
 
     def to_opacus_history(self) -> list[tuple[float, float, int]]:
-        """The event as the ``history`` of an Opacus accountant: (noise multiplier, sampling rate, steps).
+        """The event as the ``history`` of an Opacus accountant: (noise multiplier, sampling rate, steps). How far samplers are from their laws is left out
+        (:meth:`samplers_delta`).
 
         Raises:
             ValueError: if it is not made of Poisson-sampled or whole-table Gaussian steps.
@@ -94,6 +160,11 @@ class DpEvent:
         >>> parse("poisson(0.01, gaussian(1.1)) x 1000").to_opacus_history()
         [(1.1, 0.01, 1000)]
         """
+        if isinstance(self, ApproximateDpEvent):
+            # Opacus' samplers have no stated error either; `samplers_delta` says what it adds
+            return self.event.to_opacus_history()
+        if isinstance(self, GdpDpEvent) and self.mu > 0:
+            return [(1.0 / self.mu, 1.0, 1)]
         if isinstance(self, ComposedDpEvent):
             return [step for event in self.events for step in event.to_opacus_history()]
         if isinstance(self, SelfComposedDpEvent):

@@ -25,6 +25,12 @@ from ._warnings import warn
 #: Kinds of NumPy's dtypes that are numbers.
 _NUMERIC = "fiub"
 
+#: Added where numbers come and classes are text.
+_NUMBERED = (
+    " (voting, stacking and bagging of scikit-learn hand their members the labels' numbers 0, 1, … in sorted order: declare "
+    "classes=[0, 1] or as many as there are, and the ensemble gives the labels back)"
+)
+
 
 def kind(value: Any) -> str:
     """What a value is, without the value."""
@@ -407,6 +413,7 @@ def codes(found: np.ndarray, classes: np.ndarray, name: str = "y") -> np.ndarray
     if numeric[0] and text[1] or text[0] and numeric[1]:
         raise ValueError(
             f"{name} holds {'numbers' if numeric[0] else 'text'} and the classes are {'text' if text[1] else 'numbers'}; use one"
+            + (_NUMBERED if numeric[0] else "")
         )
     places = {c: i for i, c in enumerate(classes.tolist())}
     return np.fromiter(

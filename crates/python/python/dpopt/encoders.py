@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from . import _core
@@ -81,6 +82,22 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.allow_nan = True
         return tags
+
+
+#: Columns of a table that `set_output` asks for.
+_MOST_COLUMNS = 10_000
+
+
+def _as_asked(encoder: Any, rows: sp.csr_matrix) -> Any:
+    """Sparse rows, or dense ones where `set_output` asks for a table, which has no sparse columns."""
+    if _get_output_config("transform", encoder)["dense"] == "default":
+        return rows
+    if rows.shape[1] > _MOST_COLUMNS:
+        raise ValueError(
+            f"set_output asks for a table of {rows.shape[1]} columns, most of them empty; tables have at most {_MOST_COLUMNS} here: use "
+            'set_output(transform="default")'
+        )
+    return rows.toarray()
 
 
 class _CellEncoder(TransformerMixin, BaseEstimator):
@@ -147,7 +164,7 @@ class PublicOneHot(_CellEncoder):
         self.categories_ = self._listed(self.n_features_in_)
         return self
 
-    def transform(self, X: Any) -> sp.csr_matrix:
+    def transform(self, X: Any) -> Any:
         """A CSR matrix with one column per declared category."""
         check_is_fitted(self)
         cells = self._cells(X, reset=False)
@@ -160,7 +177,7 @@ class PublicOneHot(_CellEncoder):
             places.append(at[known] + start)
             start += len(codes)
         row, place = np.concatenate(rows), np.concatenate(places)
-        return sp.csr_matrix((np.ones(len(row)), (row, place)), shape=(len(cells), start))
+        return _as_asked(self, sp.csr_matrix((np.ones(len(row)), (row, place)), shape=(len(cells), start)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """``column=category`` for every output column."""
@@ -199,7 +216,7 @@ class HashingEncoder(_CellEncoder):
         """Number of output columns: public."""
         return int(self.n_features)
 
-    def transform(self, X: Any) -> sp.csr_matrix:
+    def transform(self, X: Any) -> Any:
         """A CSR matrix of counts with n_features columns."""
         from sklearn.feature_extraction import FeatureHasher
 
@@ -215,7 +232,7 @@ class HashingEncoder(_CellEncoder):
                     yield f"{j}={value}"
 
         hasher = FeatureHasher(self.n_features, input_type="string", alternate_sign=False)
-        return sp.csr_matrix(hasher.transform(list(tokens(row)) for row in cells))
+        return _as_asked(self, sp.csr_matrix(hasher.transform(list(tokens(row)) for row in cells)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """``hash0``, ``hash1``, …"""
@@ -284,7 +301,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         return self
 
-    def transform(self, X: Any) -> sp.csr_matrix:
+    def transform(self, X: Any) -> Any:
         """A CSR matrix of float32 with one column per encoded feature, the intercept first."""
         check_is_fitted(self)
         if self._positions is not None and not is_table(X):
@@ -293,7 +310,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = columns_of(X, self._encoder.columns)
         table = _core.Table.for_encoder(source(X), columns, self._encoder)
         values, places, offsets, width = self._encoder.encode(table, self.bad_cells)
-        return sp.csr_matrix((values, places, offsets), shape=(len(offsets) - 1, width))
+        return _as_asked(self, sp.csr_matrix((values, places, offsets), shape=(len(offsets) - 1, width)))
 
     def output_columns(self, columns: int) -> int:
         """Number of output columns: public, and known after fit."""

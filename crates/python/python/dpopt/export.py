@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,44 +11,41 @@ from sklearn import linear_model, svm
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from . import _onnx_encoder
 from ._reading import kind
 
 
-def _fitted(estimator: Any) -> None:
+def _checked(estimator: Any) -> None:
     if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
         raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator")
     check_is_fitted(estimator)
+
+
+def _fitted(estimator: Any) -> None:
+    _checked(estimator)
     if getattr(estimator, "_table", None) is not None:
         raise ValueError(
-            "this model reads a table with named columns, which its own file describes: estimator.save(path); for another format, fit "
-            "the rows of a TableEncoder"
+            "this model reads a table with named columns, which its own file describes: estimator.save(path); to_onnx writes it with its "
+            "encoder, and for another format fit the rows of a TableEncoder"
         )
 
 
 def to_sklearn(estimator: Any) -> Any:
     """A plain scikit-learn estimator with the same coefficients and the same decisions.
 
+    Its probabilities are the model's own, or it has none: scikit-learn's logistic regression knows the plain logistic function only, so that a model whose loss
+    has a ``shift`` becomes a ``LinearSVC``, which has scores and decisions.
+
     >>> import numpy as np, dpopt
     >>> from dpopt.export import to_sklearn
     >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 2)); y = X[:, 0] > 0
     >>> model = dpopt.LogisticRegression(epsilon=5.0, bounds=(-1, 1), classes=[False, True], shift=0).fit(X, y)
-    >>> bool((to_sklearn(model).predict(X) == model.predict(X)).all())
+    >>> bool(np.allclose(to_sklearn(model).predict_proba(X), model.predict_proba(X)))
     True
     """
     _fitted(estimator)
     if is_classifier(estimator):
-        loss = estimator._fitted_loss
-        if loss["name"] in ("logistic", "softmax"):
-            plain: Any = linear_model.LogisticRegression()
-            if loss.get("shift", 0) != 0:
-                warnings.warn(
-                    "the model was fitted with a shifted logistic loss: decisions are the same, but scikit-learn's "
-                    "probabilities use the plain logistic link; fit with shift=0 for equal probabilities",
-                    UserWarning,
-                    stacklevel=2,
-                )
-        else:
-            plain = svm.LinearSVC()
+        plain: Any = linear_model.LogisticRegression() if _has_the_plain_link(estimator) else svm.LinearSVC()
         plain.classes_ = estimator.classes_.copy()
         plain.coef_ = np.atleast_2d(estimator.coef_).copy()
         plain.intercept_ = np.atleast_1d(estimator.intercept_).copy()
@@ -61,6 +57,20 @@ def to_sklearn(estimator: Any) -> Any:
     if hasattr(estimator, "feature_names_in_"):
         plain.feature_names_in_ = estimator.feature_names_in_
     return plain
+
+
+def _has_the_plain_link(estimator: Any) -> bool:
+    """Whether the model's probabilities are the logistic or softmax function of its scores: asked of the model, at scores that tell every other map apart."""
+    if not hasattr(estimator, "predict_proba"):
+        return False
+    scores = np.array([-30.0, -3.0, -0.5, 0.0, 0.1, 1.0, 2.0, 8.0])
+    if len(estimator.classes_) > 2:
+        scores = np.stack([np.roll(scores, k) for k in range(len(estimator.classes_))], axis=1)
+        plain = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    else:
+        second = 1.0 / (1.0 + np.exp(-scores))
+        plain = np.column_stack([1.0 - second, second])
+    return bool(np.allclose(estimator._probabilities_of(scores), plain, rtol=1e-9, atol=1e-12))
 
 
 def _metadata(estimator: Any) -> dict[str, str]:
@@ -93,75 +103,98 @@ def to_safetensors(estimator: Any, path: str | Path) -> None:
 
 
 def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
-    """An ONNX model (needs the `onnx` package): input ``X`` (rows × features, float64).
+    """An ONNX model (needs the `onnx` package): input ``X`` (rows × features, float64), or for a table by names one input for each column.
 
-    Classifiers give ``label`` and, where they have them, ``probabilities``; regressors give ``y``. The guarantee is
-    written into the model's metadata.
+    Classifiers give ``label`` and, where they have them, ``probabilities``; regressors give ``y``. The guarantee is written into the model's metadata.
+
+    A model of a table by names has its encoder inside. Each column is an input of its own name and of shape rows × 1: a number as float64 (NaN: missing), a level as a
+    string (empty: missing). Hashed columns, texts and vectors are refused: ONNX has no operators for them.
     """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    _fitted(estimator)
-    d = estimator.n_features_in_
-    coef = np.atleast_2d(estimator.coef_).astype(np.float64)
-    intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
-    constants = {"coef": np.ascontiguousarray(coef.T), "intercept": intercept}
-    nodes = [
-        helper.make_node("MatMul", ["X", "coef"], ["product"]),
-        helper.make_node("Add", ["product", "intercept"], ["scores"]),
-    ]
-    rows = "rows"
-    if is_classifier(estimator):
-        classes = estimator.classes_
-        loss = estimator._fitted_loss
-        if len(classes) == 2:
-            constants["zero"] = np.array(0.0)
-            nodes += [
-                helper.make_node("Greater", ["scores", "zero"], ["positive"]),
-                helper.make_node("Cast", ["positive"], ["index2"], to=TensorProto.INT64),
-                helper.make_node("Squeeze", ["index2", "axis1"], ["index"]),
-            ]
-            constants["axis1"] = np.array([1], dtype=np.int64)
-        else:
-            nodes.append(helper.make_node("ArgMax", ["scores"], ["index"], axis=1, keepdims=0))
-        text = classes.dtype.kind not in "iub"
-        listed = np.array([str(c) for c in classes], dtype=object) if text else classes.astype(np.int64)
-        constants["classes"] = listed
-        nodes.append(helper.make_node("Gather", ["classes", "index"], ["label"]))
-        kind = TensorProto.STRING if text else TensorProto.INT64
-        outputs = [helper.make_tensor_value_info("label", kind, [rows])]
-        if loss["name"] == "softmax":
-            nodes.append(helper.make_node("Softmax", ["scores"], ["probabilities"], axis=1))
-        elif loss["name"] == "logistic":
-            # σ(m+s)/(σ(m+s)+σ(m−s)) = σ(softplus(s−m) − softplus(−s−m)), with softplus(x) = −ln σ(−x)
-            constants["shift"], constants["one"] = np.array(float(loss.get("shift", 0.0))), np.array(1.0)
-            nodes += [
-                helper.make_node("Sub", ["shift", "scores"], ["down"]),
-                helper.make_node("Add", ["shift", "scores"], ["up"]),
-                helper.make_node("Sigmoid", ["down"], ["sigma_down"]),
-                helper.make_node("Sigmoid", ["up"], ["sigma_up"]),
-                helper.make_node("Add", ["sigma_up", "sigma_down"], ["both"]),
-                helper.make_node("Div", ["sigma_up", "both"], ["second"]),
-                helper.make_node("Sub", ["one", "second"], ["first"]),
-                helper.make_node("Concat", ["first", "second"], ["probabilities"], axis=1),
-            ]
-        if loss["name"] in ("softmax", "logistic"):
-            outputs.append(helper.make_tensor_value_info("probabilities", TensorProto.DOUBLE, [rows, len(classes)]))
+    _checked(estimator)
+    graph = _onnx_encoder.Graph()
+    table = getattr(estimator, "_table", None)
+    if table is None:
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["rows", estimator.n_features_in_])]
+        coef = np.atleast_2d(estimator.coef_).astype(np.float64)
+        product = graph.put("MatMul", "X", np.ascontiguousarray(coef.T))
+        scores = graph.put("Add", product, np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
     else:
-        constants["axis1"] = np.array([1], dtype=np.int64)
-        nodes.append(helper.make_node("Squeeze", ["scores", "axis1"], ["y"]))
-        outputs = [helper.make_tensor_value_info("y", TensorProto.DOUBLE, [rows])]
-    initializers = [numpy_helper.from_array(np.asarray(v), name=k) for k, v in constants.items()]
-    graph = helper.make_graph(
-        nodes, "dpopt", [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [rows, d])], outputs, initializers
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="dpopt")
-    model.ir_version = min(model.ir_version, 10)
-    helper.set_model_props(model, _metadata(estimator))
-    onnx.checker.check_model(model)
+        model = json.loads(table.to_json())
+        _onnx_encoder.check(model)
+        encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"])
+        target = model["encoder"]["target"]["as"]
+        outputs_of_model = len(model["weights"]) // _features(model["encoder"])
+        weights = np.array(model["weights"], dtype=np.float64).reshape(outputs_of_model, -1)
+        scores = graph.put("MatMul", encoded, np.ascontiguousarray(weights.T))
+        if "number" in target:
+            # outside of the declared range no target can be
+            lower, upper = target["number"]["lower"], target["number"]["upper"]
+            unit = graph.put("Min", graph.put("Max", scores, np.array(-1.0)), np.array(1.0))
+            half = graph.put("Mul", graph.put("Add", unit, np.array(1.0)), np.array(0.5 * (upper - lower)))
+            scores = graph.put("Add", half, np.array(float(lower)))
+    if is_classifier(estimator):
+        outputs = _decided(graph, scores, estimator)
+    else:
+        graph.nodes.append(helper.make_node("Squeeze", [scores, graph.constant(np.array([1]))], ["y"]))
+        outputs = [helper.make_tensor_value_info("y", TensorProto.DOUBLE, ["rows"])]
+    initializers = [numpy_helper.from_array(value, name=name) for name, value in graph.constants.items()]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    made = helper.make_graph(graph.nodes, "dpopt", inputs, outputs, initializers)
+    written = helper.make_model(made, opset_imports=opsets, producer_name="dpopt")
+    written.ir_version = min(written.ir_version, 10)
+    helper.set_model_props(written, _metadata(estimator))
+    onnx.checker.check_model(written)
     if path is not None:
-        Path(path).write_bytes(model.SerializeToString())
-    return model
+        Path(path).write_bytes(written.SerializeToString())
+    return written
+
+
+def _features(encoder: dict[str, Any]) -> int:
+    """How many features an encoder gives, whose columns are numbers and levels."""
+    line, hats = (1 if encoder.get("centred") else 2), encoder["knots"] + encoder.get("fine_knots", 0)
+    pairs = encoder.get("pairs") or {"columns": [], "knots": 0}
+    widths, factors = [], []
+    for feature in encoder["features"]:
+        levels = feature["as"].get("categorical", {}).get("levels")
+        widths.append(line + hats + 1 if levels is None else len(levels) + 2)
+        factors.append(pairs["knots"] if levels is None else len(levels) + 1)
+    return 1 + sum(widths) + sum(factors[first] * factors[second] for first, second in pairs["columns"])
+
+
+def _decided(graph: _onnx_encoder.Graph, scores: str, estimator: Any) -> list[Any]:
+    """The label and, where the model has them, the probabilities of scores."""
+    from onnx import TensorProto, helper
+
+    classes, loss = estimator.classes_, estimator._fitted_loss
+    if len(classes) == 2:
+        positive = graph.put("Cast", graph.put("Greater", scores, np.array(0.0)), to=TensorProto.INT64)
+        index = graph.put("Squeeze", positive, np.array([1]))
+    else:
+        index = graph.put("ArgMax", scores, axis=1, keepdims=0)
+    text = classes.dtype.kind not in "iub"
+    listed = np.array([str(c) for c in classes], dtype=object) if text else classes.astype(np.int64)
+    graph.nodes.append(helper.make_node("Gather", [graph.constant(listed), index], ["label"]))
+    kind = TensorProto.STRING if text else TensorProto.INT64
+    outputs = [helper.make_tensor_value_info("label", kind, ["rows"])]
+    if not hasattr(estimator, "predict_proba"):
+        return outputs
+    if len(classes) > 2:
+        graph.nodes.append(helper.make_node("Softmax", [scores], ["probabilities"], axis=1))
+    elif loss["name"] == "logistic":
+        # σ(m+s)/(σ(m+s)+σ(m−s))
+        shift, one = np.array(float(loss.get("shift", 0.0))), np.array(1.0)
+        down = graph.put("Sigmoid", graph.put("Sub", shift, scores))
+        up = graph.put("Sigmoid", graph.put("Add", shift, scores))
+        second = graph.put("Div", up, graph.put("Add", up, down))
+        first = graph.put("Sub", one, second)
+        graph.nodes.append(helper.make_node("Concat", [first, second], ["probabilities"], axis=1))
+    else:
+        return outputs
+    outputs.append(helper.make_tensor_value_info("probabilities", TensorProto.DOUBLE, ["rows", len(classes)]))
+    return outputs
 
 
 __all__ = ["to_onnx", "to_safetensors", "to_sklearn"]

@@ -1,0 +1,261 @@
+//! Long work that can be stopped between its steps: by a person who no longer wants to wait, never by what is computed.
+//!
+//! [`stoppable`] runs work and asks from time to time whether to go on. The work passes [points](point) where it may end: before a release, between sums, in
+//! planning. There it unwinds to where it began, so nothing after the point happens and whatever it had opened is closed. When a point is reached depends on
+//! time alone, and nothing is decided by what the work has found.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long work goes on between two questions.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The work was asked to end, and has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+/// Who is asked in the thread that began the work, and when it was last.
+struct Asking {
+    ask: Rc<dyn Fn() -> bool>,
+    last: Cell<Instant>,
+}
+
+thread_local! {
+    /// The work that this thread has a part in.
+    static HERE: RefCell<Stop> = const { RefCell::new(Stop(None)) };
+    /// In the thread that began it.
+    static ASKING: RefCell<Option<Rc<Asking>>> = const { RefCell::new(None) };
+}
+
+/// Whether a piece of work is to end, for threads that have a part in it.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Option<Arc<AtomicBool>>);
+
+impl Stop {
+    /// Of the work that this thread has a part in.
+    pub fn here() -> Self {
+        HERE.with(|here| here.borrow().clone())
+    }
+
+    /// False where nobody can ask for an end.
+    pub fn is_possible(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Runs a part of the work in this thread.
+    pub fn within<R>(&self, part: impl FnOnce() -> R) -> R {
+        let _before = Before(HERE.with(|here| here.replace(self.clone())));
+        part()
+    }
+
+    /// A place where a part of the work ends if that was asked for; as [`point`], in threads that do not know of which work they are a part.
+    pub fn point(&self) {
+        if self.is_asked() {
+            leave();
+        }
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|asked| asked.load(Ordering::Relaxed))
+    }
+
+    fn ask(&self) {
+        if let Some(asked) = &self.0 {
+            asked.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a thread had a part in before.
+struct Before(Stop);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        let before = std::mem::take(&mut self.0);
+        HERE.with(|here| here.replace(before));
+    }
+}
+
+/// The same of who is asked.
+struct AskedBefore(Option<Rc<Asking>>);
+
+impl Drop for AskedBefore {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        ASKING.with(|asking| asking.replace(before));
+    }
+}
+
+/// Runs `work`, which ends at its next [point](point) once `ask` has said so. `ask` is called in this thread only, every [`PATIENCE`] or more, while parts of
+/// the work run in other threads too.
+///
+/// # Errors
+/// If it was stopped: what it did before stays done, and its result is lost.
+///
+/// ```
+/// use dpopt_process::stop::{Stopped, point, stoppable};
+/// assert_eq!(stoppable(|| false, || 7), Ok(7));
+/// let endless = || -> u8 { loop { point() } };
+/// assert_eq!(stoppable(|| true, endless), Err(Stopped));
+/// ```
+pub fn stoppable<R>(ask: impl Fn() -> bool + 'static, work: impl FnOnce() -> R) -> Result<R, Stopped> {
+    let asking = Asking { ask: Rc::new(ask), last: Cell::new(Instant::now()) };
+    let _asked_before = AskedBefore(ASKING.with(|before| before.replace(Some(Rc::new(asking)))));
+    let stop = Stop(Some(Arc::default()));
+    // what the work leaves behind is dropped with it, and locks that it held say that they were left
+    match catch_unwind(AssertUnwindSafe(|| stop.within(work))) {
+        Ok(result) => Ok(result),
+        Err(left) if left.is::<Stopped>() => Err(Stopped),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// A place where the work of this thread ends if that was asked for.
+pub fn point() {
+    let stop = Stop::here();
+    if !stop.is_possible() {
+        return;
+    }
+    ask_again(&stop);
+    if stop.is_asked() {
+        leave();
+    }
+}
+
+/// Ends the work without the words that a panic has.
+fn leave() -> ! {
+    resume_unwind(Box::new(Stopped))
+}
+
+/// Asks, in the thread that began the work, if it is time to.
+fn ask_again(stop: &Stop) {
+    // not borrowed while it is asked: who is asked may begin other work
+    let asking = ASKING.with(|asking| asking.borrow().clone());
+    if let Some(asking) = asking
+        && asking.last.get().elapsed() >= PATIENCE
+    {
+        if (asking.ask)() {
+            stop.ask();
+        }
+        asking.last.set(Instant::now());
+    }
+}
+
+/// Says that a part is done, however it ended.
+struct Done<'a>(&'a (Mutex<bool>, Condvar));
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// Runs a part of the work in threads of `pool`; this thread goes on asking.
+pub(crate) fn in_pool<R: Send>(pool: &rayon::ThreadPool, part: impl FnOnce() -> R + Send) -> R {
+    let stop = Stop::here();
+    if !stop.is_possible() {
+        return pool.install(part);
+    }
+    let (mut result, done) = (None, (Mutex::new(false), Condvar::new()));
+    pool.in_place_scope(|scope| {
+        scope.spawn(|_| {
+            let _done = Done(&done);
+            result = Some(stop.within(part));
+        });
+        let mut waiting = done.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*waiting {
+            waiting = done.1.wait_timeout(waiting, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+            if !*waiting {
+                // who is asked may wait for others: not under the lock
+                drop(waiting);
+                ask_again(&stop);
+                waiting = done.0.lock().unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    });
+    // a part that left without a result has unwound through the scope
+    result.unwrap_or_else(|| leave())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_threads;
+    use rayon::prelude::*;
+
+    /// Says yes from the `n`-th question on.
+    fn after(n: usize) -> impl Fn() -> bool {
+        let asked = Cell::new(0);
+        move || {
+            asked.set(asked.get() + 1);
+            asked.get() >= n
+        }
+    }
+
+    fn soon<R>(work: impl FnOnce() -> R) -> R {
+        let began = Instant::now();
+        let result = work();
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        result
+    }
+
+    #[test]
+    fn work_of_one_thread_and_of_many_ends_soon() {
+        let alone = || -> () {
+            loop {
+                point();
+            }
+        };
+        assert_eq!(soon(|| stoppable(after(2), alone)), Err(Stopped));
+        let many = || {
+            let stop = Stop::here();
+            in_threads(|| {
+                (0..8).into_par_iter().for_each(|_| {
+                    stop.within(|| {
+                        loop {
+                            point();
+                        }
+                    })
+                })
+            });
+        };
+        assert_eq!(soon(|| stoppable(after(2), many)), Err(Stopped));
+        // the pool is as good as before
+        assert_eq!(in_threads(|| (0..100_u64).into_par_iter().sum::<u64>()), 4950);
+    }
+
+    #[test]
+    fn work_that_is_not_asked_to_end_is_what_it_was() {
+        let sum = || in_threads(|| (0..1000_u64).into_par_iter().map(|i| i * i).sum::<u64>());
+        assert_eq!(stoppable(|| false, sum), Ok(sum()));
+        // nobody to ask: points are passed
+        point();
+        assert!(!Stop::here().is_possible());
+    }
+
+    #[test]
+    fn a_panic_stays_a_panic_and_work_of_others_goes_on() {
+        let caught = catch_unwind(|| stoppable(|| true, || resume_unwind(Box::new("other")) as u8));
+        assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"other"));
+        assert!(!Stop::here().is_possible());
+        // inner work that is stopped ends by itself
+        let outer = stoppable(
+            || false,
+            || {
+                let inner = stoppable(after(1), || -> u8 {
+                    loop {
+                        point();
+                    }
+                });
+                point();
+                inner
+            },
+        );
+        assert_eq!(outer, Ok(Err(Stopped)));
+    }
+}
