@@ -8,8 +8,8 @@ use arrow::array::{
 };
 use arrow::record_batch::RecordBatch;
 use dpopt_data::{
-    BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, TableReader, Transform, label_counts, open,
-    open_bytes, quantile_counts,
+    BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, TableReader, Ticks, Transform, Unit,
+    label_counts, open, open_bytes, quantile_counts,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -149,6 +149,7 @@ fn parquet_types_nulls_and_row_count() {
             assert_eq!(layout.unbounded(), ["age", "count", "day"]);
             assert_eq!(layout.undeclared, ["city"]);
             let mut nulls = (0, 0);
+            let days = Ticks { per_day: 1, unit: Unit::Date };
             table
                 .for_each_block(&mut |block| {
                     for r in 0..block.len() {
@@ -156,11 +157,8 @@ fn parquet_types_nulls_and_row_count() {
                         nulls.0 += u32::from(block.field(r, 0) == Field::Missing);
                         nulls.1 += u32::from(block.field(r, 3) == Field::Missing);
                         assert_eq!(block.field(r, 1), Field::Integer(i as i64 - 5));
-                        assert_eq!(
-                            block.field(r, 2),
-                            Field::Text(if i.is_multiple_of(2) { b"true" } else { b"false" })
-                        );
-                        assert_eq!(block.field(r, 4), Field::Integer(19_000 + i as i64));
+                        assert_eq!(block.field(r, 2), Field::Truth(i.is_multiple_of(2)));
+                        assert_eq!(block.field(r, 4), Field::Time(19_000 + i as i64, days));
                     }
                     Ok(())
                 })

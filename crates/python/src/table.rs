@@ -126,15 +126,9 @@ impl Table {
         Self::build(name, columns, Some(&declared))
     }
 
-    /// Columns that a model predicts for.
+    /// Columns that a model or an encoder reads.
     #[staticmethod]
-    fn for_model(name: &str, columns: Vec<(String, Given<'_>)>, _model: &TableModel) -> PyResult<Self> {
-        Self::build(name, columns, None)
-    }
-
-    /// Columns that an encoder reads.
-    #[staticmethod]
-    fn for_encoder(name: &str, columns: Vec<(String, Given<'_>)>, _encoder: &ColumnEncoder) -> PyResult<Self> {
+    fn to_read(name: &str, columns: Vec<(String, Given<'_>)>) -> PyResult<Self> {
         Self::build(name, columns, None)
     }
 

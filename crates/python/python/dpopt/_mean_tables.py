@@ -181,7 +181,7 @@ class VectorReader:
 
     def table(self, X: Any) -> Any:
         """The columns that it reads, for the compiled library."""
-        return _core.Table.for_encoder(source(X), columns_of(X, self.encoder.columns), self.encoder)
+        return _core.Table.to_read(source(X), columns_of(X, self.encoder.columns))
 
     def values(self, table: Any) -> np.ndarray:
         """A vector of each row in the units of its columns; a missing number is NaN, of a cell that is no level all levels are 0."""

@@ -341,7 +341,7 @@ class TableRoad:
     def _table_of(self, X: Any) -> Any:
         check_is_fitted(self)
         X = self._framed(X, reset=False)
-        return _core.Table.for_model(source(X), columns_of(X, self._table.columns), self._table)
+        return _core.Table.to_read(source(X), columns_of(X, self._table.columns))
 
     @property
     def encoder_(self) -> Any:

@@ -308,7 +308,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             # that of a model of a matrix
             X = numbers_of(validated(self, X, reset=False, sparse=False), self._positions)
         columns = columns_of(X, self._encoder.columns)
-        table = _core.Table.for_encoder(source(X), columns, self._encoder)
+        table = _core.Table.to_read(source(X), columns)
         values, places, offsets, width = self._encoder.encode(table, self.bad_cells)
         return _as_asked(self, sp.csr_matrix((values, places, offsets), shape=(len(offsets) - 1, width)))
 

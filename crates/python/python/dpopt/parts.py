@@ -399,7 +399,7 @@ class Encoded:
 
     def _part(self, X: Any, y: Any, part: int, sparse: bool, owners: Any, marks: bytes) -> _core.Shard:
         columns = [*columns_of(X, self.encoder.columns), (self.target, cells(y))]
-        return _core.Shard.of_table(_core.Table.for_encoder(source(X), columns, self.encoder), self.encoder, part)
+        return _core.Shard.of_table(_core.Table.to_read(source(X), columns), self.encoder, part)
 
 
 class Plain(BaseEstimator):
