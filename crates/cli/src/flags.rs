@@ -104,7 +104,7 @@ impl TableFlags {
             columns: self.columns,
             features: self.features,
             zero_based: self.zero_based,
-            bad_cells_missing: self.bad_cells() == BadCells::Missing,
+            bad_cells_error: self.bad_cells() == BadCells::Error,
         }
     }
 
@@ -112,7 +112,7 @@ impl TableFlags {
     pub(crate) fn or_as_fitted(&self, fitted: &Reading, data: &[PathBuf]) -> Self {
         let named = data.first().and_then(|path| Format::of_path(path).ok());
         let commas = self.format.is_none() && named.is_none_or(|format| format == Format::Csv);
-        let missing = fitted.bad_cells_missing.then_some(BadCellsFlag::Missing);
+        let error = fitted.bad_cells_error.then_some(BadCellsFlag::Error);
         let byte = fitted.separator.and_then(|c| u8::try_from(c).ok());
         Self {
             separator: self.separator.or(byte.filter(|_| commas)),
@@ -122,7 +122,7 @@ impl TableFlags {
             columns: self.columns.or(fitted.columns.filter(|_| commas)),
             features: self.features.or(fitted.features),
             zero_based: self.zero_based || fitted.zero_based,
-            bad_cells: self.bad_cells.or(missing),
+            bad_cells: self.bad_cells.or(error),
             ..self.clone()
         }
     }

@@ -135,6 +135,9 @@ pub struct Calibrated {
     pub(crate) intercept: Option<(u32, f64)>,
 }
 
+/// Budgets beyond this one calibrate as if they were this.
+const MOST_MU: f64 = 8.0;
+
 impl Calibrated {
     /// Sums, each over all records.
     pub const ROUNDS: u64 = 3;
@@ -157,7 +160,8 @@ impl Problem {
         if !possible || budget.delta() <= 0.0 || share.is_nan() || share <= 0.0 {
             return Self { calibrated: None, ..self };
         }
-        let mu = special::gaussian_mu(budget.epsilon(), budget.delta());
+        // more noise than that is no loss, and less is nothing that an accountant has a bound for
+        let mu = special::gaussian_mu(budget.epsilon(), budget.delta()).min(MOST_MU);
         let usable = |(_, value): &(u32, f64)| {
             *value > 0.0 && value.is_finite() && self.loss.outputs() <= Calibrated::MOST_OUTPUTS
         };
@@ -182,7 +186,8 @@ impl Problem {
 
     /// Of the μ that is left to the method and its calibration, the method's.
     pub(crate) fn method_mu(&self, mu: f64) -> f64 {
-        self.calibrated.as_ref().map_or(mu, |calibrated| mu * (1.0 - calibrated.share).sqrt())
+        let taken = |calibrated: &Calibrated| calibrated.share * mu.min(calibrated.mu).powi(2);
+        self.calibrated.as_ref().map_or(mu, |calibrated| (mu * mu - taken(calibrated)).max(0.0).sqrt())
     }
 
     /// The same records with `features` of the features only, for a part of a method whose whole plan pays for what is released before.

@@ -149,7 +149,8 @@ def test_events_of_fits_cost_the_same_in_dp_accounting():
         assert 0 < event.samplers_delta(1.0) < 1e-20
         assert acc.from_json(event.to_json()) == event
     steps = fits[1].privacy_.event.to_opacus_history()
-    assert len(steps) == 1 and steps[0][2] > 1
+    # the training, and the three sums of its calibration
+    assert len(steps) == 2 and steps[0][2] > 1 and steps[1][1:] == (1.0, 3)
     # no event bounds it, and the message names it and not what is around it
     perturbed = dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", **box).fit(X, y)
     for give in (perturbed.privacy_.event.to_dp_accounting, perturbed.privacy_.event.to_opacus_history):

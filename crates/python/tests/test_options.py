@@ -101,7 +101,10 @@ def option_names(method):
 
 def test_a_method_refuses_what_it_does_not_have():
     plan = dpopt.LogisticRegression(**CLASSIFIER, method="noisy-newton", clip_norm=1.0).explain(2000, 3)
-    with pytest.raises(dpopt.PrivacyError, match="noisy-newton has no option `clip_norm`; it has `steps`"):
+    with pytest.raises(
+        dpopt.PrivacyError,
+        match="noisy-newton has no option `clip_norm`; it has `calibration`, `steps`, `regularization`",
+    ):
         _ = plan.chosen
     # and auto takes a method that has it
     plan = dpopt.LogisticRegression(**CLASSIFIER, ball_radius=0.5).explain(2000, 3)

@@ -135,9 +135,19 @@ def test_scikit_learn_objects_decide_the_same_and_have_the_models_probabilities_
     common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1]}
     y = (score > 0).astype(int)
     shifted = dpopt.LogisticRegression(**common, shift=4.0, method="objective-perturbation").fit(X, y)
+    raw = dpopt.LogisticRegression(**common, shift=4.0, method="objective-perturbation", calibration=0).fit(X, y)
     hinge, logistic = (dpopt.SGDClassifier(loss=loss, **common).fit(X, y) for loss in ("hinge", "log_loss"))
-    known = {"shifted": False, "hinge": False, "plain link": True, "three": True, "svc": False, "sgd": True}
-    for name, model in {**models, "shifted": shifted, "hinge": hinge, "sgd": logistic}.items():
+    # a calibrated model has the plain link, whatever shift it was trained with
+    known = {
+        "shifted": True,
+        "raw": False,
+        "hinge": False,
+        "plain link": True,
+        "three": True,
+        "svc": False,
+        "sgd": True,
+    }
+    for name, model in {**models, "shifted": shifted, "raw": raw, "hinge": hinge, "sgd": logistic}.items():
         plain = export.to_sklearn(model)
         assert np.array_equal(plain.predict(X), model.predict(X)), name
         if name == "line":

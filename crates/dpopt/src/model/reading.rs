@@ -27,9 +27,9 @@ pub struct Reading {
     /// The first of them has index 0.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub zero_based: bool,
-    /// What cannot be read counts as missing.
+    /// What cannot be read stops.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub bad_cells_missing: bool,
+    pub bad_cells_error: bool,
 }
 
 impl Reading {

@@ -103,7 +103,9 @@ impl Planned {
         let problem = match (&options.embedding, models) {
             (None, 1) => {
                 let share = options.calibration();
-                let usual = share.unwrap_or(Calibrated::USUAL_SHARE);
+                // weights that are to stay within a bound would leave it
+                let usual = if options.bounds_weights() { 0.0 } else { Calibrated::USUAL_SHARE };
+                let usual = share.unwrap_or(usual);
                 let problem = problem.with_calibration(budget, usual, options.intercept.zip(options.constant));
                 if share.is_some_and(|share| share > 0.0) && problem.calibrated.is_none() {
                     return Err(NotApplicable::Option(

@@ -64,6 +64,11 @@ impl MethodOptions {
         Said::new(self).get(&common::CALIBRATION)
     }
 
+    /// Whether the weights are to stay within a ball or a box that was said.
+    pub fn bounds_weights(&self) -> bool {
+        ["ball_radius", "box_radius", "l1_norm"].iter().any(|name| self.said(name).is_some())
+    }
+
     /// As said here, by this method only.
     pub fn by(self, method: impl Into<String>) -> Self {
         Self { method: Some(method.into()), ..self }

@@ -193,7 +193,7 @@ class LogisticRegression(ProbabilityMixin, ClassesOfStream, PrivateLinearClassif
         return "logistic"
 
 
-@with_options(LINEAR_OPTIONS, without=("shift",))
+@with_options(LINEAR_OPTIONS, without=("shift", "calibration"))
 @documented
 class LinearSVC(ClassesOfStream, PrivateLinearClassifier):
     """Private linear support vector classifier (hinge loss, smoothed around its corner).

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 class LinearOptions(TypedDict, total=False):
     """Options of methods that use all features."""
 
+    calibration: float | None
     steps: int | None
     learning_rate: float | None
     momentum: float | None
@@ -44,6 +45,7 @@ class LinearOptions(TypedDict, total=False):
 class SparseOptions(TypedDict, total=False):
     """Options of methods that keep few features."""
 
+    calibration: float | None
     steps: int | None
     learning_rate: float | None
     momentum: float | None

@@ -223,6 +223,7 @@ class Ridge(NumbersOfStream, PrivateLinearRegressor):
     without=(
         "regularization",
         "shift",
+        "calibration",
     ),
 )
 @documented
