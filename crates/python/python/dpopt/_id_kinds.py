@@ -33,8 +33,11 @@ def ids_of_parts(values: Any) -> tuple[Any, str] | None:
     """Ids in a form that the compiled library reads, and what kind they are of; None if they are of several, or of one whose names depend on what else is
     in the part."""
     ids = _ids(values, strict=False)
-    if isinstance(ids, tuple) and len(ids) == 3:
-        kind: str | None = "text"
+    if isinstance(ids, tuple) and isinstance(ids[0], str):
+        # a column of a type that holds no ids
+        kind: str | None = None
+    elif isinstance(ids, tuple) and len(ids) == 3:
+        kind = "text"
     elif isinstance(ids, tuple) and not isinstance(ids[1], list):
         kind = _of_numbers(ids[0].dtype, values)
     else:

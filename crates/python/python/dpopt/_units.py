@@ -306,6 +306,8 @@ def _ids(values: Any, strict: bool) -> Any:
     found = attempt(lambda: objects(values) if exact else cells(values))
     if found is None:
         raise TypeError(f"units is {kind(values)} and could not be read; give one id for each row")
+    if strict and isinstance(found, tuple) and isinstance(found[0], str):
+        raise TypeError("the ids of units are in a column whose type cannot be compared; give text or numbers")
     if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], list):
         return (found[0], _comparable(found[1], strict))
     return _comparable(found, strict) if isinstance(found, list) else found
