@@ -14,7 +14,8 @@ be charged to a ledger:
 >>> ledger.remaining[0]
 0.5
 
-A ledger is charged before anything is computed, and the charge stays even if the release fails.
+What can be known from public numbers (an ε for which no noise can be drawn) is refused before a ledger is charged; the charge comes before anything is released, and stays
+even if the release fails.
 
 **Persons with several rows** are protected as a whole by ``units=``: one id for each row, or the name of a column of a table. What one
 unit adds is then bounded as one row's was, in the way that each function says: its rows are added up or averaged and clipped as one vector,
