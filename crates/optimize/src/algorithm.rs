@@ -18,13 +18,15 @@ pub struct Solution {
     /// Upper bound, to first order, on the standard deviation of the noise in each weight, where the released values tell
     /// more than [`Summary::weight_noise`].
     pub noise: Option<Vec<f64>>,
+    /// What usual rows have beside an intercept of 1, where that is released: a number for each feature.
+    pub usual_row: Option<Vec<f64>>,
     /// A sentence on the run, where it may have ended in several ways. Made of released values alone.
     pub note: Option<String>,
 }
 
 impl From<Vec<f64>> for Solution {
     fn from(weights: Vec<f64>) -> Self {
-        Self { weights, noise: None, note: None }
+        Self { weights, noise: None, usual_row: None, note: None }
     }
 }
 

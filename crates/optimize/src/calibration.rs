@@ -93,7 +93,8 @@ pub(crate) fn calibrate<R: OfRows + 'static>(
     let mut model = Scaled::new(solution.into_inner(), problem, calibrated, start(own, usual_scale));
     let noise = problem.calibration_noise(calibrated);
     for _ in 0..Calibrated::ROUNDS {
-        let told = Scores { intercept: model.intercept, origin: model.origin, unit: model.unit };
+        let told =
+            Scores { intercept: model.intercept, origin: model.origin, unit: model.unit, own: model.own.clone() };
         let Some(sums) = Calibration::new(problem.objective().with_loss(loss), told) else {
             return Err(RunError::Numerical("the scores of the released weights have no scale"));
         };
@@ -117,6 +118,17 @@ fn start(own: Loss, usual_scale: f64) -> f64 {
     }
 }
 
+/// Of the intercept's weights, what they would be if usual rows had nothing else.
+fn own_offsets(solution: &Solution, features: usize, intercept: Option<u32>) -> Vec<f64> {
+    let Some(at) = intercept else { return Vec::new() };
+    let lines = solution.weights.chunks_exact(features);
+    let common = |line: &[f64]| match &solution.usual_row {
+        Some(row) => row.iter().zip(line).map(|(t, w)| t * w).sum(),
+        None => 0.0,
+    };
+    lines.map(|line| line[at as usize] + common(line)).collect()
+}
+
 /// A solution whose scale and intercept are still open.
 struct Scaled {
     solution: Solution,
@@ -125,6 +137,8 @@ struct Scaled {
     intercept: Option<u32>,
     origin: f64,
     unit: f64,
+    /// Of the intercept's weights, what is not there to take off what usual rows have in common.
+    own: Vec<f64>,
     /// What weights were multiplied with.
     scale: f64,
     /// Standard deviation that the last step's noise leaves in the intercept's weights.
@@ -146,15 +160,24 @@ impl Scaled {
         // of a feature's squared entry, on average
         let others = features.saturating_sub(usize::from(intercept.is_some())).max(1);
         let square = expected.filter(|e| *e > 0.0).unwrap_or(USUAL_SQUARE * bound.max(0.0)) / others as f64;
-        let mut new = Self { solution, features, outputs, intercept, origin, unit: 1.0, scale: 1.0, offset_std: 0.0 };
+        let own = own_offsets(&solution, features, intercept);
+        let mut new =
+            Self { solution, features, outputs, intercept, origin, unit: 1.0, own, scale: 1.0, offset_std: 0.0 };
         new.unit = (UNIT * square.sqrt() * new.spread()).clamp(1e-6, 1e6);
         new.multiply(start);
-        new.solution.weights.chunks_exact_mut(features).for_each(|line| {
-            if let Some(at) = intercept {
-                line[at as usize] *= start;
-            }
-        });
+        let own: Vec<f64> = new.own.iter().map(|b| b * (start - 1.0)).collect();
+        new.offset(&own);
         new
+    }
+
+    /// Adds to the intercept's weights.
+    fn offset(&mut self, by: &[f64]) {
+        let Some(at) = self.intercept else { return };
+        let lines = self.solution.weights.chunks_exact_mut(self.features);
+        for ((line, own), by) in lines.zip(&mut self.own).zip(by) {
+            line[at as usize] += by;
+            *own += by;
+        }
     }
 
     /// l2 norm of an output's weights without the intercept's and without what all outputs have in common; root mean square over outputs.
@@ -168,12 +191,13 @@ impl Scaled {
         (others.map(square).sum::<f64>() / self.outputs as f64).sqrt()
     }
 
-    /// All weights but the intercept's.
+    /// All weights but the intercept's own.
     fn multiply(&mut self, factor: f64) {
         let factor = factor.clamp(SCALES.0 / self.scale, SCALES.1 / self.scale);
-        for (at, weight) in self.solution.weights.iter_mut().enumerate() {
-            if self.intercept.is_none_or(|j| at % self.features != j as usize) {
-                *weight *= factor;
+        for (c, line) in self.solution.weights.chunks_exact_mut(self.features).enumerate() {
+            for (j, weight) in line.iter_mut().enumerate() {
+                let own = if self.intercept == Some(j as u32) { self.own[c] } else { 0.0 };
+                *weight = own + factor * (*weight - own);
             }
         }
         self.scale *= factor;
@@ -220,10 +244,9 @@ impl Scaled {
         let largest = offsets.iter().fold(0.0, |most: f64, b| most.max(b.abs()));
         let held = |most: f64, value: f64| if value > most { most / value } else { 1.0 };
         let factor = held(expected.furthest_offset, largest).min(held(FURTHEST, log_scale.abs()));
-        if let Some(at) = self.intercept {
-            for (line, offset) in self.solution.weights.chunks_exact_mut(self.features).zip(offsets) {
-                line[at as usize] -= factor * offset / self.origin;
-            }
+        if self.intercept.is_some() {
+            let moved: Vec<f64> = offsets.iter().map(|offset| -factor * offset / self.origin).collect();
+            self.offset(&moved);
             // σ·‖row of (H² + σ²T⁻²)⁻¹H‖ of the first offset stands for all
             let mut first = vec![0.0; unknowns];
             first[0] = 1.0;

@@ -217,7 +217,7 @@ impl Algorithm for CentredDescent {
         let solution = descent.scaled(solution);
         let weights: Vec<f64> = solution.weights.chunks_exact(d).flat_map(|line| shear.back(line)).collect();
         let noise = s.noise(problem, &shear, centre, &weights);
-        Ok(curator.answer(Solution { weights, noise: Some(noise), note: None }))
+        Ok(curator.answer(Solution { noise: Some(noise), usual_row: Some(shear.shifts), ..weights.into() }))
     }
 }
 

@@ -149,6 +149,6 @@ fn on<R: Records>(s: &SufficientStatisticsSchedule, run: Run<'_, R>) -> RunResul
             .zip(&along)
             .map(|(p, a)| ((s.vector_std * s.vector_std + half * size) * p + half * a * a).sqrt())
             .collect();
-        Solution { weights, noise: Some(noise), note: None }
+        Solution { noise: Some(noise), ..weights.into() }
     }))
 }

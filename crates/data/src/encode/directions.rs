@@ -62,6 +62,10 @@ enum Line {
     Centred,
 }
 
+fn line_of(centred: bool) -> Line {
+    if centred { Line::Centred } else { Line::Ends }
+}
+
 /// Where the share `rank` of a column's numbers lies below, of a range that was declared beforehand: most lie in its lower middle
 /// (Kumaraswamy's distribution: mean .37, standard deviation .17).
 fn place(rank: f64) -> f64 {
@@ -196,6 +200,23 @@ impl Encoder {
         self.expected(ranks)
     }
 
+    /// What rows of centred blocks are multiplied with to have their norm, as far as it can be expected; `squares`: of the blocks' norms, added up.
+    fn longer(&self, squares: f64) -> f64 {
+        let expected = self.scale.powi(2) * (1.0 + squares) + self.pair_scale.powi(2) * self.pairs.len() as f64;
+        if self.spec.centred { self.spec.row_norm / expected.sqrt() } else { 1.0 }
+    }
+
+    /// What the intercept is in a row, as far as that can be expected; `None` without one.
+    pub fn constant(&self) -> Option<f64> {
+        let numbers =
+            Parts::of_numbers(&self.hats, Some(line_of(self.spec.centred)), self.spec.spread, WAVES, SMOOTHNESS);
+        // levels, hashed values and texts have the norm 1
+        let square =
+            |form: &FeatureForm| if matches!(form, FeatureForm::Numeric { .. }) { numbers.square } else { 1.0 };
+        let squares = self.spec.features.iter().map(|feature| square(&feature.kind)).sum();
+        self.has_intercept().then(|| self.scale * self.longer(squares))
+    }
+
     /// What can be expected where so many of the pairs have so much of the mean share of what two columns do together, and of the mean squared norm.
     fn expected(&self, ranks: Vec<(f64, f64, f64)>) -> Option<Directions> {
         let features = &self.spec.features;
@@ -210,13 +231,7 @@ impl Encoder {
             return None;
         }
         let (centred, spread) = (self.spec.centred, self.spec.spread);
-        let numbers = Parts::of_numbers(
-            &self.hats,
-            Some(if centred { Line::Centred } else { Line::Ends }),
-            spread,
-            WAVES,
-            SMOOTHNESS,
-        );
+        let numbers = Parts::of_numbers(&self.hats, Some(line_of(centred)), spread, WAVES, SMOOTHNESS);
         let form = |at: usize| &features[at].kind;
         let coarse = self
             .spec
@@ -248,12 +263,9 @@ impl Encoder {
         }
         let of = |at: usize| means[&kind(at)];
         let square = |x: f64| x * x;
-        let (each, of_pair) = (square(self.scale), square(self.pair_scale));
-        // rows of centred blocks are scaled to their norm
-        let expected =
-            each * (1.0 + (0..features.len()).map(|at| of(at).1).sum::<f64>()) + of_pair * self.pairs.len() as f64;
-        let longer = if centred { square(self.spec.row_norm) / expected } else { 1.0 };
-        let (each, of_pair) = (each * longer, of_pair * longer);
+        let squares = (0..features.len()).map(|at| of(at).1).sum();
+        let longer = square(self.longer(squares));
+        let (each, of_pair) = (square(self.scale) * longer, square(self.pair_scale) * longer);
         let mut found = Directions::default();
         let constant = each * (1.0 + (0..features.len()).map(|at| of(at).0).sum::<f64>())
             + of_pair * self.pairs.iter().map(|p| of(p.first).2 * of(p.second).2).sum::<f64>();

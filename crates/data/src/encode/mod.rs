@@ -263,11 +263,6 @@ impl Encoder {
         self.intercept() == 1
     }
 
-    /// What the intercept is in a row, before rows are scaled to one norm; `None` without one.
-    pub fn constant(&self) -> Option<f64> {
-        self.has_intercept().then_some(self.scale)
-    }
-
     fn intercept(&self) -> u32 {
         let only_sparse = self.spec.features.iter().all(|f| matches!(f.kind, FeatureForm::Sparse { .. }));
         u32::from(!only_sparse)

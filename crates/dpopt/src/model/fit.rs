@@ -563,7 +563,7 @@ fn refuse_a_guess(
 /// Of each output's `features` weights the first `kept`: no row had anything in the others.
 fn narrowed(solution: Solution, features: usize, kept: usize) -> Solution {
     let first = |all: Vec<f64>| all.chunks(features).flat_map(|output| output[..kept].iter().copied()).collect();
-    Solution { weights: first(solution.weights), noise: solution.noise.map(first), note: solution.note }
+    Solution { weights: first(solution.weights), noise: solution.noise.map(first), ..solution }
 }
 
 /// A scheme that the ledger, if there is one, holds.

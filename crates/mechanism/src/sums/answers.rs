@@ -41,9 +41,9 @@ where
 {
     match *asked {
         // a unit's rows one by one would each be clipped, and so would not the unit
-        Question::Gradients { of, .. } if of.of_units != R::POOLED => Err(CuratorError::Shape),
+        Question::Gradients { ref of, .. } if of.of_units != R::POOLED => Err(CuratorError::Shape),
         Question::Gradients {
-            of: InWords { loss, features, row_norm, sizes, scores, .. },
+            of: InWords { loss, features, row_norm, sizes, ref scores, .. },
             clip_norm,
             grid,
             ref sample,
@@ -54,7 +54,7 @@ where
                 (None, None) => asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records),
                 (Some(_), Some(_)) => Err(CuratorError::Shape),
                 (None, Some(scores)) => {
-                    let of = Calibration::new(of, scores).ok_or(CuratorError::Shape)?;
+                    let of = Calibration::new(of, scores.clone()).ok_or(CuratorError::Shape)?;
                     asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records)
                 }
                 (Some(Cells { smallest, ratio, cells, side }), None) => {

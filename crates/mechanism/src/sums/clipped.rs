@@ -142,10 +142,10 @@ impl<O> Clipped<O> {
         let gradients = |of, sample| Question::Gradients { of, clip_norm, grid, sample }.at(x);
         let width = self.objective.dimension();
         let told = match (&batch, self.objective.in_words()) {
-            (None, Some(of)) => records.ask(&mut || gradients(of, None), width),
+            (None, Some(of)) => records.ask(&mut || gradients(of.clone(), None), width),
             (Some(batch), Some(of)) => batch.told().filter(|told| told.2 == records.len() as u64).and_then(|told| {
                 let sample = |firsts: &[u64]| Sample::new(told, firsts);
-                records.ask_sample(&mut |firsts| gradients(of, Some(sample(firsts))), width)
+                records.ask_sample(&mut |firsts| gradients(of.clone(), Some(sample(firsts))), width)
             }),
             (_, None) => None,
         };

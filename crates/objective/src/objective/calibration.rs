@@ -6,13 +6,13 @@ use crate::loss::Loss;
 use crate::records::{Records, Row};
 
 /// What a record contributes to the calibration of a linear model, at the model's weights: with residuals e = p − y of its scores' probabilities (of a squared loss: score − target),
-/// instruments h_c = clamp(r_c/unit, ±1), r being the scores without the intercept's part, and V = ∂e/∂scores,
+/// instruments h_c = clamp(r_c/unit, ±1), r being the scores without the intercept's own part, and V = ∂e/∂scores,
 ///
 /// - e_c for each output (if there is an intercept), and Σ e_c·h_c: both are 0 on average where scores are right;
 /// - the derivatives of all that in the offsets (as weights of the intercept, over `origin`) and in the scale, [`WEIGHT`] times: upper triangle, row by row, √2 times off the diagonal.
 ///
 /// It is no gradient of anything. A record moves a sum by a vector of any length, which whoever adds up clips, as always.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Calibration {
     of: Linear,
     told: Scores,
@@ -29,7 +29,9 @@ impl Calibration {
         let usual = matches!(of.loss(), Loss::Logistic { shift: 0.0 } | Loss::Softmax { .. } | Loss::Squared);
         let inside = told.intercept.is_none_or(|at| (at as usize) < of.features());
         let sized = told.unit > 0.0 && told.unit.is_finite() && told.origin > 0.0 && told.origin.is_finite();
-        (usual && inside && sized).then_some(Self { of, told })
+        let own = told.own.len() == told.intercept.map_or(0, |_| of.loss().outputs());
+        let own = own && told.own.iter().all(|b| b.is_finite());
+        (usual && inside && sized && own).then_some(Self { of, told })
     }
 
     /// Offsets and the scale: as many numbers as are to be found.
@@ -69,7 +71,7 @@ impl<R: Records> Objective<R> for Calibration {
 
     fn in_words(&self) -> Option<InWords> {
         let of = Objective::<R>::in_words(&self.of)?;
-        Some(InWords { scores: Some(self.told), ..of })
+        Some(InWords { scores: Some(self.told.clone()), ..of })
     }
 
     /// Nothing: see above.
@@ -105,11 +107,8 @@ impl<R: Records> Objective<R> for Calibration {
         loss.slope(scores, target, residuals);
         rest.clear();
         rest.extend((0..outputs).map(|c| {
-            let of_constant = match (self.told.intercept, constant) {
-                (Some(at), Some(value)) => value * x.read(c * features + at as usize),
-                _ => 0.0,
-            };
-            scores[c] - of_constant
+            let own = self.told.own.get(c).copied().unwrap_or(0.0);
+            scores[c] - constant.unwrap_or(0.0) * own
         }));
         if outputs > 1 {
             // what all scores have in common says nothing
@@ -164,12 +163,14 @@ mod tests {
 
     const LOSSES: [Loss; 3] = [Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }, Loss::Squared];
 
-    fn told(intercept: Option<u32>) -> Scores {
-        Scores { intercept, origin: 0.5, unit: 0.8 }
+    /// A third of the intercept's weights is its own.
+    fn told(loss: Loss, intercept: Option<u32>) -> Scores {
+        let own = |_| weights(loss).chunks(3).map(|line| line[0] / 3.0).collect();
+        Scores { intercept, origin: 0.5, unit: 0.8, own: intercept.map_or_else(Vec::new, own) }
     }
 
     fn of(loss: Loss, intercept: Option<u32>) -> Calibration {
-        Calibration::new(Linear::new(loss, 3, 1.0), told(intercept)).unwrap()
+        Calibration::new(Linear::new(loss, 3, 1.0), told(loss, intercept)).unwrap()
     }
 
     fn sum(sums: &Calibration, weights: &[f64], records: &Examples, i: usize) -> Vec<f64> {
@@ -229,6 +230,7 @@ mod tests {
                                 let (line, column) = (j / 3, j % 3);
                                 match (b + 1 == unknowns, column) {
                                     (false, 0) if line == b => *weight += by / 0.5,
+                                    (true, 0) => *weight *= 1.0 + by * 2.0 / 3.0 / 0.8,
                                     (true, 1 | 2) => *weight *= 1.0 + by / 0.8,
                                     _ => {}
                                 }
@@ -241,8 +243,11 @@ mod tests {
                                 return there[a];
                             }
                             // the instrument stays where it is
-                            let scores =
-                                |c: usize| f64::from(0.4f32) * at[3 * c + 1] - f64::from(0.3f32) * at[3 * c + 2];
+                            let scores = |c: usize| {
+                                let all: f64 =
+                                    [0.5, 0.4f32, -0.3].iter().zip(&at[3 * c..]).map(|(x, w)| f64::from(*x) * w).sum();
+                                all - 0.5 * at[3 * c] / 3.0
+                            };
                             let mean =
                                 if unknowns > 2 { (0..unknowns - 1).map(scores).sum::<f64>() / 3.0 } else { 0.0 };
                             (0..unknowns - 1).map(|c| there[c] * ((scores(c) - mean) / 0.8).clamp(-1.0, 1.0)).sum()
@@ -259,11 +264,15 @@ mod tests {
     fn other_losses_and_shapes_have_no_calibration() {
         let linear = |loss| Linear::new(loss, 3, 1.0);
         for loss in [Loss::Hinge, Loss::Logistic { shift: 2.0 }, Loss::Huber { threshold: 0.1 }] {
-            assert!(Calibration::new(linear(loss), told(Some(0))).is_none());
+            assert!(Calibration::new(linear(loss), told(loss, Some(0))).is_none());
         }
-        assert!(Calibration::new(linear(Loss::Squared), told(Some(3))).is_none());
+        assert!(Calibration::new(linear(Loss::Squared), told(Loss::Squared, Some(3))).is_none());
+        for own in [vec![], vec![0.0; 2], vec![f64::NAN]] {
+            let told = Scores { own, ..told(Loss::Squared, Some(0)) };
+            assert!(Calibration::new(linear(Loss::Squared), told).is_none());
+        }
         for unit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(Calibration::new(linear(Loss::Squared), Scores { unit, ..told(None) }).is_none());
+            assert!(Calibration::new(linear(Loss::Squared), Scores { unit, ..told(Loss::Squared, None) }).is_none());
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::loss::Loss;
 use serde::{Deserialize, Serialize};
 
 /// An objective of rows as data: what whoever holds the rows needs to evaluate it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InWords {
     /// Loss of a linear model.
     pub loss: Loss,
@@ -21,7 +21,7 @@ pub struct InWords {
 }
 
 /// How scores are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// The feature that is the same in all rows, or nearly.
     pub intercept: Option<u32>,
@@ -29,6 +29,8 @@ pub struct Scores {
     pub origin: f64,
     /// A usual score, without the intercept's part.
     pub unit: f64,
+    /// Of the intercept's weights, what is not there to take off what usual rows have in common: one for each output, none without an intercept.
+    pub own: Vec<f64>,
 }
 
 /// Cells of a histogram of sizes.
