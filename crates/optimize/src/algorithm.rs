@@ -20,13 +20,15 @@ pub struct Solution {
     pub noise: Option<Vec<f64>>,
     /// What usual rows have beside an intercept of 1, where that is released: a number for each feature.
     pub usual_row: Option<Vec<f64>>,
+    /// What all weights were multiplied with at the end, a public number.
+    pub scaled_by: f64,
     /// A sentence on the run, where it may have ended in several ways. Made of released values alone.
     pub note: Option<String>,
 }
 
 impl From<Vec<f64>> for Solution {
     fn from(weights: Vec<f64>) -> Self {
-        Self { weights, noise: None, usual_row: None, note: None }
+        Self { weights, noise: None, usual_row: None, scaled_by: 1.0, note: None }
     }
 }
 

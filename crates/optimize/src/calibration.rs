@@ -28,9 +28,16 @@ const USUAL_RATIO: f64 = 0.6;
 const CLEAR: f64 = 20.0;
 /// Eigenvalues of the derivatives below this many times what noise alone has are noise.
 const SEEN: f64 = 0.35;
-/// The logarithm of the scale moves by so much in a step at most, and lies between these at the end.
+/// Noise in a mean residual with which half of what is to be seen is.
+const HALF_SEEN: f64 = 0.1;
+/// The logarithm of the scale moves by so much in a step at most.
 const FURTHEST: f64 = 0.9;
-const SCALES: (f64, f64) = (0.02, 8.0);
+/// A usual score of several classes is no larger: where one is so much above the others probabilities no longer change.
+const MOST_UNIT: f64 = 2.0;
+/// As many residuals as this say as much of how far off the unknowns are as what was expected beforehand.
+const SURE: f64 = 3.0;
+/// Residuals that are further from 0 than so much of their noise are taken at their word.
+const FAR: f64 = 2.0;
 
 /// What the unknowns are expected to be off by, and how far offsets move in a step.
 struct Expected {
@@ -78,10 +85,20 @@ pub(crate) fn can_calibrate(problem: &Problem) -> Result<(), NotApplicable> {
     problem.calibrated.as_ref().map_or(Ok(()), |calibrated| grid(problem, calibrated).map(drop))
 }
 
-/// The released solution of a method that minimised `own` loss, calibrated. `usual_scale`: what the scores of such a method usually have to be multiplied with.
+/// The method that released what is calibrated.
+pub(crate) struct Ended {
+    /// What it minimised.
+    pub(crate) loss: Loss,
+    /// What scores of such a method usually have to be multiplied with.
+    pub(crate) usual_scale: f64,
+    /// Bound on the noise in a weight that holds whatever was released.
+    pub(crate) weight_noise: Option<f64>,
+}
+
+/// The released solution of a method, calibrated.
 pub(crate) fn calibrate<R: OfRows + 'static>(
     solution: Released<Solution>,
-    (own, usual_scale): (Loss, f64),
+    method: &Ended,
     run: Run<'_, R>,
 ) -> RunResult {
     let Run { problem, examples, curator, .. } = run;
@@ -90,8 +107,13 @@ pub(crate) fn calibrate<R: OfRows + 'static>(
     };
     let grid =
         grid(problem, calibrated).map_err(|_| RunError::Numerical("the sums for a calibration cannot be drawn"))?;
-    let mut model = Scaled::new(solution.into_inner(), problem, calibrated, start(own, usual_scale));
     let noise = problem.calibration_noise(calibrated);
+    let mut solution = solution.into_inner();
+    let bound = |bound| vec![bound; solution.weights.len()];
+    solution.noise = solution.noise.or_else(|| method.weight_noise.map(bound));
+    let seen = visible(noise * clip_norm(loss) / problem.rows as f64);
+    let start = unshifted(method.loss) * (method.usual_scale / solution.scaled_by).powf(seen);
+    let mut model = Scaled::new(solution, problem, calibrated, start);
     for _ in 0..Calibrated::ROUNDS {
         let told =
             Scores { intercept: model.intercept, origin: model.origin, unit: model.unit, own: model.own.clone() };
@@ -109,11 +131,10 @@ pub(crate) fn calibrate<R: OfRows + 'static>(
     Ok(curator.answer(model.finished()))
 }
 
-/// What scores are multiplied with before anything is released of them. A shifted loss has scores that are too large by 1 to 1/(2σ(−shift)) times, as they are far from 0 or near it.
-fn start(own: Loss, usual_scale: f64) -> f64 {
+/// What the scores of a shifted loss are multiplied with first: they are too large by 1 to 1/(2σ(−shift)) times, as they are far from 0 or near it.
+fn unshifted(own: Loss) -> f64 {
     match own {
         Loss::Logistic { shift } if shift > 0.0 => (2.0 * sigmoid(-shift)).sqrt(),
-        Loss::Softmax { .. } => usual_scale,
         _ => 1.0,
     }
 }
@@ -121,12 +142,16 @@ fn start(own: Loss, usual_scale: f64) -> f64 {
 /// Of the intercept's weights, what they would be if usual rows had nothing else.
 fn own_offsets(solution: &Solution, features: usize, intercept: Option<u32>) -> Vec<f64> {
     let Some(at) = intercept else { return Vec::new() };
-    let lines = solution.weights.chunks_exact(features);
     let common = |line: &[f64]| match &solution.usual_row {
         Some(row) => row.iter().zip(line).map(|(t, w)| t * w).sum(),
         None => 0.0,
     };
-    lines.map(|line| line[at as usize] + common(line)).collect()
+    solution.weights.chunks_exact(features).map(|line| line[at as usize] + common(line)).collect()
+}
+
+/// How much of what was chosen without looking is taken back, as sums with this noise in a mean will see what is right.
+fn visible(noise: f64) -> f64 {
+    1.0 / (1.0 + (noise / HALF_SEEN).powi(2))
 }
 
 /// A solution whose scale and intercept are still open.
@@ -141,8 +166,13 @@ struct Scaled {
     own: Vec<f64>,
     /// What weights were multiplied with.
     scale: f64,
-    /// Standard deviation that the last step's noise leaves in the intercept's weights.
+    /// Inverse variances of what the unknowns are expected to be off by: offsets, and the logarithm of the scale.
+    prior: Vec<f64>,
+    /// Inverse covariance of what they are off by, after what was found.
+    precision: Vec<f64>,
+    /// Standard deviations that the last step's noise leaves in the intercept's weights, and in the logarithm of the scale.
     offset_std: f64,
+    log_scale_std: f64,
 }
 
 impl Scaled {
@@ -153,18 +183,39 @@ impl Scaled {
             None => (None, problem.row_norm),
         };
         let bound = problem.row_norm * problem.row_norm - intercept.map_or(0.0, |_| origin * origin);
-        let expected = problem.directions.as_ref().map(|directions| {
+        let square = problem.directions.as_ref().map(|directions| {
             let all: f64 = directions.all.iter().map(|d| d.count * d.moment).sum();
             all - intercept.map_or(0.0, |_| origin * origin)
         });
         // of a feature's squared entry, on average
         let others = features.saturating_sub(usize::from(intercept.is_some())).max(1);
-        let square = expected.filter(|e| *e > 0.0).unwrap_or(USUAL_SQUARE * bound.max(0.0)) / others as f64;
+        let square = square.filter(|e| *e > 0.0).unwrap_or(USUAL_SQUARE * bound.max(0.0)) / others as f64;
         let own = own_offsets(&solution, features, intercept);
-        let mut new =
-            Self { solution, features, outputs, intercept, origin, unit: 1.0, own, scale: 1.0, offset_std: 0.0 };
+        let expected = Expected::of(problem.loss);
+        let mut prior = vec![expected.offset.powi(-2); intercept.map_or(0, |_| outputs)];
+        prior.push(expected.log_scale.powi(-2));
+        let unknowns = prior.len();
+        let mut precision = vec![0.0; unknowns * unknowns];
+        prior.iter().enumerate().for_each(|(a, p)| precision[a * unknowns + a] = *p);
+        let mut new = Self {
+            solution,
+            features,
+            outputs,
+            intercept,
+            origin,
+            unit: 1.0,
+            own,
+            scale: 1.0,
+            prior,
+            precision,
+            offset_std: 0.0,
+            log_scale_std: 0.0,
+        };
         new.unit = (UNIT * square.sqrt() * new.spread()).clamp(1e-6, 1e6);
         new.multiply(start);
+        if outputs > 1 {
+            new.unit = new.unit.min(MOST_UNIT);
+        }
         let own: Vec<f64> = new.own.iter().map(|b| b * (start - 1.0)).collect();
         new.offset(&own);
         new
@@ -193,7 +244,6 @@ impl Scaled {
 
     /// All weights but the intercept's own.
     fn multiply(&mut self, factor: f64) {
-        let factor = factor.clamp(SCALES.0 / self.scale, SCALES.1 / self.scale);
         for (c, line) in self.solution.weights.chunks_exact_mut(self.features).enumerate() {
             for (j, weight) in line.iter_mut().enumerate() {
                 let own = if self.intercept == Some(j as u32) { self.own[c] } else { 0.0 };
@@ -202,6 +252,36 @@ impl Scaled {
         }
         self.scale *= factor;
         self.unit *= factor;
+    }
+
+    /// What the unknown `at` is multiplied with so that the last one is a logarithm, to the power of `power`.
+    fn in_unit(&self, at: usize, power: i32) -> f64 {
+        if at + 1 == self.prior.len() { self.unit.powi(power) } else { 1.0 }
+    }
+
+    /// Inverse covariance of the unknowns, the last one in scores, before a sum with these residuals: what they are expected to be off by, corrected by how large residuals
+    /// are beside what was expected of them.
+    fn known(&self, residuals: &[f64], std: f64, derivative: &dyn Fn(&[f64]) -> Vec<f64>) -> Option<Vec<f64>> {
+        let unknowns = residuals.len();
+        let known: Vec<f64> = (0..unknowns * unknowns)
+            .map(|at| self.precision[at] * self.in_unit(at / unknowns, -1) * self.in_unit(at % unknowns, -1))
+            .collect();
+        let spectrum = Spectrum::of(&known, unknowns)?;
+        let ratio = |at: usize| {
+            let mut unit = vec![0.0; unknowns];
+            unit[at] = 1.0;
+            let row = derivative(&unit);
+            let expected: f64 =
+                spectrum.apply(|w| 1.0 / w.max(f64::MIN_POSITIVE), &row).iter().zip(&row).map(|(a, b)| a * b).sum();
+            residuals[at].powi(2) / (std * std + expected)
+        };
+        let more = |range: std::ops::Range<usize>| {
+            let count = range.len() as f64;
+            ((SURE + range.map(ratio).sum::<f64>()) / (SURE + count)).sqrt()
+        };
+        let (offsets, scale) = (more(0..unknowns - 1), more(unknowns - 1..unknowns));
+        let wider = |at: usize| if at + 1 == unknowns { scale } else { offsets };
+        Some(known.iter().enumerate().map(|(at, k)| k / (wider(at / unknowns) * wider(at % unknowns))).collect())
     }
 
     /// One step along a noisy sum, whose entries have noise of `std`.
@@ -216,59 +296,74 @@ impl Scaled {
                 (matrix[a * unknowns + b], matrix[b * unknowns + a]) = (value, value);
             }
         }
-        // where probabilities lie near 0 or 1 for everybody, derivatives do too, and say nothing of how far it is
-        for a in 0..unknowns - 1 {
-            let far = (residuals[a].abs() - 2.0 * std).max(0.0) / expected.furthest_offset;
-            matrix[a * unknowns + a] = matrix[a * unknowns + a].max(far);
-        }
         let Some(spectrum) = Spectrum::of(&matrix, unknowns) else { return };
         // the largest eigenvalue of noise alone is about 2√unknowns times half of an entry's
         let least = 2.0 * SEEN * std / CURVATURE_WEIGHT * (unknowns as f64).sqrt();
-        let seen = |v: &[f64]| spectrum.apply(|w| (w - least).max(0.0), v);
-        let expects = |at: usize| if at + 1 == unknowns { expected.log_scale * self.unit } else { expected.offset };
-        let mut system = vec![0.0; unknowns * unknowns];
+        let score = self.unit;
+        let furthest = |at: usize| if at + 1 == unknowns { FURTHEST * score } else { expected.furthest_offset };
+        // where probabilities lie near 0 or 1 for everybody, derivatives do too, and say nothing of how far it is
+        let far = |at: usize| (residuals[at].abs() - FAR * std).max(0.0) / furthest(at);
+        let derivative = |v: &[f64]| {
+            let mut along = spectrum.apply(|w| (w - least).max(0.0), v);
+            along.iter_mut().zip(v).enumerate().for_each(|(at, (sum, v))| *sum += far(at) * v);
+            along
+        };
+        let Some(known) = self.known(residuals, std, &derivative) else { return };
+        let mut system = known.clone();
         for a in 0..unknowns {
             let mut unit = vec![0.0; unknowns];
             unit[a] = 1.0;
-            let column = seen(&seen(&unit));
-            (0..unknowns).for_each(|b| system[b * unknowns + a] = column[b]);
-            system[a * unknowns + a] += (std / expects(a)).powi(2);
+            let column = derivative(&derivative(&unit));
+            (0..unknowns).for_each(|b| system[b * unknowns + a] += column[b] / (std * std));
         }
         let Some(solver) = Spectrum::of(&system, unknowns) else { return };
         let smallest = f64::MIN_POSITIVE.max(1e-14 * solver.eigenvalues().iter().copied().fold(0.0, f64::max));
-        let found = solver.apply(|w| 1.0 / w.max(smallest), &seen(residuals));
+        let found = solver.apply(|w| 1.0 / (std * std * w.max(smallest)), &derivative(residuals));
         if found.iter().any(|v| !v.is_finite()) {
             return;
         }
-        let (offsets, log_scale) = (&found[..unknowns - 1], found[unknowns - 1] / self.unit);
+        let (offsets, log_scale) = (&found[..unknowns - 1], found[unknowns - 1] / score);
         let largest = offsets.iter().fold(0.0, |most: f64, b| most.max(b.abs()));
         let held = |most: f64, value: f64| if value > most { most / value } else { 1.0 };
         let factor = held(expected.furthest_offset, largest).min(held(FURTHEST, log_scale.abs()));
         if self.intercept.is_some() {
             let moved: Vec<f64> = offsets.iter().map(|offset| -factor * offset / self.origin).collect();
             self.offset(&moved);
-            // σ·‖row of (H² + σ²T⁻²)⁻¹H‖ of the first offset stands for all
-            let mut first = vec![0.0; unknowns];
-            first[0] = 1.0;
-            let row = seen(&solver.apply(|w| 1.0 / w.max(smallest), &first));
-            self.offset_std = std * row.iter().map(|v| v * v).sum::<f64>().sqrt() / self.origin;
         }
+        // what is known now: less after a long way, along which derivatives change, and nothing where the way was too long
+        let way = found[..unknowns - 1].iter().fold(log_scale.abs(), |most: f64, b| most.max(b.abs()));
+        let kept = 1.0 / (1.0 + way * way);
+        self.precision = match factor < 1.0 {
+            true => self
+                .prior
+                .iter()
+                .enumerate()
+                .flat_map(|(a, p)| (0..unknowns).map(move |b| if a == b { *p } else { 0.0 }))
+                .collect(),
+            false => (0..unknowns * unknowns)
+                .map(|at| kept * system[at] * self.in_unit(at / unknowns, 1) * self.in_unit(at % unknowns, 1))
+                .collect(),
+        };
+        let left = solver.diagonal(|w| 1.0 / w.max(smallest));
+        (self.offset_std, self.log_scale_std) = (left[0].sqrt() / self.origin, left[unknowns - 1].sqrt() / score);
         let of_offsets: f64 = (0..unknowns - 1).map(|a| matrix[a * unknowns + a]).sum();
         let of_scale = matrix[unknowns * unknowns - 1];
         self.multiply((-factor * log_scale).exp());
         // the unit itself, where it is not what scores are: larger where there is little noise, so that all scores count as they are
         let clear = of_offsets / (std * (unknowns as f64).sqrt());
-        if unknowns > 1 && clear > 4.0 {
+        if self.outputs > 1 {
+            self.unit = self.unit.min(MOST_UNIT);
+        } else if unknowns > 1 && clear > 4.0 {
             let ratio = USUAL_RATIO * (CLEAR / clear).sqrt().clamp(1.0 / 3.0, 1.0);
             self.unit *= (of_scale / of_offsets / ratio).max(0.0).sqrt().clamp(0.25, 4.0);
         }
     }
 
     fn finished(self) -> Solution {
-        let Self { mut solution, features, intercept, scale, offset_std, .. } = self;
+        let Self { mut solution, features, intercept, scale, offset_std, log_scale_std, .. } = self;
         if let Some(noise) = &mut solution.noise {
-            for (at, std) in noise.iter_mut().enumerate() {
-                *std *= scale;
+            for (at, (std, weight)) in noise.iter_mut().zip(&solution.weights).enumerate() {
+                *std = (*std * scale).hypot(weight * log_scale_std);
                 if intercept.is_some_and(|j| at % features == j as usize) {
                     *std = std.hypot(offset_std);
                 }
@@ -308,7 +403,10 @@ mod tests {
         let examples = Sensitive::new(examples.clone());
         let solution = curator.answer(Solution::from(weights));
         let run = Run::new(problem, &examples, &mut curator, &Silent).unwrap();
-        calibrate(solution, (own, 1.0), run).unwrap().into_inner().weights
+        calibrate(solution, &Ended { loss: own, usual_scale: 1.0, weight_noise: None }, run)
+            .unwrap()
+            .into_inner()
+            .weights
     }
 
     fn minimiser(examples: &Examples, loss: Loss) -> Vec<f64> {

@@ -99,7 +99,9 @@ impl CentredSchedule {
         // E‖x − k·m‖² = E‖x‖² − (2k·m·E x − k²‖m‖²), with m·E x about k‖m‖²
         let squares = mean(d) * r / SQUARE_WEIGHT;
         let left = squares - constant * constant - kept * kept * square;
-        let norm = left.clamp((LEAST_NORM * r).powi(2), r * r).sqrt();
+        // a norm that cannot be told from its noise is taken to be as large as that
+        let least = (LEAST_NORM * r).powi(2).max(std * r / SQUARE_WEIGHT);
+        let norm = left.clamp(least.min(r * r), r * r).sqrt();
         let shift = |j: usize| if j != self.intercept && seen(&j) { kept * mean(j) / constant } else { 0.0 };
         let shifts = (0..d).map(shift).collect();
         let shear = Shear {
@@ -217,7 +219,7 @@ impl Algorithm for CentredDescent {
         let solution = descent.scaled(solution);
         let weights: Vec<f64> = solution.weights.chunks_exact(d).flat_map(|line| shear.back(line)).collect();
         let noise = s.noise(problem, &shear, centre, &weights);
-        Ok(curator.answer(Solution { noise: Some(noise), usual_row: Some(shear.shifts), ..weights.into() }))
+        Ok(curator.answer(Solution { weights, noise: Some(noise), usual_row: Some(shear.shifts), ..solution }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A method with its certified plan, ready to run: the form that the registry hands out.
 
 use crate::algorithm::{Algorithm, Run, RunResult};
-use crate::calibration::{calibrate, calibrated_loss, can_calibrate};
+use crate::calibration::{Ended, calibrate, calibrated_loss, can_calibrate};
 use crate::options::MethodOptions;
 use crate::plan::{Calibrated, NotApplicable, Plan, Problem, Summary};
 use dpopt_objective::objective::OfRows;
@@ -48,8 +48,9 @@ impl<A: Algorithm> PreparedAlgorithm<A> {
     fn calibrated<R: OfRows + 'static>(&self, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
         let solution = self.algorithm.run(&self.plan, Run { problem, examples, curator: &mut *curator, progress })?;
-        let scores = (self.plan.summary.loss, A::TRAITS.usual_scale);
-        calibrate(solution, scores, Run { problem, examples, curator, progress })
+        let Summary { loss, weight_noise, .. } = self.plan.summary;
+        let ended = Ended { loss, usual_scale: A::TRAITS.usual_scale, weight_noise };
+        calibrate(solution, &ended, Run { problem, examples, curator, progress })
     }
 }
 

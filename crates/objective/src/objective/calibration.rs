@@ -6,7 +6,7 @@ use crate::loss::Loss;
 use crate::records::{Records, Row};
 
 /// What a record contributes to the calibration of a linear model, at the model's weights: with residuals e = p − y of its scores' probabilities (of a squared loss: score − target),
-/// instruments h_c = clamp(r_c/unit, ±1), r being the scores without the intercept's own part, and V = ∂e/∂scores,
+/// instruments h_c = clamp(r_c/unit, ±1), r being the scores without the intercept's own part (of several outputs: less the largest of them), and V = ∂e/∂scores,
 ///
 /// - e_c for each output (if there is an intercept), and Σ e_c·h_c: both are 0 on average where scores are right;
 /// - the derivatives of all that in the offsets (as weights of the intercept, over `origin`) and in the scale, [`WEIGHT`] times: upper triangle, row by row, √2 times off the diagonal.
@@ -111,9 +111,9 @@ impl<R: Records> Objective<R> for Calibration {
             scores[c] - constant.unwrap_or(0.0) * own
         }));
         if outputs > 1 {
-            // what all scores have in common says nothing
-            let mean = rest.iter().sum::<f64>() / outputs as f64;
-            rest.iter_mut().for_each(|r| *r -= mean);
+            // what all scores have in common says nothing, and of two large ones only their difference says something
+            let largest = rest.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            rest.iter_mut().for_each(|r| *r -= largest);
         }
         let unit = self.told.unit;
         // V·v: what residuals change by where scores change by v
@@ -248,9 +248,9 @@ mod tests {
                                     [0.5, 0.4f32, -0.3].iter().zip(&at[3 * c..]).map(|(x, w)| f64::from(*x) * w).sum();
                                 all - 0.5 * at[3 * c] / 3.0
                             };
-                            let mean =
-                                if unknowns > 2 { (0..unknowns - 1).map(scores).sum::<f64>() / 3.0 } else { 0.0 };
-                            (0..unknowns - 1).map(|c| there[c] * ((scores(c) - mean) / 0.8).clamp(-1.0, 1.0)).sum()
+                            let all = (0..unknowns - 1).map(scores);
+                            let largest = if unknowns > 2 { all.fold(f64::NEG_INFINITY, f64::max) } else { 0.0 };
+                            (0..unknowns - 1).map(|c| there[c] * ((scores(c) - largest) / 0.8).clamp(-1.0, 1.0)).sum()
                         };
                         let expected = (residuals(step) - residuals(-step)) / (2.0 * step);
                         assert!((said - expected).abs() < 1e-6, "{loss:?} {target} {a} {b}: {said} {expected}");

@@ -428,6 +428,7 @@ impl DescentSchedule {
     /// The answer in its scale: post-processing by a public number.
     pub(crate) fn scaled(&self, mut solution: Solution) -> Solution {
         solution.weights.iter_mut().for_each(|w| *w *= self.answer_scale);
+        solution.scaled_by *= self.answer_scale;
         solution
     }
 
