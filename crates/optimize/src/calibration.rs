@@ -14,7 +14,7 @@ use crate::{RunResult, plan::NotApplicable};
 use dpopt_mechanism::{Gaussian, Released};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::{Loss, sigmoid};
-use dpopt_objective::objective::{CURVATURE_WEIGHT, Calibration, OfRows, Scores};
+use dpopt_objective::objective::{Calibration, OfRows, Scores, curvature_weight};
 use dpopt_objective::solver::Spectrum;
 use std::f64::consts::SQRT_2;
 
@@ -24,14 +24,14 @@ const UNIT: f64 = 1.5;
 const USUAL_SQUARE: f64 = 0.3;
 /// Of the derivative in the scale over those in the offsets, where the unit is as it should be.
 const USUAL_RATIO: f64 = 0.6;
+/// The same of numbers, whose scores then count as they are, so that nothing is changed where squares are least.
+const USUAL_RATIO_OF_NUMBERS: f64 = 0.1;
 /// Derivatives over their noise from which on scores need not be held close.
 const CLEAR: f64 = 20.0;
 /// Eigenvalues of the derivatives below this many times what noise alone has are noise.
 const SEEN: f64 = 0.35;
 /// Noise in a mean residual with which half of what is to be seen is.
 const HALF_SEEN: f64 = 0.1;
-/// The logarithm of the scale moves by so much in a step at most.
-const FURTHEST: f64 = 0.9;
 /// A usual score of several classes is no larger: where one is so much above the others probabilities no longer change.
 const MOST_UNIT: f64 = 2.0;
 /// As many residuals as this say as much of how far off the unknowns are as what was expected beforehand.
@@ -39,21 +39,30 @@ const SURE: f64 = 3.0;
 /// Residuals that are further from 0 than so much of their noise are taken at their word.
 const FAR: f64 = 2.0;
 
-/// What the unknowns are expected to be off by, and how far offsets move in a step.
+/// What the unknowns are expected to be off by, and how far they move in a step: where the loss is a square far, as derivatives stay what they are.
 struct Expected {
     offset: f64,
     log_scale: f64,
     furthest_offset: f64,
+    furthest_scale: f64,
 }
 
 impl Expected {
     fn of(loss: Loss) -> Self {
         match loss {
             // in halves of the target's range
-            Loss::Squared => Self { offset: 0.05, log_scale: 0.5, furthest_offset: 0.5 },
-            _ => Self { offset: 0.25, log_scale: 0.5, furthest_offset: 1.5 },
+            Loss::Squared => Self { offset: 0.05, log_scale: 0.5, furthest_offset: 0.5, furthest_scale: 4.0 },
+            _ => Self { offset: 0.25, log_scale: 0.5, furthest_offset: 1.5, furthest_scale: 0.9 },
         }
     }
+}
+
+/// Most noise in a mean residual of numbers, in halves of their range, with which it is still of use: predicted means are off by little to begin with.
+const MOST_NOISE_OF_NUMBERS: f64 = 0.01;
+
+/// Whether sums with this noise multiplier are worth their part of the budget.
+pub(crate) fn is_of_use(problem: &Problem, noise: f64) -> bool {
+    problem.loss != Loss::Squared || noise * clip_norm(problem.loss) <= MOST_NOISE_OF_NUMBERS * problem.rows as f64
 }
 
 /// The loss whose scores they are then; `None` for a model that has none.
@@ -112,7 +121,8 @@ pub(crate) fn calibrate<R: OfRows + 'static>(
     let bound = |bound| vec![bound; solution.weights.len()];
     solution.noise = solution.noise.or_else(|| method.weight_noise.map(bound));
     let seen = visible(noise * clip_norm(loss) / problem.rows as f64);
-    let start = unshifted(method.loss) * (method.usual_scale / solution.scaled_by).powf(seen);
+    let usual = if matches!(loss, Loss::Softmax { .. }) { method.usual_scale } else { 1.0 };
+    let start = unshifted(method.loss) * (usual / solution.scaled_by).powf(seen);
     let mut model = Scaled::new(solution, problem, calibrated, start);
     for _ in 0..Calibrated::ROUNDS {
         let told =
@@ -157,6 +167,8 @@ fn visible(noise: f64) -> f64 {
 /// A solution whose scale and intercept are still open.
 struct Scaled {
     solution: Solution,
+    loss: Loss,
+    rows: f64,
     features: usize,
     outputs: usize,
     intercept: Option<u32>,
@@ -199,6 +211,8 @@ impl Scaled {
         prior.iter().enumerate().for_each(|(a, p)| precision[a * unknowns + a] = *p);
         let mut new = Self {
             solution,
+            loss: problem.loss,
+            rows: problem.rows as f64,
             features,
             outputs,
             intercept,
@@ -211,7 +225,8 @@ impl Scaled {
             offset_std: 0.0,
             log_scale_std: 0.0,
         };
-        new.unit = (UNIT * square.sqrt() * new.spread()).clamp(1e-6, 1e6);
+        let wider = if problem.loss == Loss::Squared { 2.0 } else { 1.0 };
+        new.unit = (wider * UNIT * square.sqrt() * new.spread()).clamp(1e-6, 1e6);
         new.multiply(start);
         if outputs > 1 {
             new.unit = new.unit.min(MOST_UNIT);
@@ -287,20 +302,29 @@ impl Scaled {
     /// One step along a noisy sum, whose entries have noise of `std`.
     fn step(&mut self, sum: &[f64], unknowns: usize, std: f64, expected: &Expected) {
         let (residuals, derivatives) = sum.split_at(unknowns);
+        // whatever noise says, a mean residual is at most 1 (of a number: 2)
+        let most = self.rows * if self.loss == Loss::Squared { 2.0 } else { 1.0 };
+        let residuals: Vec<f64> = residuals.iter().map(|r| r.clamp(-most, most)).collect();
+        let residuals = &residuals[..];
+        let weight = curvature_weight(self.loss);
         let mut matrix = vec![0.0; unknowns * unknowns];
         let mut each = derivatives.iter();
         for a in 0..unknowns {
             for b in a..unknowns {
                 let apart = if a == b { 1.0 } else { SQRT_2 };
-                let value = each.next().copied().unwrap_or(0.0) / (CURVATURE_WEIGHT * apart);
+                let value = each.next().copied().unwrap_or(0.0) / (weight * apart);
                 (matrix[a * unknowns + b], matrix[b * unknowns + a]) = (value, value);
             }
         }
+        if self.loss == Loss::Squared && unknowns > 1 {
+            matrix[0] = self.rows;
+        }
         let Some(spectrum) = Spectrum::of(&matrix, unknowns) else { return };
         // the largest eigenvalue of noise alone is about 2√unknowns times half of an entry's
-        let least = 2.0 * SEEN * std / CURVATURE_WEIGHT * (unknowns as f64).sqrt();
+        let least = 2.0 * SEEN * std / weight * (unknowns as f64).sqrt();
         let score = self.unit;
-        let furthest = |at: usize| if at + 1 == unknowns { FURTHEST * score } else { expected.furthest_offset };
+        let furthest =
+            |at: usize| if at + 1 == unknowns { expected.furthest_scale * score } else { expected.furthest_offset };
         // where probabilities lie near 0 or 1 for everybody, derivatives do too, and say nothing of how far it is
         let far = |at: usize| (residuals[at].abs() - FAR * std).max(0.0) / furthest(at);
         let derivative = |v: &[f64]| {
@@ -325,7 +349,7 @@ impl Scaled {
         let (offsets, log_scale) = (&found[..unknowns - 1], found[unknowns - 1] / score);
         let largest = offsets.iter().fold(0.0, |most: f64, b| most.max(b.abs()));
         let held = |most: f64, value: f64| if value > most { most / value } else { 1.0 };
-        let factor = held(expected.furthest_offset, largest).min(held(FURTHEST, log_scale.abs()));
+        let factor = held(expected.furthest_offset, largest).min(held(expected.furthest_scale, log_scale.abs()));
         if self.intercept.is_some() {
             let moved: Vec<f64> = offsets.iter().map(|offset| -factor * offset / self.origin).collect();
             self.offset(&moved);
@@ -348,13 +372,17 @@ impl Scaled {
         (self.offset_std, self.log_scale_std) = (left[0].sqrt() / self.origin, left[unknowns - 1].sqrt() / score);
         let of_offsets: f64 = (0..unknowns - 1).map(|a| matrix[a * unknowns + a]).sum();
         let of_scale = matrix[unknowns * unknowns - 1];
-        self.multiply((-factor * log_scale).exp());
+        let change = -factor * log_scale;
+        self.multiply(if self.loss == Loss::Squared { (1.0 + change).max(0.2) } else { change.exp() });
         // the unit itself, where it is not what scores are: larger where there is little noise, so that all scores count as they are
         let clear = of_offsets / (std * (unknowns as f64).sqrt());
         if self.outputs > 1 {
             self.unit = self.unit.min(MOST_UNIT);
         } else if unknowns > 1 && clear > 4.0 {
-            let ratio = USUAL_RATIO * (CLEAR / clear).sqrt().clamp(1.0 / 3.0, 1.0);
+            let ratio = match self.loss {
+                Loss::Squared => USUAL_RATIO_OF_NUMBERS,
+                _ => USUAL_RATIO * (CLEAR / clear).sqrt().clamp(1.0 / 3.0, 1.0),
+            };
             self.unit *= (of_scale / of_offsets / ratio).max(0.0).sqrt().clamp(0.25, 4.0);
         }
     }

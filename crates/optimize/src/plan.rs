@@ -3,6 +3,7 @@
 //! From *public facts* ([`Problem`]) and a [`Budget`] an [`Algorithm`](crate::Algorithm) computes all its
 //! hyper-parameters (its schedule) and the [`Event`] of all it will release; [`certify`] accounts that event.
 
+use crate::calibration::is_of_use;
 pub use dpopt_mechanism::NotApplicable;
 use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
@@ -142,7 +143,7 @@ impl Calibrated {
     /// Sums, each over all records.
     pub const ROUNDS: u64 = 3;
     /// Of μ²: what the method has less of is one part in forty of its noise.
-    pub const USUAL_SHARE: f64 = 0.05;
+    const USUAL_SHARE: f64 = 0.05;
     /// More offsets than these are not found: their derivatives would be most of the work.
     const MOST_OUTPUTS: usize = 64;
 
@@ -153,6 +154,14 @@ impl Calibrated {
 }
 
 impl Problem {
+    /// The same with a calibration after the method for the usual share of the budget, where that is of use.
+    #[must_use]
+    pub fn with_usual_calibration(self, budget: Budget, intercept: Option<(u32, f64)>) -> Self {
+        let with = self.with_calibration(budget, Calibrated::USUAL_SHARE, intercept);
+        let of_use = with.calibrated.as_ref().is_some_and(|it| is_of_use(&with, with.calibration_noise(it)));
+        Self { calibrated: with.calibrated.filter(|_| of_use), ..with }
+    }
+
     /// The same with a calibration after the method, for `share` of μ² (0: none), where the loss and the budget allow for one: logistic, softmax or squared, and δ > 0.
     #[must_use]
     pub fn with_calibration(self, budget: Budget, share: f64, intercept: Option<(u32, f64)>) -> Self {

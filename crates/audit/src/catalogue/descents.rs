@@ -73,11 +73,11 @@ fn releases(
             match mistake {
                 Followed::OldClip => {
                     enforced = clip;
-                    clip = s.clip_norm(&released, 1);
+                    clip = s.clip_norm(&released);
                 }
                 Followed::ExactCounts => {
                     let exact = past_the_curator::made_up(&counts).units().iter();
-                    clip = s.clip_norm(&exact.map(|units| grid.to_f64(*units)).collect::<Vec<_>>(), 1);
+                    clip = s.clip_norm(&exact.map(|units| grid.to_f64(*units)).collect::<Vec<_>>());
                     enforced = clip;
                 }
             }

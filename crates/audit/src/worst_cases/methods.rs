@@ -188,7 +188,7 @@ pub(crate) fn sgd(steps: u64, q: f64, lazy: bool) -> NoisySgd {
 
 /// Descent with a clip norm that follows the gradients, in steps so small that the canary's residual stays 1: it is clipped at all norms.
 pub(crate) fn following(steps: u64) -> AdaptiveClipDescent {
-    AdaptiveClipDescent { steps: Some(steps), learning_rate: Some(1e-6), momentum: Some(0.0), intercept: None }
+    AdaptiveClipDescent { steps: Some(steps), learning_rate: Some(1e-6), momentum: Some(0.0) }
 }
 
 /// Everything that the canary moves, each release in units in which its noise has the standard deviation that the event says: the
@@ -198,7 +198,7 @@ pub(crate) fn followed(schedule: &AdaptiveClipSchedule, seen: &[Vec<f64>]) -> f6
     let (mut step, mut total) = (0, 0.0);
     for release in seen {
         if release.len() > 1 {
-            clip = schedule.clip_norm(release, 1);
+            clip = schedule.clip_norm(release);
             total += release[schedule.cell(1.0)] / schedule.sizes_multiplier.powi(2);
         } else {
             total -= release[0] / clip / schedule.noise_multiplier.powi(2);

@@ -6,7 +6,7 @@ use super::error::FitError;
 use crate::session::any_within;
 use dpopt_mechanism::{LabelSelection, PrivateBounds};
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::plan::{Calibrated, NotApplicable, Problem};
+use dpopt_optimize::plan::{NotApplicable, Problem};
 use dpopt_optimize::{Candidate, MethodOptions, Prepared, candidates, first_applicable, named};
 use dpopt_privacy::{Budget, Certificate, Neighbours, certify};
 use serde::Deserialize;
@@ -103,10 +103,13 @@ impl Planned {
         let problem = match (&options.embedding, models) {
             (None, 1) => {
                 let share = options.calibration();
-                // weights that are to stay within a bound would leave it
-                let usual = if options.bounds_weights() { 0.0 } else { Calibrated::USUAL_SHARE };
-                let usual = share.unwrap_or(usual);
-                let problem = problem.with_calibration(budget, usual, options.intercept.zip(options.constant));
+                let intercept = options.intercept.zip(options.constant);
+                let problem = match share {
+                    Some(share) => problem.with_calibration(budget, share, intercept),
+                    // weights that are to stay within a bound would leave it
+                    None if options.bounds_weights() => problem,
+                    None => problem.with_usual_calibration(budget, intercept),
+                };
                 if share.is_some_and(|share| share > 0.0) && problem.calibrated.is_none() {
                     return Err(NotApplicable::Option(
                         "a calibration is for the logistic and the squared loss and takes delta > 0; leave `calibration` out".into(),

@@ -57,8 +57,8 @@ where
                     let of = Calibration::new(of, scores.clone()).ok_or(CuratorError::Shape)?;
                     asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records)
                 }
-                (Some(Cells { smallest, ratio, cells, side }), None) => {
-                    let sizes = GradientSizes::new(R::over(of), smallest, ratio, cells).sided(side);
+                (Some(Cells { smallest, ratio, cells }), None) => {
+                    let sizes = GradientSizes::new(R::over(of), smallest, ratio, cells);
                     asked.of(Clipped::new(sizes, clip_norm, grid)?, records)
                 }
             }

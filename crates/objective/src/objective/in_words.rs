@@ -40,8 +40,6 @@ pub struct Cells {
     pub smallest: f64,
     /// Of the ends of neighbouring ones.
     pub ratio: f64,
-    /// How many there are on a side.
+    /// How many there are.
     pub cells: usize,
-    /// The coordinate whose sign says on which side a gradient is, if there are two.
-    pub side: Option<usize>,
 }

@@ -44,7 +44,7 @@ mod sizes;
 mod tests;
 
 pub use admitted::{Admitted, TooCurved};
-pub use calibration::{Calibration, WEIGHT as CURVATURE_WEIGHT};
+pub use calibration::{Calibration, curvature_weight};
 pub use closures::Closures;
 pub use difference::Difference;
 pub use embedded::Embedded;

@@ -10,31 +10,23 @@ use crate::records::RecordSet;
 /// Cell k < K − 1 holds norms up to `smallest`·`ratio`^k that are in no cell before it, the last one all others. A record without
 /// a gradient, or whose gradient is 0, is in none: the record that contributes nothing is a row of zeros, and were it in the first
 /// cell, another one in its place would move two cells and not one.
-///
-/// With a side, a coordinate, there are twice as many cells: those of records whose gradient is positive there come after all others.
 #[derive(Clone, Debug)]
 pub struct GradientSizes<O> {
     objective: O,
     smallest: f64,
     ratio: f64,
     cells: usize,
-    side: Option<usize>,
 }
 
 impl<O> GradientSizes<O> {
     /// `cells` ≥ 1 cells, the first of which ends at `smallest` > 0; each of the next ends `ratio` > 1 times later.
     pub fn new(objective: O, smallest: f64, ratio: f64, cells: usize) -> Self {
-        Self { objective, smallest, ratio, cells: cells.max(1), side: None }
+        Self { objective, smallest, ratio, cells: cells.max(1) }
     }
 
-    /// With a side.
-    pub fn sided(self, side: Option<usize>) -> Self {
-        Self { side, ..self }
-    }
-
-    /// Number of cells, of both sides together. A sum has at least so many entries; any others are 0 before noise.
+    /// Number of cells. A sum has at least so many entries; any others are 0 before noise.
     pub fn cells(&self) -> usize {
-        if self.side.is_some() { 2 * self.cells } else { self.cells }
+        self.cells
     }
 
     /// The largest norm of cell k; of the last one as if it ended like the others.
@@ -60,7 +52,7 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
     type Scratch = SizesScratch<O::Scratch>;
 
     fn dimension(&self) -> usize {
-        self.objective.dimension().max(self.cells())
+        self.objective.dimension().max(self.cells)
     }
 
     fn describes(&self, records: &R) -> bool {
@@ -69,8 +61,8 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
 
     fn in_words(&self) -> Option<InWords> {
         let of = self.objective.in_words().filter(|of| of.sizes.is_none() && of.scores.is_none())?;
-        let Self { smallest, ratio, cells, side, .. } = *self;
-        Some(InWords { sizes: Some(Cells { smallest, ratio, cells, side }), ..of })
+        let Self { smallest, ratio, cells, .. } = *self;
+        Some(InWords { sizes: Some(Cells { smallest, ratio, cells }), ..of })
     }
 
     /// Nothing: see above.
@@ -87,14 +79,9 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
     ) -> Result<Gradient<'a>, R::Error> {
         let SizesScratch { inner, place, one } = scratch;
         let square = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>();
-        let mut positive = false;
         let norm = match self.objective.gradient(x, records, i, inner)? {
             Gradient::Zero => return Ok(Gradient::Zero),
-            Gradient::Outer { slope, row, width } => {
-                if let Some(side) = self.side.filter(|_| width > 0) {
-                    let value = row.columns().iter().position(|&j| j as usize == side % width).map(|k| row.values()[k]);
-                    positive = value.unwrap_or(0.0) as f64 * slope.get(side / width).copied().unwrap_or(0.0) > 0.0;
-                }
+            Gradient::Outer { slope, row, .. } => {
                 let row: f64 = row.values().iter().map(|&v| f64::from(v).powi(2)).sum();
                 // whatever the slope is, which may be no number
                 if row == 0.0 {
@@ -102,21 +89,13 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
                 }
                 (square(slope) * row).sqrt()
             }
-            Gradient::Entries { places, values } => {
-                let there = places.iter().zip(values.iter()).filter(|(at, _)| Some(**at) == self.side);
-                positive = there.map(|(_, value)| value).sum::<f64>() > 0.0;
-                square(values).sqrt()
-            }
-            Gradient::Dense(values) => {
-                positive = self.side.and_then(|side| values.get(side)).is_some_and(|value| *value > 0.0);
-                square(values).sqrt()
-            }
+            Gradient::Entries { values, .. } => square(values).sqrt(),
+            Gradient::Dense(values) => square(values).sqrt(),
         };
         if norm == 0.0 {
             return Ok(Gradient::Zero);
         }
-        let before = if positive && self.side.is_some() { self.cells } else { 0 };
-        (place[0], one[0]) = (before + self.cell(norm), 1.0);
+        (place[0], one[0]) = (self.cell(norm), 1.0);
         Ok(Gradient::Entries { places: place, values: one })
     }
 }

@@ -33,9 +33,13 @@ pub struct AdaptiveClipDescent {
     pub learning_rate: Option<f64>,
     /// β in [0, 1). Default 0.95.
     pub momentum: Option<f64>,
-    /// The feature that is the same in all rows, or nearly.
-    pub intercept: Option<u32>,
 }
+
+/// Of all norms of gradients together a clip takes no more than this share: a fifth of bell-shaped residuals is cut off at [`QUANTILE`], and nearly everything where
+/// most are 0: what is learnt then has nothing to do with means.
+const MOST_CUT: f64 = 0.25;
+/// Standard deviations of its noise by which that has to be seen.
+const SURE: f64 = 2.0;
 
 /// The schedule of descent with a clip norm that follows the gradients.
 #[derive(Clone, Debug, Serialize)]
@@ -58,9 +62,6 @@ pub struct AdaptiveClipSchedule {
     pub ratio: f64,
     /// Share of the records whose gradients are not clipped, at the time of the histogram.
     pub quantile: f64,
-    /// The weight whose sign in a gradient says on which side of the histogram it counts: what a clip takes from one side more than from the other moves the
-    /// answer. `None`: there is one side.
-    pub side: Option<usize>,
     /// Noise standard deviation of a histogram's cell.
     pub sizes_multiplier: f64,
     /// Noise standard deviation of a gradient sum, over C.
@@ -144,12 +145,7 @@ impl Algorithm for AdaptiveClipDescent {
     const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
-        Self {
-            steps: said.get(&STEPS),
-            learning_rate: said.get(&LEARNING_RATE),
-            momentum: said.get(&MOMENTUM),
-            intercept: said.intercept(),
-        }
+        Self { steps: said.get(&STEPS), learning_rate: said.get(&LEARNING_RATE), momentum: said.get(&MOMENTUM) }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveClipSchedule>, NotApplicable> {
@@ -184,11 +180,7 @@ impl Algorithm for AdaptiveClipDescent {
         let looks = places.len() as u64;
         let (sizes_of, sum_of) =
             (move |t: f64| t * (looks as f64 / share).sqrt(), move |t: f64| t * (steps as f64 / (1.0 - share)).sqrt());
-        // of several outputs none says more than another
-        let side =
-            self.intercept.map(|at| at as usize).filter(|&at| at < problem.features && problem.loss.outputs() == 1);
-        let entries = if side.is_some() { 2 * cells } else { cells };
-        let draws = steps as f64 * weights as f64 + looks as f64 * weights.max(entries) as f64;
+        let draws = steps as f64 * weights as f64 + looks as f64 * weights.max(cells) as f64;
         let event = |t: f64| {
             let parts = vec![
                 Event::gaussian(sizes_of(t)).self_composed(looks),
@@ -208,7 +200,6 @@ impl Algorithm for AdaptiveClipDescent {
             smallest: FIRST_END * problem.row_norm,
             ratio,
             quantile: QUANTILE,
-            side,
             sizes_multiplier: sizes_of(t),
             noise_multiplier,
         };
@@ -261,8 +252,8 @@ impl Algorithm for AdaptiveClipDescent {
         let answer = drive(&mut driver, course, vec![0.0; weights], progress, |theta| {
             if s.looks.contains(&step) {
                 let mut point = theta.to_vec();
-                point.resize(weights.max(s.entries()), 0.0);
-                clip = s.clip_norm(sizes.release(examples, curator, &point)?.get(), weights);
+                point.resize(weights.max(s.cells), 0.0);
+                clip = s.clip_norm(sizes.release(examples, curator, &point)?.get());
                 gradients = s.gradients(objective(), problem, clip)?;
             }
             step += 1;
@@ -276,7 +267,7 @@ impl Algorithm for AdaptiveClipDescent {
 
 impl AdaptiveClipSchedule {
     fn sizes_grid(&self, problem: &Problem) -> Grid {
-        Grid::for_sum(1.0, self.sizes_multiplier, problem.rows, problem.weights().max(self.entries()))
+        Grid::for_sum(1.0, self.sizes_multiplier, problem.rows, problem.weights().max(self.cells))
     }
 
     fn gradients_grid(&self, problem: &Problem, clip: f64) -> Grid {
@@ -284,9 +275,9 @@ impl AdaptiveClipSchedule {
     }
 
     fn sizes<O>(&self, objective: O, problem: &Problem) -> Result<NoisySum<GradientSizes<O>>, RunError> {
-        let (dimension, grid) = (problem.weights().max(self.entries()), self.sizes_grid(problem));
+        let (dimension, grid) = (problem.weights().max(self.cells), self.sizes_grid(problem));
         let noise = Gaussian::new(self.sizes_multiplier, 1.0, grid, dimension, "sizes of gradients");
-        Ok(NoisySum::new(self.histogram(objective), noise)?)
+        Ok(NoisySum::new(GradientSizes::new(objective, self.smallest, self.ratio, self.cells), noise)?)
     }
 
     fn gradients<O>(&self, objective: O, problem: &Problem, clip: f64) -> Result<NoisySum<O>, RunError> {
@@ -296,49 +287,30 @@ impl AdaptiveClipSchedule {
 
     /// The cell of a gradient's norm.
     pub fn cell(&self, norm: f64) -> usize {
-        self.histogram(()).cell(norm)
+        GradientSizes::new((), self.smallest, self.ratio, self.cells).cell(norm)
     }
 
-    fn histogram<O>(&self, objective: O) -> GradientSizes<O> {
-        GradientSizes::new(objective, self.smallest, self.ratio, self.cells).sided(self.side)
-    }
-
-    /// Cells of a histogram, of both sides if there are two.
-    pub fn entries(&self) -> usize {
-        self.histogram(()).cells()
-    }
-
-    /// C after a histogram: the end of the first cell up to which a share of `quantile` of the noisy counts lies; where a clip there takes more from one side than
-    /// from the other, the end of a later one that costs `weights` weights less in bias and noise together. At most the first clip norm.
-    pub fn clip_norm(&self, counts: &[f64], weights: usize) -> f64 {
-        let sides: Vec<&[f64]> = counts[..self.entries()].chunks_exact(self.cells).collect();
-        let of_cell = |cell: usize| sides.iter().map(|side| side[cell]).sum::<f64>();
-        let wanted = self.quantile * (0..self.cells).map(of_cell).sum::<f64>();
+    /// C after a histogram: the end of the first cell up to which a share of `quantile` of the noisy counts lies, and behind which no more than
+    /// [`MOST_CUT`] of all norms would be cut off as far as noise lets see; at most the first clip norm.
+    pub fn clip_norm(&self, counts: &[f64]) -> f64 {
+        let counts = &counts[..self.cells];
+        let wanted = self.quantile * counts.iter().sum::<f64>();
         let mut below = 0.0;
-        let cell = (0..self.cells).position(|cell| {
-            below += of_cell(cell);
+        let cell = counts.iter().position(|count| {
+            below += count;
             below >= wanted
         });
-        let sizes = self.histogram(());
-        let quantile = cell.map_or(self.first_clip_norm, |cell| sizes.end(cell)).min(self.first_clip_norm);
-        let [negative, positive] = sides[..] else { return quantile };
-        // noise of the whole run in all weights, and what is cut off on one side beyond the other's and the noise of counts
-        let cost = |clip: f64| {
-            let noise = self.noise_multiplier * clip * (weights as f64 / self.steps as f64).sqrt();
-            let cut = |cell: usize| (sizes.end(cell) / self.ratio.sqrt() - clip).max(0.0);
-            let taken: f64 = (0..self.cells).map(|cell| (positive[cell] - negative[cell]) * cut(cell)).sum();
-            let unsure =
-                self.sizes_multiplier * (0..self.cells).map(|cell| 2.0 * cut(cell).powi(2)).sum::<f64>().sqrt();
-            noise.hypot((taken.abs() - unsure).max(0.0))
+        let sizes = GradientSizes::new((), self.smallest, self.ratio, self.cells);
+        let norm = |cell: usize| sizes.end(cell) / self.ratio.sqrt();
+        // how much more than the share may be is cut off at `clip`, and the noise of that
+        let too_much = |clip: f64| {
+            let of = |cell: usize| (norm(cell) - clip).max(0.0) - MOST_CUT * norm(cell);
+            let noise = self.sizes_multiplier * (0..self.cells).map(|cell| of(cell).powi(2)).sum::<f64>().sqrt();
+            (0..self.cells).map(|cell| counts[cell] * of(cell)).sum::<f64>() > SURE * noise
         };
-        let later = (0..self.cells).map(|cell| sizes.end(cell)).chain([self.first_clip_norm]);
-        let candidates = later.filter(|&clip| clip > quantile && clip <= self.first_clip_norm);
-        candidates
-            .fold((quantile, cost(quantile)), |best, clip| {
-                let cost = cost(clip);
-                if cost < best.1 { (clip, cost) } else { best }
-            })
-            .0
+        let ends = (cell.unwrap_or(self.cells)..self.cells).map(|cell| sizes.end(cell));
+        let clip = ends.take_while(|clip| *clip < self.first_clip_norm).find(|clip| !too_much(*clip));
+        clip.unwrap_or(self.first_clip_norm)
     }
 }
 
@@ -387,37 +359,34 @@ mod tests {
         };
         let end = |cell: i32| 0.02 * 2f64.sqrt().powi(cell);
         let same = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-        same(s.clip_norm(&counts(&[(2, 69.0), (4, 31.0)]), 1), end(4));
-        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0)]), 1), end(2));
+        same(s.clip_norm(&counts(&[(2, 69.0), (4, 31.0)])), end(4));
+        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0)])), end(2));
         // what lies beyond the histogram's cells is noise
-        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0), (s.cells, 1e6)]), 1), end(2));
+        same(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0), (s.cells, 1e6)])), end(2));
         // noise below zero, large residuals, and nothing at all
-        same(s.clip_norm(&counts(&[(0, -50.0), (3, 100.0)]), 1), end(3));
-        same(s.clip_norm(&counts(&[(15, 100.0)]), 1), 0.5);
-        assert!(s.clip_norm(&counts(&[]), 1) <= 0.5);
+        same(s.clip_norm(&counts(&[(0, -50.0), (3, 100.0)])), end(3));
+        same(s.clip_norm(&counts(&[(15, 100.0)])), 0.5);
+        assert!(s.clip_norm(&counts(&[])) <= 0.5);
     }
 
-    /// Most residuals are small and on one side, a few are large and on the other: what a clip at the quantile takes from them would move the answer.
+    /// Nine in ten are small, and what is learnt lies in the others: they keep most of their length.
     #[test]
-    fn where_residuals_are_skewed_the_clip_norm_is_larger() {
-        let sided = AdaptiveClipDescent { intercept: Some(0), ..Default::default() };
-        let plan = sided.plan(&problem(Loss::Squared, Relation::ZeroOut), budget(1.0)).unwrap();
+    fn where_most_residuals_are_near_zero_the_clip_norm_is_that_of_the_others() {
+        let plan =
+            AdaptiveClipDescent::default().plan(&problem(Loss::Squared, Relation::ZeroOut), budget(1.0)).unwrap();
         let s = &plan.schedule;
-        assert_eq!((s.side, s.entries()), (Some(0), 2 * s.cells));
-        let of = |negative: &[(usize, f64)], positive: &[(usize, f64)]| {
-            let mut counts = vec![0.0; s.entries()];
-            negative.iter().for_each(|&(cell, count)| counts[cell] = count);
-            positive.iter().for_each(|&(cell, count)| counts[s.cells + cell] = count);
-            s.clip_norm(&counts, 133)
+        let of = |cells: &[(usize, f64)]| {
+            let mut counts = vec![0.0; s.cells];
+            cells.iter().for_each(|&(cell, count)| counts[cell] = count);
+            s.clip_norm(&counts)
         };
-        let quantile = 0.02 * 2f64.sqrt().powi(2);
-        let even = of(&[(2, 10_000.0), (9, 3000.0)], &[(2, 10_000.0), (9, 3000.0)]);
-        assert!((even - quantile).abs() < 1e-12, "{even}");
-        let skewed = of(&[(2, 20_000.0)], &[(9, 6000.0)]);
-        assert!(skewed > 0.3, "{skewed}");
-        // what noise alone would look like changes nothing
-        let unsure = of(&[(2, 20_000.0)], &[(9, s.sizes_multiplier)]);
-        assert!((unsure - quantile).abs() < 1e-12, "{unsure}");
+        let end = |cell: i32| 0.02 * 2f64.sqrt().powi(cell);
+        let (norm, same) = (end(8) / 2f64.sqrt().sqrt(), |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}"));
+        let clip = of(&[(0, 9e5), (8, 1e5)]);
+        assert!(clip > 0.5 * norm && clip < norm, "{clip} {norm}");
+        // a histogram of bell-shaped sizes, and what noise alone would look like
+        same(of(&[(2, 7e5), (4, 2e5), (5, 1e5)]), end(2));
+        same(of(&[(0, 9e3), (8, s.sizes_multiplier)]), end(0));
     }
 
     /// Residuals of .1 in a range of 2: noise for a clip norm of ½ is several times what is needed.
