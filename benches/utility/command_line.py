@@ -64,7 +64,13 @@ def fit(binary, about, place, epsilon, method=None, bounds=None, limit=600):
 def score(scores):
     if "r_squared" in scores:
         return {"score": scores["r_squared"], "metric": "R2"}
-    return {"score": scores["accuracy"], "metric": "accuracy", "auc": scores.get("auc")}
+    probabilities = {name: scores[name] for name in ("log_loss", "log_loss_of_base_rate", "calibration_error")}
+    return {
+        "score": scores["accuracy"],
+        "metric": "accuracy",
+        "auc": scores.get("auc"),
+        "test_rows": scores["rows"],
+    } | probabilities
 
 
 def form(facts):

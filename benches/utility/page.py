@@ -3,6 +3,7 @@
 import argparse
 import json
 import pathlib
+import statistics
 
 import panel
 import picture
@@ -16,11 +17,42 @@ MARGIN = 0.005
 
 
 def page(scores, found, about):
-    parts = [head(scores), summary(scores), losses(scores), numbers(scores), time_taken(scores)]
+    parts = [head(scores), summary(scores), losses(scores), numbers(scores), probabilities(scores), time_taken(scores)]
     if found:
         parts.append(regrets(found))
     parts += [tables_used(scores, about), how()]
     return "\n".join(parts)
+
+
+def probabilities(scores):
+    """Log loss beside that of constant shares, and the calibration error, of the command line's models."""
+    cells = {}
+    for r in scores.records:
+        if r["tool"] == "dpopt" and "log_loss" in r:
+            cells.setdefault((r["table"], r["epsilon"]), []).append(r)
+    if not cells:
+        return ""
+    mean = lambda cell, name: statistics.mean(r[name] for r in cells[cell])
+    above = [c for c in cells if mean(c, "log_loss") >= mean(c, "log_loss_of_base_rate")]
+    out = [
+        "## Probabilities",
+        "",
+        "Log loss of the command line's models (that of answering the test rows' shares to everybody), and the mean distance of claimed from observed shares in ten bins of",
+        "probability. Of right probabilities that is about 1/√(test rows) and not 0. "
+        f"In {len(cells) - len(above)} of {len(cells)} cells the log loss is below that of constant shares"
+        + (": not in " + ", ".join(f"{t} at ε = {e:g}" for t, e in above) + "." if above else "."),
+        "",
+    ]
+    row(out, "table", "test rows", *[f"ε = {e:g}" for e in scores.epsilons])
+    row(out, *["---"] * (len(scores.epsilons) + 2))
+    for table in dict.fromkeys(t for t, _ in cells):
+        of = lambda e: (
+            f"{mean((table, e), 'log_loss'):.3f} ({mean((table, e), 'log_loss_of_base_rate'):.3f}), "
+            f"{mean((table, e), 'calibration_error'):.3f}"
+        )
+        tested = next(r["test_rows"] for (t, _), rs in cells.items() if t == table for r in rs)
+        row(out, table, tested, *[of(e) if (table, e) in cells else "" for e in scores.epsilons])
+    return "\n".join([*out, ""])
 
 
 def head(scores):

@@ -268,6 +268,8 @@ fn of_classes(m: &ClassificationMetrics) -> String {
     let mut out = rows(m.rows, m.left_out);
     out += &line("accuracy", format!("{:.4}  (always the most frequent class: {:.4})", m.accuracy, m.majority));
     out += &line("log loss", format!("{:.4}  (the base rate alone: {:.4})", m.log_loss, m.log_loss_of_base_rate));
+    let claims = if m.classes.len() == 2 { "probabilities" } else { "those of the predicted class" };
+    out += &line("calibration error", format!("{:.4}  (of {claims}, in ten bins)", m.calibration_error));
     if let [_, positive] = &m.classes[..] {
         let base = positive.rows as f64 / m.rows as f64;
         out += &line("AUC", m.auc.map_or("-  (needs both classes)".into(), |a| format!("{a:.4}  (a guess: 0.5)")));

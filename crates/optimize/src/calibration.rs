@@ -57,14 +57,6 @@ impl Expected {
     }
 }
 
-/// Most noise in a mean residual of numbers, in halves of their range, with which it is still of use: predicted means are off by little to begin with.
-const MOST_NOISE_OF_NUMBERS: f64 = 0.01;
-
-/// Whether sums with this noise multiplier are worth their part of the budget.
-pub(crate) fn is_of_use(problem: &Problem, noise: f64) -> bool {
-    problem.loss != Loss::Squared || noise * clip_norm(problem.loss) <= MOST_NOISE_OF_NUMBERS * problem.rows as f64
-}
-
 /// The loss whose scores they are then; `None` for a model that has none.
 pub(crate) fn calibrated_loss(loss: Loss) -> Option<Loss> {
     match loss {
@@ -74,18 +66,13 @@ pub(crate) fn calibrated_loss(loss: Loss) -> Option<Loss> {
     }
 }
 
-/// Bound on what a record adds to a sum: residuals of classes are at most √2 long, those of numbers far shorter but for outliers.
-fn clip_norm(loss: Loss) -> f64 {
-    if loss == Loss::Squared { 1.0 } else { SQRT_2 }
-}
-
 fn entries(problem: &Problem, calibrated: &Calibrated) -> usize {
     let unknowns = 1 + calibrated.intercept.map_or(0, |_| problem.loss.outputs());
     problem.weights().max(unknowns + unknowns * (unknowns + 1) / 2)
 }
 
 fn grid(problem: &Problem, calibrated: &Calibrated) -> Result<Grid, NotApplicable> {
-    let clip = clip_norm(problem.loss);
+    let clip = Calibrated::clip_norm(problem.loss);
     sum_grid(clip, problem.calibration_noise(calibrated) * clip, problem.rows, entries(problem, calibrated))
 }
 
@@ -120,7 +107,7 @@ pub(crate) fn calibrate<R: OfRows + 'static>(
     let mut solution = solution.into_inner();
     let bound = |bound| vec![bound; solution.weights.len()];
     solution.noise = solution.noise.or_else(|| method.weight_noise.map(bound));
-    let seen = visible(noise * clip_norm(loss) / problem.rows as f64);
+    let seen = visible(noise * Calibrated::clip_norm(loss) / problem.rows as f64);
     let usual = if matches!(loss, Loss::Softmax { .. }) { method.usual_scale } else { 1.0 };
     let start = unshifted(method.loss) * (usual / solution.scaled_by).powf(seen);
     let mut model = Scaled::new(solution, problem, calibrated, start);
@@ -131,12 +118,12 @@ pub(crate) fn calibrate<R: OfRows + 'static>(
             return Err(RunError::Numerical("the scores of the released weights have no scale"));
         };
         let entries = entries(problem, calibrated);
-        let gaussian = Gaussian::new(noise, clip_norm(loss), grid, entries, "calibration");
+        let gaussian = Gaussian::new(noise, Calibrated::clip_norm(loss), grid, entries, "calibration");
         let mut point = model.solution.weights.clone();
         point.resize(entries, 0.0);
         let (unknowns, of_use) = (sums.unknowns(), sums.entries());
         let sum = NoisySum::new(R::over(sums), gaussian)?.release(examples, curator, &point)?;
-        model.step(&sum.get()[..of_use], unknowns, noise * clip_norm(loss), &Expected::of(loss));
+        model.step(&sum.get()[..of_use], unknowns, noise * Calibrated::clip_norm(loss), &Expected::of(loss));
     }
     Ok(curator.answer(model.finished()))
 }

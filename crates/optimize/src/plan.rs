@@ -3,7 +3,6 @@
 //! From *public facts* ([`Problem`]) and a [`Budget`] an [`Algorithm`](crate::Algorithm) computes all its
 //! hyper-parameters (its schedule) and the [`Event`] of all it will release; [`certify`] accounts that event.
 
-use crate::calibration::is_of_use;
 pub use dpopt_mechanism::NotApplicable;
 use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
@@ -31,7 +30,7 @@ pub struct Problem {
     /// Which data sets are neighbours.
     #[serde(flatten)]
     pub neighbours: Neighbours,
-    /// Where rows are expected to be strong; `None`: as words and levels are. Steers plans only.
+    /// Where rows are expected to be strong; `None`: as words and levels are. Steers plans, and at what size of scores a calibration begins.
     #[serde(skip)]
     pub directions: Option<Arc<Directions>>,
     /// What the same curator releases before the method: a part of every plan's event. `None`: nothing.
@@ -147,6 +146,20 @@ impl Calibrated {
     /// More offsets than these are not found: their derivatives would be most of the work.
     const MOST_OUTPUTS: usize = 64;
 
+    /// Most noise in a mean residual of numbers, in halves of their range, with which it is still of use: predicted means are off by little to begin with.
+    const MOST_NOISE_OF_NUMBERS: f64 = 0.01;
+
+    /// Bound on what a record adds to a sum: few records of classes add more, those that are surely wrong, and of numbers outliers.
+    pub(crate) fn clip_norm(loss: Loss) -> f64 {
+        if loss == Loss::Squared { 1.0 } else { std::f64::consts::SQRT_2 }
+    }
+
+    /// Whether the sums are worth their part of the budget.
+    fn is_of_use(&self, problem: &Problem) -> bool {
+        let noise = problem.calibration_noise(self) * Self::clip_norm(problem.loss);
+        problem.loss != Loss::Squared || noise <= Self::MOST_NOISE_OF_NUMBERS * problem.rows as f64
+    }
+
     /// What the sums cost, as gradients.
     pub(crate) fn gradients(&self, problem: &Problem) -> f64 {
         Self::ROUNDS as f64 * problem.rows as f64
@@ -158,7 +171,7 @@ impl Problem {
     #[must_use]
     pub fn with_usual_calibration(self, budget: Budget, intercept: Option<(u32, f64)>) -> Self {
         let with = self.with_calibration(budget, Calibrated::USUAL_SHARE, intercept);
-        let of_use = with.calibrated.as_ref().is_some_and(|it| is_of_use(&with, with.calibration_noise(it)));
+        let of_use = with.calibrated.as_ref().is_some_and(|calibrated| calibrated.is_of_use(&with));
         Self { calibrated: with.calibrated.filter(|_| of_use), ..with }
     }
 

@@ -6,7 +6,7 @@ use super::{Code, PlantedBug};
 use crate::attack::likelihood;
 use crate::draws::Draws;
 use crate::statistics::Claim;
-use crate::worst_cases::choices::{low_quantile, quantile_choice};
+use crate::worst_cases::choices::{LOW_QUANTILE, low_quantile, quantile_choice};
 use crate::worst_cases::indicator;
 use dpopt_mechanism::{Choice, ChoiceLaw, Counts, Mechanism, past_the_curator};
 use dpopt_noise::{ExponentialChoice, Grid, NoiseSource, NoisyMax, RoundedLaplace};
@@ -156,12 +156,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let (right, wrong) = (low_quantile(1.0), low_quantile(2.0));
     bugs.push(PlantedBug::counting(
-        (
-            "17.quantile",
-            Shipped,
-            "private quantile by exp(epsilon u) instead of exp(epsilon u / 2)",
-            "a record in a cell just below the 1% rank, empty cells above it; 1{its cell}",
-        ),
+        ("17.quantile", Shipped, "private quantile by exp(epsilon u) instead of exp(epsilon u / 2)", LOW_QUANTILE),
         Claim::pure(1.0),
         (1_800, 25_000),
         move |code, with, draws| quantile_choice(code.pick(&right, &wrong), with, draws),

@@ -5,7 +5,7 @@
 use super::{LibraryAudit, Reach};
 use crate::draws::Draws;
 use crate::worst_cases::choices::{
-    LowEnd, Quartiles, RareLabel, largest_loss, low_quantile, quantile_choice, quantile_loss, saturating,
+    LOW_QUANTILE, LowEnd, Quartiles, RareLabel, largest_loss, low_quantile, quantile_choice, quantile_loss, saturating,
 };
 use crate::worst_cases::comparisons::{self, answers, only_the_last, then_one_above, then_one_above_loss};
 use crate::worst_cases::indicator;
@@ -116,13 +116,9 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
 
     let quantile = low_quantile(1.0);
     rows.push(
-        LibraryAudit::new(
-            "private quantile",
-            "a record in a cell just below the 1% rank, empty cells above it; 1{its cell}",
-            exponential(1.0),
-            (0.0, 120_000),
-            move |with, draws| quantile_choice(&quantile, with, draws),
-        )
+        LibraryAudit::new("private quantile", LOW_QUANTILE, exponential(1.0), (0.0, 120_000), move |with, draws| {
+            quantile_choice(&quantile, with, draws)
+        })
         .reaching(Reach::Epsilon(quantile_loss(1.0)))
         .costly(),
     );

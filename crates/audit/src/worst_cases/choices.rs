@@ -2,7 +2,9 @@
 //! pair has (spec 20 §1.4, §2).
 
 use crate::draws::Draws;
-use dpopt_mechanism::{Curator, LabelSelection, Level, Mechanism, Quantiles, RangeEnd, Sensitive, past_the_curator};
+use dpopt_mechanism::{
+    Curator, LabelSelection, Level, Mechanism, Place, Quantiles, RangeEnd, Sensitive, past_the_curator,
+};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::records::{BelowCounts, quantile_grid};
 use dpopt_privacy::{Event, Relation};
@@ -23,23 +25,31 @@ pub(crate) fn saturating(with: bool) -> Vec<i64> {
     (0..60).map(|i| i64::from((i == 0) == with)).collect()
 }
 
-/// One private 1% quantile for `epsilon` on the cells of a grid of 22 points.
+/// One private 1% quantile for `epsilon` on the cells of a grid of 25 points.
 pub(crate) fn low_quantile(epsilon: f64) -> Quantiles {
     Quantiles::new(0, vec![Level::thousandths(10)], epsilon, Relation::ZeroOut)
 }
 
-/// 4 values in the first cell of 450, or 3 of 449 without the record; 4 in the second, none in twenty more, the others above. The first cell is nearer to the
-/// wanted rank with the record, the empty ones are further.
-fn low_counts(with: bool) -> ([u64; 22], u64) {
+/// What that pair is, in the words of the catalogue and of the library.
+pub(crate) const LOW_QUANTILE: &str =
+    "a record below three empty cells just below the 1% rank, twenty above it; 1{none above}";
+
+/// Cells that lie below the wanted rank: the record's, and three empty ones.
+const LOW_CELLS: usize = 4;
+
+/// 5 values in the first cell of 500, or 4 of 499 without the record; none in three, one in the next, none in twenty more, the others above. The first
+/// empty cells are nearer to the wanted rank with the record, the others further, each by as much as can be.
+fn low_counts(with: bool) -> ([u64; 25], u64) {
     let record = u64::from(with);
-    (std::array::from_fn(|k| if k == 0 { 3 + record } else { 7 + record }), 449 + record)
+    (std::array::from_fn(|k| if k < LOW_CELLS { 4 + record } else { 5 + record }), 499 + record)
 }
 
-/// 1 if the first cell is chosen.
+/// 1 if a cell below the wanted rank is chosen.
 pub(crate) fn quantile_choice(quantiles: &Quantiles, with: bool, draws: &mut Draws) -> f64 {
     let (below, values) = low_counts(with);
     let mut noise = NoiseSource::insecure(draws.word());
-    quantiles.choose(&below, values, &mut noise).map_or(f64::NAN, |places| f64::from(u8::from(places[0].cell == 0)))
+    let low = |places: Vec<Place>| f64::from(u8::from(places[0].cell < LOW_CELLS));
+    quantiles.choose(&below, values, &mut noise).map_or(f64::NAN, low)
 }
 
 /// The loss of that event at `epsilon`.
@@ -47,7 +57,7 @@ pub(crate) fn quantile_loss(epsilon: f64) -> f64 {
     let [without, with] = [false, true].map(|with| {
         let (below, values) = low_counts(with);
         let law = low_quantile(epsilon).law(&below, values);
-        law.into_iter().filter(|(place, _)| place.cell == 0).map(|(_, p)| p).sum::<f64>()
+        law.into_iter().filter(|(place, _)| place.cell < LOW_CELLS).map(|(_, p)| p).sum::<f64>()
     });
     (with / without).ln()
 }

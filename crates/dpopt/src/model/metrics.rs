@@ -20,6 +20,9 @@ pub struct ClassificationMetrics {
     pub log_loss: f64,
     /// The same of the base rate: of answering each class's share of these rows to everybody.
     pub log_loss_of_base_rate: f64,
+    /// Mean distance of what is claimed from what happened, over rows in ten equal bins of probability: of the second of two classes, of the most probable of several.
+    /// Not 0 for right probabilities: few rows of a bin have another share than expected.
+    pub calibration_error: f64,
     /// Each class by itself, in the model's order.
     pub classes: Vec<ClassMetrics>,
     /// Rows of each true class by the class that is predicted.
@@ -135,9 +138,24 @@ pub fn classification(
         auc: (labels.len() == 2).then(|| area_under_curve(&scores(1), truth)).flatten(),
         log_loss: log_loss / n,
         log_loss_of_base_rate: -shares().filter(|p| *p > 0.0).map(|p| p * p.ln()).sum::<f64>() + 0.0,
+        calibration_error: calibration_error(probabilities, truth),
         classes,
         confusion,
     })
+}
+
+/// Bins of probabilities.
+const BINS: usize = 10;
+
+fn calibration_error(probabilities: &[Vec<f64>], truth: &[usize]) -> f64 {
+    // what is claimed less what happened, added up in each bin
+    let mut excess = [0.0; BINS];
+    for (p, &y) in probabilities.iter().zip(truth) {
+        let class = if p.len() == 2 { 1 } else { most_probable(p) };
+        let bin = ((p[class] * BINS as f64) as usize).min(BINS - 1);
+        excess[bin] += p[class] - f64::from(u8::from(y == class));
+    }
+    excess.iter().map(|sum| sum.abs()).sum::<f64>() / truth.len() as f64
 }
 
 /// `predicted` and `truth` in the target's unit, `range` that of the answers. `None` for no rows.
@@ -233,6 +251,8 @@ mod tests {
         let expected = -(0.9f64.ln() + 0.4f64.ln() + 0.6f64.ln() + 0.9f64.ln()) / 4.0;
         assert!((m.log_loss - expected).abs() < 1e-15);
         assert!((m.log_loss_of_base_rate - 2f64.ln()).abs() < 1e-15);
+        // the bin of .4 has one of each, and .9 and .1 are alone in theirs
+        assert!((m.calibration_error - (0.1 + 0.2 + 0.1) / 4.0).abs() < 1e-15);
         assert_eq!(m.confusion, [[2, 0], [1, 1]]);
         let yes = &m.classes[1];
         assert_eq!((yes.rows, yes.predicted, yes.recall, yes.precision), (2, 1, Some(0.5), Some(1.0)));
@@ -248,6 +268,14 @@ mod tests {
         assert!(m.log_loss_of_base_rate.is_sign_positive());
         let no = &m.classes[0];
         assert_eq!((no.rows, no.recall, no.precision, no.average_precision), (0, None, None, None));
+    }
+
+    #[test]
+    fn of_several_classes_the_most_probable_is_held_to_what_it_claims() {
+        let labels = ["a", "b", "c"].map(String::from);
+        let p = [vec![0.5, 0.3, 0.2], vec![0.1, 0.55, 0.35], vec![1.0, 0.0, 0.0]];
+        let m = classification(&labels, &p, &[0, 0, 0], LeftOut::default()).unwrap();
+        assert!((m.calibration_error - (0.05 / 3.0)).abs() < 1e-15, "{}", m.calibration_error);
     }
 
     #[test]

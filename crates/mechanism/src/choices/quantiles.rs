@@ -98,19 +98,23 @@ impl Quantiles {
 pub struct Place {
     /// Number of the cell.
     pub cell: usize,
-    /// Number of the part in the cell.
+    /// Number of the part, of those that the cell's values in the problem have.
     pub part: u64,
+    /// How far in the cell its middle lies, as if the cell's values were spread evenly, in units of 1/[`Place::WIDTH`].
+    within: u64,
 }
 
 impl Place {
-    /// Where it lies: its middle, as if a cell's values were spread evenly; the cell that begins at 0 is 0, and what is beyond the grid is its end.
+    const WIDTH: u64 = 1 << 60;
+
+    /// Where it lies; the cell that begins at 0 is 0, and what is beyond the grid is its end.
     fn value(self, grid: &[f64]) -> f64 {
         match self.cell {
             0 => grid[0],
             cell if cell >= grid.len() => grid[grid.len() - 1],
             cell if grid[cell - 1] == 0.0 => 0.0,
             cell => {
-                let share = (self.part as f64 + 0.5) / PARTS as f64;
+                let share = self.within as f64 / Self::WIDTH as f64;
                 grid[cell - 1] + share * (grid[cell] - grid[cell - 1])
             }
         }
@@ -125,6 +129,15 @@ struct Problem {
     cells: Vec<u64>,
     low: u64,
     high: u64,
+    /// Where in its first cell the problem begins, and where in its last one it ends, as [`Place::within`].
+    begin: u64,
+    end: u64,
+}
+
+/// By how much one record moves a score: with 1 more in N, b·p − a·N moves between −a and b − a; a replacement moves p alone, by 1.
+fn sensitivity(low: u64, level: u64, high: u64, relation: Relation) -> u64 {
+    let most = if relation == Relation::ReplaceOne { high - low } else { (level - low).max(high - level) };
+    most.max(1)
 }
 
 impl Problem {
@@ -132,16 +145,20 @@ impl Problem {
     fn whole(below: &[u64], values: u64) -> Self {
         let ends = below.iter().copied().chain([values]);
         let cells = ends.scan(0, |before, end| Some(end.saturating_sub(std::mem::replace(before, end)))).collect();
-        Self { first: 0, cells, low: 0, high: Level::OF }
+        Self::of(cells)
     }
 
-    /// By how much one record moves a score: span = high − low, in units of 1/parts.
-    fn sensitivity(&self, parts: u64) -> u64 {
-        (self.high - self.low).max(1) * parts
+    fn of(cells: Vec<u64>) -> Self {
+        Self { first: 0, cells, low: 0, high: Level::OF, begin: 0, end: Place::WIDTH }
+    }
+
+    /// By how much one record moves a score, in units of 1/parts; span = high − low.
+    fn sensitivity(&self, level: u64, relation: Relation, parts: u64) -> u64 {
+        sensitivity(self.low, level, self.high, relation) * parts
     }
 
     /// −max(0, span·p − wanted, wanted − span·q) for each part of each cell, from rank p to rank q of the problem's values, where wanted = (level − low)·#{values}.
-    /// One record moves p, q and the number of values by at most 1, all in one direction or, if it is replaced, p and q alone: so a score by at most span.
+    /// One record moves p, q and the number of values by at most 1, all in one direction or, if it is replaced, p and q alone.
     fn scores(&self, level: u64, parts: u64) -> Vec<i64> {
         let (span, size) = (i128::from(self.high - self.low), self.cells.iter().map(|&m| i128::from(m)).sum::<i128>());
         let wanted = i128::from(parts) * i128::from(level - self.low) * size;
@@ -163,7 +180,11 @@ impl Problem {
 
     /// The place of the `index`-th score.
     fn place(&self, index: usize, parts: u64) -> Place {
-        Place { cell: self.first + index / parts as usize, part: index as u64 % parts }
+        let (at, part) = (index / parts as usize, index as u64 % parts);
+        let begin = if at == 0 { self.begin } else { 0 };
+        let end = if at + 1 == self.cells.len() { self.end } else { Place::WIDTH };
+        let into = u128::from(end - begin) * u128::from(2 * part + 1) / u128::from(2 * parts);
+        Place { cell: self.first + at, part, within: begin + into as u64 }
     }
 
     /// The problems on both sides of a place. Of the m values of its cell ⌊θm⌋ go left and the others right, θ being the middle of its part: one more of
@@ -174,7 +195,10 @@ impl Problem {
         let left_ties = (u128::from(tied) * u128::from(2 * place.part + 1) / u128::from(2 * parts)) as u64;
         let left = [&self.cells[..at], &[left_ties]].concat();
         let right = [&[tied - left_ties], &self.cells[at + 1..]].concat();
-        (Self { cells: left, high: level, ..*self }, Self { first: place.cell, cells: right, low: level, ..*self })
+        (
+            Self { cells: left, high: level, end: place.within, ..*self },
+            Self { first: place.cell, cells: right, low: level, begin: place.within, ..*self },
+        )
     }
 }
 
@@ -222,7 +246,7 @@ impl Mechanism for Quantiles {
 impl Quantiles {
     /// Where the levels lie, in order.
     pub fn choose(&self, below: &[u64], values: u64, noise: &mut NoiseSource) -> Result<Vec<Place>, CuratorError> {
-        let mut chosen = vec![Place { cell: 0, part: 0 }; self.levels.len()];
+        let mut chosen = vec![Place { cell: 0, part: 0, within: 0 }; self.levels.len()];
         self.solve(&Problem::whole(below, values), 0..self.levels.len(), noise, &mut chosen)?;
         Ok(chosen)
     }
@@ -231,7 +255,7 @@ impl Quantiles {
     pub fn law(&self, below: &[u64], values: u64) -> Vec<(Place, f64)> {
         let problem = Problem::whole(below, values);
         let level = self.levels.first().map_or(0, |level| level.0);
-        let rate = 0.5 * self.epsilon / problem.sensitivity(self.parts) as f64;
+        let rate = 0.5 * self.epsilon / problem.sensitivity(level, self.relation, self.parts) as f64;
         let weights: Vec<f64> =
             problem.scores(level, self.parts).iter().map(|&score| (rate * score as f64).exp()).collect();
         let total: f64 = weights.iter().sum();
@@ -245,7 +269,7 @@ impl Quantiles {
         }
         let middle = levels.start + levels.len() / 2;
         let level = self.levels[middle].0.clamp(low, high);
-        ExponentialChoice::new(self.epsilon, (high - low).max(1) * self.parts, false)
+        ExponentialChoice::new(self.epsilon, sensitivity(low, level, high, self.relation) * self.parts, false)
             .map_err(|e| CuratorError::Noise(e.to_string()))?;
         self.choices_can_be_drawn(levels.start..middle, low, level)?;
         self.choices_can_be_drawn(middle + 1..levels.end, level, high)
@@ -263,7 +287,7 @@ impl Quantiles {
         }
         let middle = levels.start + levels.len() / 2;
         let level = self.levels[middle].0.clamp(problem.low, problem.high);
-        let choice = ExponentialChoice::new(self.epsilon, problem.sensitivity(self.parts), false)
+        let choice = ExponentialChoice::new(self.epsilon, problem.sensitivity(level, self.relation, self.parts), false)
             .map_err(|e| CuratorError::Noise(e.to_string()))?;
         let scores = problem.scores(level, self.parts);
         let index = choice.choose(&scores, &mut noise.stream(Purpose::Selection, 0)).unwrap_or(0);
@@ -289,12 +313,12 @@ mod tests {
             let middle = levels.start + levels.len() / 2;
             let level = q.levels[middle].0.clamp(p.low, p.high);
             let (scores, unit) = if bug == Some(QuantileBug::GlobalCounts) {
-                let whole = Problem { first: 0, cells: all.to_vec(), low: 0, high: Level::OF };
+                let whole = Problem::of(all.to_vec());
                 let from = p.first * q.parts as usize;
                 let own = from..from + p.cells.len() * q.parts as usize;
-                (whole.scores(level, q.parts)[own].to_vec(), whole.sensitivity(q.parts))
+                (whole.scores(level, q.parts)[own].to_vec(), whole.sensitivity(level, q.relation, q.parts))
             } else {
-                (p.scores(level, q.parts), p.sensitivity(q.parts))
+                (p.scores(level, q.parts), p.sensitivity(level, q.relation, q.parts))
             };
             let factor = if bug == Some(QuantileBug::FullScore) { 1.0 } else { 0.5 };
             let weights: Vec<f64> =
@@ -318,12 +342,13 @@ mod tests {
             }
             out
         }
-        let whole = Problem { first: 0, cells: cells.to_vec(), low: 0, high: Level::OF };
+        let whole = Problem::of(cells.to_vec());
         go(quantiles, cells, &whole, 0..quantiles.levels.len()).into_iter().collect()
     }
 
-    /// Largest log-ratio over all data sets of up to `n` values in four cells and all neighbours.
-    fn worst_loss(quantiles: &Quantiles, n: u64, replace: bool) -> f64 {
+    /// Largest log-ratio, and largest difference of two log-ratios, over all data sets of up to `n` values in four cells and all neighbours: a value more or less, which is
+    /// what a missing one in its place is too, or one in another cell.
+    fn worst(quantiles: &Quantiles, n: u64, replace: bool) -> (f64, f64) {
         const CELLS: usize = 4;
         let base = n + 1;
         let tables: Vec<[u64; CELLS]> = (0..base.pow(CELLS as u32))
@@ -331,25 +356,30 @@ mod tests {
             .filter(|c: &[u64; CELLS]| c.iter().sum::<u64>() <= n)
             .collect();
         let laws: std::collections::BTreeMap<_, _> = tables.iter().map(|t| (*t, law(quantiles, t))).collect();
-        let mut worst = 0.0f64;
+        let (mut worst, mut range) = (0.0f64, 0.0f64);
         for (table, base) in &laws {
             for to in 0..CELLS {
-                for from in (0..CELLS).filter(|&from| if replace { from != to } else { from == 0 }) {
+                for from in (0..=CELLS).filter(|&from| from == CELLS || replace && from != to) {
                     let mut changed = *table;
                     changed[to] += 1;
-                    if replace {
+                    if from < CELLS {
                         let Some(left) = changed[from].checked_sub(1) else { continue };
                         changed[from] = left;
                     }
                     let Some(other) = laws.get(&changed) else { continue };
                     assert_eq!(base.len(), other.len());
-                    for (p, q) in base.values().zip(other.values()) {
-                        worst = worst.max((p / q).ln().abs());
-                    }
+                    let ratios = || base.values().zip(other.values()).map(|(p, q)| (p / q).ln());
+                    let (least, most) = ratios().fold((f64::MAX, f64::MIN), |(a, b), r| (a.min(r), b.max(r)));
+                    worst = worst.max(-least).max(most);
+                    range = range.max(most - least);
                 }
             }
         }
-        worst
+        (worst, range)
+    }
+
+    fn worst_loss(quantiles: &Quantiles, n: u64, replace: bool) -> f64 {
+        worst(quantiles, n, replace).0
     }
 
     fn quantiles(thousandths: &[u64], relation: Relation) -> Quantiles {
@@ -363,8 +393,10 @@ mod tests {
             for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
                 let q = quantiles(levels, relation);
                 let bound = Quantiles::choices(levels.len(), relation) as f64;
-                let loss = worst_loss(&q, 4, relation == Relation::ReplaceOne);
+                let (loss, range) = worst(&q, 4, relation == Relation::ReplaceOne);
                 assert!(loss <= bound + 1e-12, "{levels:?} {relation:?}: {loss} > {bound}");
+                // bounded range: ε for each choice
+                assert!(range <= bound + 1e-12, "{levels:?} {relation:?}: {range} > {bound}");
                 // four values say little of ranks near the ends
                 let inside = levels.iter().all(|level| (250..=750).contains(level));
                 assert!(!inside || loss > 0.3 * bound, "the search sees nothing: {levels:?} {relation:?}: {loss}");
@@ -392,12 +424,12 @@ mod tests {
     #[test]
     fn a_value_more_is_one_more_in_one_problem_of_a_depth() {
         for cells in [[3, 0, 5, 2], [0, 7, 0, 0], [1, 1, 1, 1]] {
-            let problem = |cells: [u64; 4]| Problem { first: 0, cells: cells.to_vec(), low: 0, high: Level::OF };
+            let problem = |cells: [u64; 4]| Problem::of(cells.to_vec());
             for more in 0..4 {
                 let mut other = cells;
                 other[more] += 1;
                 for (cell, part) in (0..4).flat_map(|cell| (0..PARTS).map(move |part| (cell, part))) {
-                    let sides = |c| problem(c).split(Place { cell, part }, 500, PARTS);
+                    let sides = |c| problem(c).split(Place { cell, part, within: 0 }, 500, PARTS);
                     let ((a, b), (c, d)) = (sides(cells), sides(other));
                     let gained = |x: &Problem, y: &Problem| -> u64 {
                         assert!(x.cells.iter().zip(&y.cells).all(|(x, y)| x <= y));
@@ -429,7 +461,8 @@ mod tests {
         // a rank is missed by 0.2 n = 1000 with probability below 25000·e^(−ε·1000/2) < 1e-200 at ε ≥ 1, and by 0.01 n = 50 below 25000·e^(−10·50/2) < 1e-100 at 10
         for seed in 0..20 {
             for epsilon in [1.0, 10.0, 20.0] {
-                assert!(found(&constant, &[250, 500, 750], epsilon, seed).iter().all(|&q| near(q, 5.0)));
+                let of_constant = found(&constant, &[250, 500, 750], epsilon, seed);
+                assert!(of_constant.iter().all(|&q| near(q, 5.0)) && of_constant.is_sorted(), "{of_constant:?}");
                 let of_coin = found(&coin, &[250, 750], epsilon, seed);
                 assert!(near(of_coin[0], 0.0) && near(of_coin[1], 1.0), "{of_coin:?}");
                 assert!(found(&zeros, &[250, 500], epsilon, seed).iter().all(|&q| q == 0.0));
@@ -442,7 +475,7 @@ mod tests {
     #[test]
     fn one_place_scores_zero_whatever_the_ties() {
         for cells in [vec![0, 500, 0, 0], vec![250, 0, 0, 250], vec![1, 2, 3, 4], vec![0, 0, 0, 0]] {
-            let problem = Problem { first: 0, cells, low: 0, high: Level::OF };
+            let problem = Problem::of(cells);
             for level in [0, 10, 250, 500, 990, 1000] {
                 assert_eq!(problem.scores(level, PARTS).iter().max(), Some(&0));
             }

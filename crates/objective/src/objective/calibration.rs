@@ -204,11 +204,14 @@ mod tests {
         for loss in LOSSES {
             for intercept in [None, Some(0)] {
                 let sums = of(loss, intercept);
-                let records = records(1.0);
-                assert!(sum(&sums, &weights(loss), &records, 0).iter().any(|v| *v != 0.0), "{loss:?}");
-                for nothing in [1, 2] {
-                    let moved = sum(&sums, &weights(loss), &records, nothing);
-                    assert!(moved.iter().all(|v| *v == 0.0), "{loss:?} {intercept:?}: {moved:?}");
+                for target in [1.0, 0.0, -3.0, f32::MAX, f32::INFINITY, f32::NAN] {
+                    let records = records(target);
+                    let there = sum(&sums, &weights(loss), &records, 0).iter().any(|v| *v != 0.0);
+                    assert!(there || target != 1.0, "{loss:?}");
+                    for nothing in [1, 2] {
+                        let moved = sum(&sums, &weights(loss), &records, nothing);
+                        assert!(moved.iter().all(|v| *v == 0.0), "{loss:?} {intercept:?} {target}: {moved:?}");
+                    }
                 }
             }
         }

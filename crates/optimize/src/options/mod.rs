@@ -64,6 +64,11 @@ impl MethodOptions {
         Said::new(self).get(&common::CALIBRATION)
     }
 
+    /// Whether anything was said of how a method learns; what happens after it says nothing of that.
+    pub fn tunes(&self) -> bool {
+        self.names().any(|name| name != common::CALIBRATION.name())
+    }
+
     /// Whether the weights are to stay within a ball or a box that was said.
     pub fn bounds_weights(&self) -> bool {
         ["ball_radius", "box_radius", "l1_norm"].iter().any(|name| self.said(name).is_some())

@@ -50,7 +50,7 @@ impl Fit {
         let said = self.layout.clone();
         let mut forms = Vec::new();
         let methods = &self.options.method;
-        let tuned = methods.method.is_some() || methods.names().next().is_some();
+        let tuned = methods.method.is_some() || methods.tunes();
         // settled here: ranges that are found privately later change nothing of it
         // what is released before rows are encoded has no place where they are encoded first
         let elsewhere = methods.elsewhere;
