@@ -39,7 +39,7 @@ def the_command():
     found = os.environ.get("DPOPT") or (str(built) if built.exists() else shutil.which("dpopt"))
     if not found:
         sys.exit("no dpopt command: cargo build --release -p dpopt-cli, or say where it is in $DPOPT")
-    return found
+    return os.path.abspath(found)
 
 
 @dataclass
