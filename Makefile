@@ -50,13 +50,18 @@ PY := $(VENV)/bin/python
 # Tests of a file stay in one process.
 PROCESSES ?= 2
 
-test-python: lint-python wheel ## the Python package: ruff, wheel, pytest, doctests, type stubs, gallery
+test-python: lint-python wheel command ## the Python package: ruff, wheel, pytest, doctests, type stubs, gallery, the first day
 	$(PY) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile crates/python/tests
 
 .PHONY: lint-python
 lint-python: $(VENV)/ready ## layout and lints of the Python code: ruff
 	$(VENV)/bin/ruff check --quiet
 	$(VENV)/bin/ruff format --check --quiet
+
+# The jobs of the first day are done by the command line too.
+.PHONY: command
+command:
+	$(CARGO) build --release -q -p dpopt-cli
 
 .PHONY: wheel
 wheel: $(VENV)/ready
