@@ -38,7 +38,7 @@ pub(crate) struct TableFlags {
     /// LIBSVM: the first feature has index 0
     #[arg(long)]
     zero_based: bool,
-    /// What to do with a cell or row that cannot be read, or a row of the wrong width; by default error, and for predictions what was said at the fit
+    /// What to do with a cell or row that cannot be read, or a row of the wrong width; by default it is missing, and for predictions what was said at the fit
     #[arg(long, value_enum)]
     bad_cells: Option<BadCellsFlag>,
     /// Most memory, e.g. 512M or 2G. fit: further encoded rows go to an unnamed temporary file, for methods that read rows from disk (by

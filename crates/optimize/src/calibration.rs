@@ -193,9 +193,6 @@ impl Scaled {
         let expected = Expected::of(problem.loss);
         let mut prior = vec![expected.offset.powi(-2); intercept.map_or(0, |_| outputs)];
         prior.push(expected.log_scale.powi(-2));
-        let unknowns = prior.len();
-        let mut precision = vec![0.0; unknowns * unknowns];
-        prior.iter().enumerate().for_each(|(a, p)| precision[a * unknowns + a] = *p);
         let mut new = Self {
             solution,
             loss: problem.loss,
@@ -208,11 +205,12 @@ impl Scaled {
             own,
             scale: 1.0,
             prior,
-            precision,
+            precision: Vec::new(),
             offset_std: 0.0,
             log_scale_std: 0.0,
         };
         let wider = if problem.loss == Loss::Squared { 2.0 } else { 1.0 };
+        new.precision = new.prior_precision();
         new.unit = (wider * UNIT * square.sqrt() * new.spread()).clamp(1e-6, 1e6);
         new.multiply(start);
         if outputs > 1 {
@@ -254,6 +252,13 @@ impl Scaled {
         }
         self.scale *= factor;
         self.unit *= factor;
+    }
+
+    fn prior_precision(&self) -> Vec<f64> {
+        let unknowns = self.prior.len();
+        let mut precision = vec![0.0; unknowns * unknowns];
+        self.prior.iter().enumerate().for_each(|(a, p)| precision[a * unknowns + a] = *p);
+        precision
     }
 
     /// What the unknown `at` is multiplied with so that the last one is a logarithm, to the power of `power`.
@@ -341,19 +346,25 @@ impl Scaled {
             let moved: Vec<f64> = offsets.iter().map(|offset| -factor * offset / self.origin).collect();
             self.offset(&moved);
         }
-        // what is known now: less after a long way, along which derivatives change, and nothing where the way was too long
-        let way = found[..unknowns - 1].iter().fold(log_scale.abs(), |most: f64, b| most.max(b.abs()));
-        let kept = 1.0 / (1.0 + way * way);
         self.precision = match factor < 1.0 {
-            true => self
-                .prior
-                .iter()
-                .enumerate()
-                .flat_map(|(a, p)| (0..unknowns).map(move |b| if a == b { *p } else { 0.0 }))
-                .collect(),
-            false => (0..unknowns * unknowns)
-                .map(|at| kept * system[at] * self.in_unit(at / unknowns, 1) * self.in_unit(at % unknowns, 1))
-                .collect(),
+            // the way was too long to be the end of it
+            true => self.prior_precision(),
+            false => {
+                let at = |at: usize| system[at] * self.in_unit(at / unknowns, 1) * self.in_unit(at % unknowns, 1);
+                let precision: Vec<f64> = (0..unknowns * unknowns).map(at).collect();
+                let way = found[..unknowns - 1].iter().fold(log_scale.abs(), |most: f64, b| most.max(b.abs()));
+                // what a straight line misses on the way, of a curve whose slope changes by itself
+                let missed = if self.loss == Loss::Squared { 0.0 } else { way * way / 2.0 };
+                let Some(spectrum) = Spectrum::of(&precision, unknowns) else { return };
+                let mut wider = vec![0.0; unknowns * unknowns];
+                for a in 0..unknowns {
+                    let mut unit = vec![0.0; unknowns];
+                    unit[a] = 1.0;
+                    let column = spectrum.apply(|w| w.max(0.0) / (1.0 + missed * missed * w.max(0.0)), &unit);
+                    (0..unknowns).for_each(|b| wider[b * unknowns + a] = column[b]);
+                }
+                wider
+            }
         };
         let left = solver.diagonal(|w| 1.0 / w.max(smallest));
         (self.offset_std, self.log_scale_std) = (left[0].sqrt() / self.origin, left[unknowns - 1].sqrt() / score);

@@ -128,6 +128,9 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
         target = model["encoder"]["target"]["as"]
         outputs_of_model = len(model["weights"]) // _features(model["encoder"])
         weights = np.array(model["weights"], dtype=np.float64).reshape(outputs_of_model, -1)
+        if is_classifier(estimator):
+            # the file has classes as they were declared, `classes_` has them sorted
+            weights = estimator._sign * weights if outputs_of_model == 1 else weights[estimator._places]
         scores = graph.put("MatMul", encoded, np.ascontiguousarray(weights.T))
         if "number" in target:
             # outside of the declared range no target can be
