@@ -45,7 +45,8 @@ impl Markup {
     pub(super) fn table(&mut self, caption: &str, headings: &[&str], rows: &[Row]) -> &mut Self {
         // not a <caption>: it would scroll away with a wide table
         self.element("p class=\"caption\"", caption);
-        self.raw("<div class=\"scroll\"><table>\n<thead><tr>");
+        // which scrolls by itself, by keys too
+        self.raw("<div class=\"scroll\" role=\"region\" aria-label=\"table\" tabindex=\"0\"><table>\n<thead><tr>");
         for heading in headings {
             match heading.strip_prefix('#') {
                 Some(h) => self.element("th scope=\"col\" class=\"number\"", h),

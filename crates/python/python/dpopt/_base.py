@@ -151,9 +151,11 @@ class PrivateEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return self._with_tags(super().__sklearn_tags__())
 
-    def _released_by(self, session: Any, privacy: Any) -> None:
-        """The fit was one run of a search, whose promise is the model's."""
+    def _released_by(self, session: Any, privacy: Any, score: dict[str, Any]) -> None:
+        """The fit was one run of a search, whose promise is the model's and which released its `score`."""
         self.privacy_ = privacy
+        if hasattr(self, "_report_facts"):
+            self._report_facts = {**self._report_facts, "score": score}
 
     # --- charge, report -----------------------------------------------------------------------------------------
 
@@ -195,7 +197,7 @@ class PrivateEstimator(BaseEstimator):
             ],
             "warnings": schedule["warnings"] + ([] if privacy.scope is None else [f"The guarantee is {privacy.scope}."]),
             "planning_seconds": facts["planning_seconds"],
-            "ledger": facts["ledger"],
+            "ledger": facts["ledger"], "loss": schedule.get("loss"), "range": facts.get("range"), "score": facts.get("score"),
         }  # fmt: skip
         html = _core.report_html(json.dumps(stored))
         if path is not None:
