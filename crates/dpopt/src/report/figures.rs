@@ -325,7 +325,9 @@ fn curves(column: &str, unit: Unit, classes: &[(&str, usize, &Shape)], axis: &st
         .collect();
     let values = &lines.first()?.2;
     let last = values.len().checked_sub(1).filter(|last| *last > 0)?;
-    let reach = lines.iter().flat_map(|line| &line.2).map(|p| p.1.abs()).fold(0.0, f64::max) * 1.08;
+    let effects = || lines.iter().flat_map(|line| &line.2).map(|p| p.1);
+    let (low, high) = (effects().fold(0.0, f64::min), effects().fold(0.0, f64::max));
+    let (low, high) = (low - 0.06 * (high - low), high + 0.06 * (high - low));
     // half of the last value stands beyond the axis
     let right = if lines.len() > 1 { NAMES } else { 40 };
     let shown = |x: f64| match unit {
@@ -345,7 +347,7 @@ fn curves(column: &str, unit: Unit, classes: &[(&str, usize, &Shape)], axis: &st
             .x_label_area_size(46)
             .y_label_area_size(66)
             // on the encoder's scale, which values of a skewed column do not crowd
-            .build_cartesian_2d(0.0..1.0, -reach..reach)?;
+            .build_cartesian_2d(0.0..1.0, low..high)?;
         let at = |x: f64| values[((x * last as f64).round() as usize).min(last)].0;
         let described = if unit == Unit::Duration { format!("{column} (days)") } else { column.to_string() };
         chart
@@ -382,7 +384,7 @@ fn curves(column: &str, unit: Unit, classes: &[(&str, usize, &Shape)], axis: &st
                 ends[i].0 = ends[i].0.max(ends[i - 1].0 + LINE);
             }
             // and none below the axis
-            let bottom = chart.backend_coord(&(1.0, -reach)).1;
+            let bottom = chart.backend_coord(&(1.0, low)).1;
             for i in (0..ends.len()).rev() {
                 let most = if i + 1 == ends.len() { bottom } else { ends[i + 1].0 - LINE };
                 ends[i].0 = ends[i].0.min(most);

@@ -1,8 +1,7 @@
 //! What a model says and how well, as sections of the page: its quality, which columns matter, what their values add.
 
 use super::effects::{Effects, Importance, Scale, is_step};
-use super::html::sentences;
-use super::markup::{Markup, Row};
+use super::markup::{Markup, Row, sentences};
 use super::{Answer, CandidateRow, Outcome, Report, figures};
 use dpopt_data::Shape;
 use dpopt_privacy::words::{count, number};

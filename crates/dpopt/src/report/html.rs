@@ -1,6 +1,6 @@
 //! The page, in the order a reader asks: what is promised, how good the answer is and what it says, what was released, at what price, how to check it.
 
-use super::markup::{Markup, Row};
+use super::markup::{Markup, Row, sentences};
 use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, figures, findings};
 use crate::guarantee::Guarantee;
 use dpopt_mechanism::ReleaseRecord;
@@ -639,19 +639,6 @@ fn coefficients(m: &mut Markup, report: &Report) {
 fn foundations(m: &mut Markup, report: &Report) {
     m.element("h2", "What the guarantee rests on");
     m.list(&sentences(&report.assumptions));
-}
-
-/// Each item with a capital first letter and a full stop.
-pub(super) fn sentences(items: &[String]) -> Vec<String> {
-    items
-        .iter()
-        .map(|item| {
-            let mut rest = item.chars();
-            let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
-            let stop = if item.ends_with(['.', ')', '!', '?']) { "" } else { "." };
-            format!("{first}{}{stop}", rest.as_str())
-        })
-        .collect()
 }
 
 fn reproduce(m: &mut Markup, report: &Report) {

@@ -89,6 +89,19 @@ impl Row {
     }
 }
 
+/// Each item with a capital first letter and a full stop.
+pub(super) fn sentences(items: &[String]) -> Vec<String> {
+    items
+        .iter()
+        .map(|item| {
+            let mut rest = item.chars();
+            let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+            let stop = if item.ends_with(['.', ')', '!', '?']) { "" } else { "." };
+            format!("{first}{}{stop}", rest.as_str())
+        })
+        .collect()
+}
+
 /// Escapes for text and for double-quoted attributes; drops control characters that XML forbids.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

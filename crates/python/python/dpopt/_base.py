@@ -154,8 +154,9 @@ class PrivateEstimator(BaseEstimator):
     def _released_by(self, session: Any, privacy: Any, score: dict[str, Any]) -> None:
         """The fit was one run of a search, whose promise is the model's and which released its `score`."""
         self.privacy_ = privacy
-        if hasattr(self, "_report_facts"):
-            self._report_facts = {**self._report_facts, "score": score}
+        facts = getattr(self, "_report_facts", None)
+        if facts is not None:
+            self._report_facts: dict[str, Any] = {**facts, "score": score}
 
     # --- charge, report -----------------------------------------------------------------------------------------
 

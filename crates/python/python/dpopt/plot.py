@@ -214,7 +214,12 @@ def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
         reach = float(np.ptp(effects)) if effects.size else 0.0
         shapes.append(
             {
-                "kind": form, "columns": list(columns), "at": at, "effects": effects, "reach": reach, "unit": unit,
+                "kind": form,
+                "columns": list(columns),
+                "at": at,
+                "effects": effects,
+                "reach": reach,
+                "unit": unit,
                 "counts": held.get("unit", "number"),
             }  # fmt: skip
         )
