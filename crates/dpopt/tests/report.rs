@@ -276,8 +276,11 @@ fn excess_risk_is_explained_beside_a_plain_baseline() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    report.baseline = Some(Baseline::new(&Loss::Absolute, Some((0.0, 600.0))));
+    let said = text(&parsed(&report.html()));
+    assert!(said.contains("off by up to 300, a loss of at most 1.") && !said.contains("root mean square)"), "{said}");
     let Outcome::Planned(row) = &mut report.candidates[0].outcome else { panic!() };
-    row.predicted_excess_risk = 0.7;
+    row.predicted_excess_risk = 1.2;
     assert!(text(&parsed(&report.html())).contains("no better than a guess"));
 }
 
@@ -290,6 +293,8 @@ fn a_released_score_has_a_band() {
     // 1.96 · √(.01² + .8·.2/1600)
     assert!((low - 0.7723).abs() < 1e-4 && (high - 0.8277).abs() < 1e-4, "{low} {high}");
     let said = text(&parsed(&report.html()));
+    // what runs of a search released is not told, calibration neither
+    assert!(!said.contains("alibrated"), "{said}");
     assert!(said.contains("Accuracy on the 1,600 rows that were kept aside: 0.8, between 0.7723 and 0.8277"), "{said}");
 }
 

@@ -78,20 +78,32 @@ fn excess(excess: f64, report: &Report) -> String {
             "{predicted} For comparison: {} has a mean loss of {loss}. The excess is {share} % of that: {verdict}.",
             baseline.answer
         ),
-        Some(half) => format!(
-            "{predicted} In the unit of {} it is like a further error of {} in each prediction (root mean square). For comparison: {} is off by up to {}, a \
-             loss of at most {loss}. The excess is {share} % of that: {verdict}.",
-            report.facts.target,
-            number((2.0 * excess).sqrt() * half),
-            baseline.answer,
-            number(half)
-        ),
+        Some(half) => {
+            let target = &report.facts.target;
+            let error = if baseline.squared {
+                let error = number((2.0 * excess).sqrt() * half);
+                format!(
+                    " In the unit of {target} it is like a further error of {error} in each prediction (root mean square)."
+                )
+            } else {
+                String::new()
+            };
+            format!(
+                "{predicted}{error} For comparison: {} is off by up to {}, a loss of at most {loss}. The excess is {share} % of that: {verdict}.",
+                baseline.answer,
+                number(half)
+            )
+        }
     }
 }
 
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
-    if percent < 10.0 { number((percent * 10.0).round() / 10.0) } else { number(percent.round()) }
+    match percent {
+        p if p < 0.1 => "less than 0.1".into(),
+        p if p < 10.0 => number((p * 10.0).round() / 10.0),
+        p => number(p.round()),
+    }
 }
 
 fn calibration(m: &mut Markup, report: &Report) {
@@ -108,8 +120,8 @@ fn calibration(m: &mut Markup, report: &Report) {
              probability of 30 % about 30 % have the class.",
             release.count
         ),
-        // nothing was promised of numbers
-        None if number_is_predicted || report.baseline.is_none() => return,
+        // nothing was promised of numbers, and of the runs of a search no releases are told
+        None if number_is_predicted || report.baseline.is_none() || report.score.is_some() => return,
         None => "Not calibrated: this run spent nothing on it. Probabilities order rows; how large they are may be too sure, or not sure enough.".into(),
     };
     m.element("p", &text);
@@ -208,7 +220,7 @@ pub(super) fn effects(m: &mut Markup, effects: &Effects) {
                     let most = (0..all.len()).max_by(|a, b| all[*a].reach().total_cmp(&all[*b].reach()))?;
                     let class = classes.get(most).map_or(String::new(), |class| format!(", for “{class}”"));
                     let caption = format!(
-                        "{} and {} together{class}, beyond what each does alone: coloured cells add, dark ones take away",
+                        "{} and {} together{class}, beyond what each does alone: blue cells add, grey ones take away",
                         columns.0, columns.1
                     );
                     Some((figures::map_of(all[most])?, caption))

@@ -1,6 +1,6 @@
 //! The page, in the order a reader asks: what is promised, how good the answer is and what it says, what was released, at what price, how to check it.
 
-use super::markup::{Markup, Row, sentences};
+use super::markup::{Markup, Row, capital, sentences};
 use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, figures, findings};
 use crate::guarantee::Guarantee;
 use dpopt_mechanism::ReleaseRecord;
@@ -105,7 +105,7 @@ fn opening(m: &mut Markup, report: &Report) {
         "p class=\"lead\"",
         &format!(
             "{}; {}, {} {shape}, from {}.",
-            report.facts.task,
+            capital(&report.facts.task),
             size(report),
             count(report.facts.features as u64),
             report.facts.source

@@ -91,15 +91,15 @@ impl Row {
 
 /// Each item with a capital first letter and a full stop.
 pub(super) fn sentences(items: &[String]) -> Vec<String> {
-    items
-        .iter()
-        .map(|item| {
-            let mut rest = item.chars();
-            let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
-            let stop = if item.ends_with(['.', ')', '!', '?']) { "" } else { "." };
-            format!("{first}{}{stop}", rest.as_str())
-        })
-        .collect()
+    let stop = |item: &String| if item.ends_with(['.', ')', '!', '?']) { "" } else { "." };
+    items.iter().map(|item| capital(item) + stop(item)).collect()
+}
+
+/// With a capital first letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+    first + rest.as_str()
 }
 
 /// Escapes for text and for double-quoted attributes; drops control characters that XML forbids.

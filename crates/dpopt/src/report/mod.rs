@@ -283,6 +283,9 @@ pub struct Baseline {
     /// Of a number, half of its range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_range: Option<f64>,
+    /// Whether the loss is half the squared error, in halves of the range.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub squared: bool,
 }
 
 impl Baseline {
@@ -297,7 +300,8 @@ impl Baseline {
             }
             (_, None) => "a model whose weights are all 0".into(),
         };
-        Self { loss: loss.at_zero(), answer, half_range: range.map(|(lower, upper)| 0.5 * (upper - lower)) }
+        let half_range = range.map(|(lower, upper)| 0.5 * (upper - lower));
+        Self { loss: loss.at_zero(), answer, half_range, squared: *loss == Loss::Squared }
     }
 }
 

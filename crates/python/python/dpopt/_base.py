@@ -167,7 +167,7 @@ class PrivateEstimator(BaseEstimator):
     def _insecure_seed(self) -> int | None:
         return None if self.insecure_seed is None else whole(self.insecure_seed, "insecure_seed") % 2**64
 
-    def report(self, path: str | Path | None = None, *, source: str = "called from Python", target: str = "y") -> str:
+    def report(self, path: str | Path | None = None, *, source: str = "rows given in Python", target: str = "y") -> str:
         """The report of the fit as one HTML document: guarantee, plan, releases, coefficients. Written to `path` if given.
 
         Args:

@@ -332,7 +332,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         check_is_fitted(self)
         if self._by_columns():
             return self._report_of_table(path, source is not None or target is not None)
-        return super().report(path, source=source or "called from Python", target=target or "y")
+        return super().report(path, source=source or "rows given in Python", target=target or "y")
 
     def _check_X(self, X: Any) -> Any:
         check_is_fitted(self)
