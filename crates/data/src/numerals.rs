@@ -29,6 +29,19 @@ impl Unit {
         *self == Self::Number
     }
 
+    /// A value in a few characters: four significant digits; of a date its day.
+    pub fn short(self, value: f64) -> String {
+        if let Some(text) = date_text(value.round()).filter(|_| self == Self::Date) {
+            return text;
+        }
+        if value == 0.0 {
+            return "0".into();
+        }
+        let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+        let text = format!("{value:.digits$}");
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+    }
+
     /// A cell's text in this unit.
     pub(crate) fn read(self, text: &[u8]) -> Option<f64> {
         match self {

@@ -231,8 +231,12 @@ impl Minimization {
     pub fn minimum(&self, x: Vec<f64>, closed: Closed, command: &str, source: &str, objective: &str) -> Minimum {
         let Closed { guarantee, releases, receipt } = closed;
         let by_unit = self.problem.neighbours.unit == Unit::User;
-        let coefficients =
-            x.iter().enumerate().map(|(j, &value)| Coefficient { name: format!("x{j}"), value, noise: None });
+        let coefficients = x.iter().enumerate().map(|(j, &value)| Coefficient {
+            name: format!("x{j}"),
+            value,
+            noise: None,
+            slot: false,
+        });
         let mut warnings = self.plan.warnings.clone();
         if guarantee.insecure_seed {
             warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
@@ -264,7 +268,9 @@ impl Minimization {
             schedule: serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: coefficients.collect(),
             intervals: None,
-            shapes: Vec::new(),
+            effects: None,
+            baseline: None,
+            score: None,
             assumptions: self.plan.assumptions.iter().map(Assumption::to_string).collect(),
             warnings,
             planning_seconds: self.planning_seconds,

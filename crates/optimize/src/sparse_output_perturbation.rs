@@ -229,7 +229,9 @@ impl Algorithm for SparseOutputPerturbation {
             ));
         }
         let mut warnings = Vec::new();
-        if risk_bound > shape.lipschitz * radius {
+        // where the model of the risk says that the answer is good, a bound that says nothing is no news
+        let predicted = risk_bound.min(modelled(regularization));
+        if risk_bound > shape.lipschitz * radius && (self.goal != Goal::Training || predicted > 0.5 * loss.at_zero()) {
             warnings.push(format!(
                 "the bound on the excess risk, {risk_bound:.3}, is above that of answering 0, {:.3}: raise epsilon or the number \
                  of rows",
@@ -244,7 +246,7 @@ impl Algorithm for SparseOutputPerturbation {
                 steps: 1,
                 gradients: n * 15.0,
                 weight_noise: Some(noise_std),
-                predicted_excess_risk: risk_bound.min(modelled(regularization)),
+                predicted_excess_risk: predicted,
                 certificate,
                 assumptions,
                 warnings,
@@ -338,6 +340,30 @@ mod tests {
         // with a protected number of records only that bound is left
         let protected = MinimiserReach { common: f64::INFINITY, ..shape() };
         assert_eq!(protected.in_l1(100.0, 0.0), 1e9f64.sqrt() / 100.0);
+    }
+
+    #[test]
+    fn a_bound_that_says_nothing_is_no_warning_where_the_prediction_is_good() {
+        let (mut good, mut poor) = (0, 0);
+        for rows in [100, 1000, 10_000, 100_000, 1_000_000] {
+            for epsilon in [0.1, 1.0, 5.0] {
+                let p = Problem { rows, nonzeros: 4, ..problem(LOGISTIC, Relation::ZeroOut) };
+                let of = |goal| {
+                    let options = SparseOutputPerturbation { radius: Some(30.0), goal, ..Default::default() };
+                    options.plan(&p, super::super::tests::budget(epsilon)).unwrap().summary
+                };
+                let summary = of(Goal::Training);
+                let warned = summary.warnings.iter().any(|warning| warning.contains("above that of answering 0"));
+                let predicted = summary.predicted_excess_risk;
+                assert!(!warned || predicted > 0.5 * summary.loss.at_zero(), "{rows} {epsilon}: {predicted}");
+                // whoever asks for the proof is told
+                let proved = of(Goal::Proved);
+                let told = proved.warnings.iter().any(|warning| warning.contains("above that of answering 0"));
+                good += u32::from(told && !warned);
+                poor += u32::from(warned);
+            }
+        }
+        assert!(good > 0 && poor > 0, "{good} {poor}");
     }
 
     #[test]

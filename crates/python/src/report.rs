@@ -2,11 +2,12 @@
 
 use crate::errors::invalid;
 use crate::words::report_in_python;
+use dpopt::loss::Loss;
 use dpopt::mechanism::ReleaseRecord;
 use dpopt::model::Guarantee;
 use dpopt::plan::Grade;
 use dpopt::privacy::Event;
-use dpopt::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report};
+use dpopt::report::{Answer, Baseline, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report, Score};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -35,6 +36,15 @@ struct Stored {
     warnings: Vec<String>,
     planning_seconds: f64,
     ledger: Option<String>,
+    /// What was minimised, as planned.
+    #[serde(default)]
+    loss: Option<Loss>,
+    /// Of the target, if it is a number.
+    #[serde(default)]
+    range: Option<(f64, f64)>,
+    /// Of a search, the winner's.
+    #[serde(default)]
+    score: Option<Score>,
 }
 
 #[derive(Deserialize)]
@@ -71,7 +81,7 @@ struct StoredCandidate {
 
 /// Labels are static in the library; a label this version does not know is shown by a neutral name.
 fn label(text: &str) -> &'static str {
-    const KNOWN: [&str; 14] = [
+    const KNOWN: [&str; 16] = [
         "gradient sum",
         "batch gradient",
         "minimiser of the perturbed objective",
@@ -86,6 +96,8 @@ fn label(text: &str) -> &'static str {
         "range end",
         "newton step",
         "features times target",
+        "calibration",
+        "histograms of numbers",
     ];
     KNOWN.into_iter().find(|known| *known == text).unwrap_or("release")
 }
@@ -150,10 +162,12 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         coefficients: s
             .coefficients
             .into_iter()
-            .map(|(name, value, noise)| Coefficient { name, value, noise })
+            .map(|(name, value, noise)| Coefficient { name, value, noise, slot: false })
             .collect(),
         intervals: None,
-        shapes: Vec::new(),
+        effects: None,
+        baseline: s.loss.as_ref().map(|loss| Baseline::new(loss, s.range)),
+        score: s.score,
         assumptions: s.assumptions,
         warnings: s.warnings,
         planning_seconds: s.planning_seconds,

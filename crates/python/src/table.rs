@@ -18,7 +18,7 @@ use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, Stage
 use dpopt::optimize::MethodOptions;
 use dpopt::privacy::words::foreign;
 use dpopt::records::Parts;
-use dpopt::report::{Outcome, Report};
+use dpopt::report::{Outcome, Report, Score};
 use numpy::ndarray::Array2;
 use numpy::{PyArray1, PyArray2, ToPyArray};
 use pyo3::prelude::*;
@@ -409,12 +409,15 @@ impl TableModel {
         Self::with(py, model, public_vectors)
     }
 
-    /// The model of a run that a private search paid for and its report, with the promise of the search in place of the run's.
-    fn found_by(&self, py: Python<'_>, session: &Session) -> PyResult<(Self, Option<String>)> {
+    /// The model of a run that a private search paid for and its report, with the promise of the search in place of the run's; `score` is the winner's,
+    /// as JSON.
+    fn found_by(&self, py: Python<'_>, session: &Session, score: &str) -> PyResult<(Self, Option<String>)> {
+        let score: Option<Score> = serde_json::from_str(score).map_err(invalid)?;
         let (guarantee, receipt) = session.promised()?;
         let releases = session.released()?;
         let report = self.report.as_deref().map(|run| {
-            let mut report = Report { guarantee: guarantee.clone(), releases, receipt: receipt.clone(), ..run.clone() };
+            let mut report =
+                Report { guarantee: guarantee.clone(), releases, receipt: receipt.clone(), score, ..run.clone() };
             report.assumptions.push(FOUND_BY_A_SEARCH.into());
             Arc::new(report)
         });

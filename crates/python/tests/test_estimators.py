@@ -494,6 +494,7 @@ def test_pickle_clone_and_pipeline(table, tmp_path):
     assert np.array_equal(again.predict(X), pipe.predict(X))
     html = again[-1].report(tmp_path / "report.html")
     assert html.startswith("<!DOCTYPE html>") and "objective" in html
+    assert "gives every class the same probability has a mean loss of 0.6931" in html
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == html
     assert ledger.entries[0].epsilon == 1.0
 

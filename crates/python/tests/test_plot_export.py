@@ -48,6 +48,22 @@ def test_plots_draw_what_they_are_given(models):
     plt.close("all")
 
 
+def test_dates_are_drawn_as_dates():
+    import pandas
+    from dpopt import plot
+
+    day = pandas.date_range("2010-01-01", periods=2000, freq="D")
+    bounds = {"day": (day[0], day[-1])}
+    model = dpopt.LogisticRegression(epsilon=5, delta=1e-6, bounds=bounds, classes=["no", "yes"], insecure_seed=1)
+    model.fit(pandas.DataFrame({"day": day}), np.where(np.arange(2000) < 1000, "no", "yes"))
+    ax = plot.shape(model, "day")
+    labels = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert labels[0] == "2010-01-01" and labels[-1] == "2015-06-23" and len(labels) == 3
+    html = model.report()
+    assert "2010-01-01" in html and "log-odds of yes" in html and "Which columns matter" in html
+    plt.close("all")
+
+
 @pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
 def test_shapes_are_what_a_model_adds_for_each_value(data, tmp_path):
     from dpopt import plot

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import warnings
 
 import dpopt
@@ -172,6 +173,12 @@ def test_a_search_takes_tables_with_named_columns(people, library, tmp_path):
     told = fitted.best_estimator_.report(tmp_path / "report.html")
     assert "A private search found this model" in told and (tmp_path / "report.html").read_text() == told
     assert "private search" in told.split("A private search found")[0]
+    # the score that was released, with its band
+    said = re.search(
+        r"Accuracy on the ([\d,]+) rows that were kept aside: ([\d.]+), between ([\d.]+) and ([\d.]+)", told
+    )
+    value, low, high = (float(number) for number in said.groups()[1:])
+    assert abs(value - fitted.best_score_) < 1e-3 and low < min(value, 1) <= high <= 1, said[0]
     assert pickle.loads(pickle.dumps(fitted.best_estimator_)).report() == told
 
 

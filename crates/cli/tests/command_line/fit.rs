@@ -72,6 +72,65 @@ fn the_main_job_from_table_to_report() {
     assert!(said.contains("not private"), "{said}");
 }
 
+/// Three classes, a date, a truth value, a column of hashes: what a reader sees first, in the columns' own units.
+#[test]
+fn a_report_says_first_what_the_model_says() {
+    let d = tempfile::tempdir().unwrap();
+    let mut rows = "signup,vip,region,city,outcome\n".to_string();
+    for i in 0..3000u32 {
+        let (month, vip, region) = (i * 7 % 12 + 1, u32::from(i % 5 == 0), ["north", "south"][(i / 3 % 2) as usize]);
+        let outcome = if month > 8 {
+            "leave"
+        } else if vip == 1 {
+            "upgrade"
+        } else {
+            "stay"
+        };
+        rows += &format!("{}-{month:02}-15,{vip},{region},city{},{outcome}\n", 2010 + i % 10, i % 40);
+    }
+    std::fs::write(d.path().join("t.csv"), rows).unwrap();
+    let bounds = "[signup]\nlower = 2010-01-01\nupper = 2019-12-31\n[vip]\nlower = 0\nupper = 1\n[region]\nlevels = ['north', 'south']\n\
+                  [city]\nhash = true\n[outcome]\nlevels = ['stay', 'upgrade', 'leave']\n";
+    std::fs::write(d.path().join("b.toml"), bounds).unwrap();
+    let terms = ["--epsilon", "4", "--delta", "1e-6", "--insecure-seed", "1"];
+    let fit = ["fit", "t.csv", "--target", "outcome", "--bounds", "b.toml", "--report", "r.html"];
+    succeed(d.path(), &[&fit[..], &terms].concat());
+    let html = std::fs::read_to_string(d.path().join("r.html")).unwrap();
+    let document = parsed(&html);
+    let headings: Vec<&str> =
+        document.descendants().filter(|n| n.has_tag_name("h2")).filter_map(|n| n.text()).collect();
+    let first = ["How good it is", "Which columns matter", "What the model says of each column", "What was released"];
+    assert_eq!(headings[..4], first);
+    // dates and classes by name, no slot of a hash among the effects
+    for part in ["2010-01-01", "2019-12-31", "upgrade", "Calibrated", "has a mean loss of 1.099", "Not ranked: city"] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("city#"));
+    let caption = document.descendants().find(|n| n.has_tag_name("figcaption") && n.text() == Some("vip")).unwrap();
+    let figure = &html[caption.parent().unwrap().range()];
+    assert_eq!(figure.matches("<circle").count(), 6, "of each class a point at 0 and one at 1: {figure}");
+    let last = document.descendants().filter(|n| n.has_tag_name("details")).last().unwrap();
+    assert!(html[last.range()].contains("not apply, and why"));
+    // a number's effects are in its own unit
+    std::fs::write(
+        d.path().join("n.csv"),
+        (0..2000).fold("vip,spend\n".to_string(), |all, i| all + &format!("{},{}\n", i % 2, 200 + 100 * (i % 2))),
+    )
+    .unwrap();
+    let bounds = "[vip]\nlower = 0\nupper = 1\n[spend]\nlower = 0\nupper = 600\n";
+    std::fs::write(d.path().join("n.toml"), bounds).unwrap();
+    let fit = ["fit", "n.csv", "--target", "spend", "--bounds", "n.toml", "--report", "n.json", "-o", "n-model.json"];
+    succeed(d.path(), &[&fit[..], &terms].concat());
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("n.json")).unwrap()).unwrap();
+    assert_eq!(report["baseline"]["half_range"], 300.0);
+    let effects = &report["effects"];
+    assert_eq!(effects["scale"]["number"]["target"], "spend");
+    let levels = &effects["shapes"][0][0]["levels"]["levels"];
+    let (at_0, at_1) = (levels[0][1].as_f64().unwrap(), levels[1][1].as_f64().unwrap());
+    assert!((at_1 - at_0 - 100.0).abs() < 15.0, "a hundred more: {levels}");
+    assert!((effects["importance"][0]["value"].as_f64().unwrap() - 50.0).abs() < 8.0, "{effects}");
+}
+
 #[test]
 fn the_events_in_a_model_can_be_recomputed_with_account() {
     let d = tempfile::tempdir().unwrap();

@@ -56,6 +56,13 @@ pub(super) struct TextParts {
     pub(super) dimension: u32,
 }
 
+impl PreparedColumn {
+    /// Whether its values are 0 or 1, as far as was released.
+    pub(super) fn is_zero_or_one(&self) -> bool {
+        matches!(self, Self::Numeric { scale, unit: Unit::Number } if scale.is_zero_or_one())
+    }
+}
+
 impl TextParts {
     /// Features of the counts.
     pub(super) fn counted(&self) -> u32 {

@@ -30,7 +30,7 @@ use self::spread::Spread;
 use super::cell::{BadCells, Rules, bad_row};
 use super::error::{DataError, listed};
 use super::layout::{FeatureKind, Layout};
-use super::numerals::{Unit, date_text};
+use super::numerals::Unit;
 use super::reader::BLOCK_BYTES;
 use super::table::{Block, Column, Field, Stored, TableReader};
 use super::target::{TargetReader, TargetSpec, Truth};
@@ -342,7 +342,7 @@ impl Encoder {
                     knot -= knots;
                     marks.push('@');
                 }
-                format!("{column}{marks}{}", short(scale.value(f64::from(knot) / f64::from(knots - 1)), *unit))
+                format!("{column}{marks}{}", unit.short(scale.value(f64::from(knot) / f64::from(knots - 1))))
             }
             (FeatureForm::Categorical { levels }, _) if (i as usize) < levels.len() => {
                 format!("{column}={}", levels[i as usize])
@@ -360,7 +360,7 @@ impl Encoder {
                 if i < counted {
                     let knot = f64::from(i % knots) / f64::from(knots - 1);
                     let (name, largest) = COUNTS[(i / knots) as usize];
-                    format!("{column}:{name}@{}", short((knot * largest.ln_1p()).exp_m1(), Unit::Number))
+                    format!("{column}:{name}@{}", Unit::Number.short((knot * largest.ln_1p()).exp_m1()))
                 } else {
                     format!("{column}#{}", i - counted)
                 }
@@ -380,7 +380,7 @@ impl Encoder {
                 None => format!("{}=(other)", spec.column),
             },
             (_, PreparedColumn::Numeric { scale, unit }) => {
-                format!("{}@{}", spec.column, short(scale.value(f64::from(at) / f64::from(knots - 1)), *unit))
+                format!("{}@{}", spec.column, unit.short(scale.value(f64::from(at) / f64::from(knots - 1))))
             }
             _ => spec.column.clone(),
         }
@@ -574,19 +574,6 @@ impl Encoder {
         })?;
         flush(&mut waiting)
     }
-}
-
-/// A number for a feature's name: four significant digits; of a date its day.
-fn short(value: f64, unit: Unit) -> String {
-    if let Some(text) = date_text(value.round()).filter(|_| unit == Unit::Date) {
-        return text;
-    }
-    if value == 0.0 {
-        return "0".into();
-    }
-    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
-    let text = format!("{value:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
 pub(crate) fn position(columns: &[Column], name: &str, role: &str) -> Result<usize, DataError> {

@@ -45,6 +45,26 @@ impl NumericScale {
         u.clamp(0.0, 1.0) // rounding of the quotient
     }
 
+    /// As [`value`](Self::value), where a finest cell at an end of the range is that end: values that many rows have are given more room than there are other values.
+    pub(super) fn shown_value(&self, unit: f64) -> f64 {
+        const END: f64 = 1e-5;
+        match &self.spread {
+            Some(spread) if spread.unit(unit) < END => self.value(0.0),
+            Some(spread) if spread.unit(unit) > 1.0 - END => self.value(1.0),
+            _ => self.value(unit),
+        }
+    }
+
+    /// Whether the range is that of a truth value, and what was released says that hardly anything lies within it.
+    pub(super) fn is_zero_or_one(&self) -> bool {
+        const NEAR: f64 = 1.0 / 64.0;
+        const MOST_WITHIN: f64 = 0.25;
+        let within = |spread: &Spread| spread.rank(1.0 - NEAR) - spread.rank(NEAR);
+        (self.lower, self.upper) == (0.0, 1.0)
+            && self.logarithms.is_none()
+            && self.spread.as_ref().is_some_and(|spread| within(spread) <= MOST_WITHIN)
+    }
+
     /// The value at a position: the inverse of [`unit`](Self::unit).
     pub(super) fn value(&self, unit: f64) -> f64 {
         let unit = self.spread.as_ref().map_or(unit, |spread| spread.unit(unit));

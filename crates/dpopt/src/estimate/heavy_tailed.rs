@@ -264,6 +264,7 @@ impl HeavyTailedMean {
                 name,
                 value: mean.mean,
                 noise: Some(mean.noise_std),
+                slot: false,
             }),
             intervals: Some(Intervals {
                 confidence,
@@ -281,7 +282,9 @@ impl HeavyTailedMean {
                 }),
                 rests_on: rests_on.clone(),
             }),
-            shapes: Vec::new(),
+            effects: None,
+            baseline: None,
+            score: None,
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(plan),
             planning_seconds,

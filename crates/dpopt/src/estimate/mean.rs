@@ -277,7 +277,9 @@ impl MeanEstimate {
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: self.coefficients(plan, &entries),
             intervals: None,
-            shapes: Vec::new(),
+            effects: None,
+            baseline: None,
+            score: None,
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(plan),
             planning_seconds,
@@ -316,6 +318,7 @@ impl MeanEstimate {
                 name: index.to_string(),
                 value,
                 noise: Some(plan.noise_std),
+                slot: false,
             })
             .collect()
     }

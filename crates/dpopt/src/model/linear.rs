@@ -3,6 +3,7 @@
 use super::metrics::{self, ClassificationMetrics, LeftOut, RegressionMetrics};
 use super::reading::Reading;
 use super::{Guarantee, probability};
+use crate::report::{Effects, Scale};
 use dpopt_data::output::write_atomically;
 use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, Unit, WordVectors, failure};
 use dpopt_objective::loss::Loss;
@@ -325,26 +326,51 @@ impl Model {
                     .zip(truths)
                     .filter_map(|(value, truth)| if let Truth::Number(y) = truth { Some((value, y)) } else { None })
                     .unzip();
-                let range = match self.target_spec() {
-                    TargetSpec::Number { lower, upper, .. } => (lower, upper),
-                    TargetSpec::Classes { .. } => (f64::NEG_INFINITY, f64::INFINITY),
-                };
+                let range = self.range().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
                 metrics::regression(&chosen, &truth, range, left_out).map(Evaluation::Regression)
             }
         })
     }
 
-    /// What the weights say of each column and pair of columns, for drawings; of two classes that of the second. Nothing of models with
-    /// several outputs, or of embeddings.
-    pub fn shapes(&self) -> Vec<Shape> {
-        if self.embedding.is_some() { Vec::new() } else { self.encoder.shapes(&self.weights) }
-    }
-
-    /// [`shapes`](Self::shapes) of the weights of each output, in order; of an embedding model none.
+    /// What the weights of each output say of each column and pair of columns, for drawings; of two classes those of the second. Nothing of an embedding
+    /// model.
     pub fn shapes_of_outputs(&self) -> Vec<Vec<Shape>> {
         match self.embedding {
             Some(_) => Vec::new(),
             None => self.weights.chunks_exact(self.encoder.dimension()).map(|one| self.encoder.shapes(one)).collect(),
+        }
+    }
+
+    /// What the weights say of each column, on the scale of the answer. Nothing of an embedding model, or where no column has a range or levels.
+    pub(super) fn effects(&self) -> Option<Effects> {
+        let shapes = self.shapes_of_outputs();
+        let hashed: Vec<String> = self.encoder.columns_of_slots().into_iter().map(str::to_string).collect();
+        if self.embedding.is_some() || (hashed.is_empty() && shapes.iter().all(Vec::is_empty)) {
+            return None;
+        }
+        let labels = self.labels();
+        let (scale, factor) = match (self.range(), &labels[..], self.loss) {
+            (Some((lower, upper)), ..) => (Scale::Number { target: self.target.clone() }, 0.5 * (upper - lower)),
+            (None, [_, class], Loss::Logistic { shift: 0.0 }) => (Scale::LogOdds { class: class.clone() }, 1.0),
+            (None, [_, class], _) => (Scale::Score { class: class.clone() }, 1.0),
+            _ => (Scale::Scores { classes: labels }, 1.0),
+        };
+        Some(Effects::new(scale, shapes, factor, hashed))
+    }
+
+    /// The range of the target, if it is a number.
+    pub(super) fn range(&self) -> Option<(f64, f64)> {
+        match self.target_spec() {
+            TargetSpec::Number { lower, upper, .. } => Some((lower, upper)),
+            TargetSpec::Classes { .. } => None,
+        }
+    }
+
+    /// Whether weight `index` is that of a slot of a hash.
+    pub(super) fn is_slot(&self, index: usize) -> bool {
+        match &self.embedding {
+            None => self.encoder.is_slot(index % self.encoder.dimension()),
+            Some(embedding) => self.encoder.is_slot(index / embedding.width()),
         }
     }
 

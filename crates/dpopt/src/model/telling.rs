@@ -5,7 +5,7 @@ use super::error::FitError;
 use super::fit::Fit;
 use super::linear::Model;
 use super::scheme::Planned;
-use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Report};
+use crate::report::{Answer, Baseline, CandidateRow, Coefficient, DataFacts, Report};
 use dpopt_data::{BadCells, FeatureKind, listed};
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Assumption;
@@ -102,10 +102,13 @@ impl Fit {
                     name: model.weight_name(i),
                     value,
                     noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
+                    slot: model.is_slot(i),
                 })
                 .collect(),
             intervals: None,
-            shapes: model.shapes(),
+            effects: model.effects(),
+            baseline: Some(Baseline::new(&summary.loss, model.range())),
+            score: None,
             assumptions: summary.assumptions.iter().chain(&general).map(Assumption::to_string).collect(),
             warnings,
             planning_seconds,

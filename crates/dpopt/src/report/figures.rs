@@ -1,8 +1,8 @@
 //! The report's figures as inline SVG. Colours are marks that the style sheet replaces, so that they follow light and dark.
 
 use super::markup::{escape, forbidden};
-use super::{Coefficient, IntervalRow};
-use dpopt_data::Shape;
+use super::{Coefficient, Importance, IntervalRow};
+use dpopt_data::{Shape, Unit};
 use dpopt_privacy::words::number;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -12,11 +12,23 @@ const INK: RGBColor = RGBColor(1, 2, 3);
 const MUTED: RGBColor = RGBColor(4, 5, 6);
 const RULE: RGBColor = RGBColor(7, 8, 9);
 const ACCENT: RGBColor = RGBColor(10, 11, 12);
+/// Of several classes in one figure, in the order of the legend.
+const SERIES: [RGBColor; MOST_SERIES] = [
+    ACCENT,
+    RGBColor(13, 14, 15),
+    RGBColor(16, 17, 18),
+    RGBColor(19, 20, 21),
+    RGBColor(22, 23, 24),
+    RGBColor(25, 26, 27),
+];
+/// Classes in one figure, at most.
+pub(super) const MOST_SERIES: usize = 6;
 
 const WIDTH: u32 = 480;
 const HEIGHT: u32 = 300;
 const FONT: &str = "sans-serif";
-const FONT_SIZE: i32 = 15;
+// also to be read on a telephone, where a figure is three quarters as wide
+const FONT_SIZE: i32 = 17;
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
@@ -104,14 +116,31 @@ pub(super) fn epsilon_over_steps(points: &[(u64, f64)]) -> Option<String> {
 
 /// Points with error bars of one noise standard deviation, in the given order; `None` for none.
 pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
-    const ROW: i32 = 25;
-    const LABELS: i32 = 200;
-    const AXIS: i32 = 28;
+    let dots: Vec<Dots> =
+        rows.iter().map(|c| Dots { name: &c.name, values: vec![(0, c.value)], noise: c.noise }).collect();
+    dotted(&dots, "Largest coefficients with one standard deviation of noise")
+}
+
+/// Points on one line.
+struct Dots<'a> {
+    name: &'a str,
+    /// Colour and value.
+    values: Vec<(usize, f64)>,
+    /// Half the length of a bar through a single point.
+    noise: Option<f64>,
+}
+
+const ROW: i32 = 25;
+const LABELS: i32 = 200;
+const AXIS: i32 = 28;
+
+fn dotted(rows: &[Dots<'_>], label: &str) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
     let height = ROW * rows.len() as i32 + AXIS + 8;
-    let reach = rows.iter().map(|c| c.value.abs() + c.noise.unwrap_or(0.0)).fold(0.0, f64::max);
+    let furthest = |row: &Dots<'_>| row.values.iter().map(|v| v.1.abs()).fold(0.0, f64::max) + row.noise.unwrap_or(0.0);
+    let reach = rows.iter().map(furthest).fold(0.0, f64::max);
     if !(reach > 0.0 && reach.is_finite()) {
         return None;
     }
@@ -121,7 +150,7 @@ pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
     let draw = |svg: &mut String| -> Drawn {
         let root = SVGBackend::with_string(svg, (WIDTH, height as u32)).into_drawing_area();
         let bottom = height - AXIS;
-        let label = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Right, VPos::Center));
+        let name = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Right, VPos::Center));
         let tick = (FONT, FONT_SIZE, &MUTED).into_text_style(&root).pos(Pos::new(HPos::Center, VPos::Top));
         root.draw(&PathElement::new(vec![(x(0.0), 2), (x(0.0), bottom)], MUTED))?;
         for value in [-reach, 0.0, reach] {
@@ -136,17 +165,58 @@ pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
         for (i, row) in rows.iter().enumerate() {
             let y = ROW * i as i32 + ROW / 2 + 2;
             root.draw(&PathElement::new(vec![(left, y), (right, y)], RULE))?;
-            root.draw(&Text::new(shortened(&row.name), (LABELS, y), label.clone()))?;
-            if let Some(noise) = row.noise {
-                let bar = vec![(x(row.value - noise), y), (x(row.value + noise), y)];
-                root.draw(&PathElement::new(bar, ACCENT.stroke_width(2)))?;
+            root.draw(&Text::new(shortened(row.name), (LABELS, y), name.clone()))?;
+            for &(colour, value) in &row.values {
+                if let Some(noise) = row.noise {
+                    let bar = vec![(x(value - noise), y), (x(value + noise), y)];
+                    root.draw(&PathElement::new(bar, SERIES[colour].stroke_width(2)))?;
+                }
+                root.draw(&Circle::new((x(value), y), 4, SERIES[colour].filled()))?;
             }
-            root.draw(&Circle::new((x(row.value), y), 4, ACCENT.filled()))?;
         }
         root.present()?;
         Ok(())
     };
-    finish(draw, "Largest coefficients with one standard deviation of noise")
+    finish(draw, label)
+}
+
+/// Bars from 0; `None` for none.
+pub(super) fn importance(rows: &[Importance]) -> Option<String> {
+    const BAR: i32 = 11;
+    let largest = rows.iter().map(|row| row.value).fold(0.0, f64::max);
+    if rows.is_empty() || !largest.is_finite() {
+        return None;
+    }
+    let reach = if largest > 0.0 { largest } else { 1.0 };
+    let height = ROW * rows.len() as i32 + AXIS + 8;
+    let (left, right) = (LABELS + 8, WIDTH as i32 - 14);
+    let x = |value: f64| left + (value / reach * f64::from(right - left)).round() as i32;
+    let draw = |svg: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(svg, (WIDTH, height as u32)).into_drawing_area();
+        let bottom = height - AXIS;
+        let name = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Right, VPos::Center));
+        let tick = (FONT, FONT_SIZE, &MUTED).into_text_style(&root);
+        root.draw(&PathElement::new(vec![(left, 2), (left, bottom)], MUTED))?;
+        for (value, anchor) in [(0.0, HPos::Left), (reach, HPos::Right)] {
+            let at = (x(value), bottom + 8);
+            root.draw(&Text::new(number(value), at, tick.clone().pos(Pos::new(anchor, VPos::Top))))?;
+        }
+        for (i, row) in rows.iter().enumerate() {
+            let y = ROW * i as i32 + ROW / 2 + 2;
+            let names: Vec<String> = row.columns.iter().map(|name| name.replace(forbidden, "\u{fffd}")).collect();
+            let shown = match &names[..] {
+                [first, second] => format!("{} & {}", cut(first, 12), cut(second, 11)),
+                _ => shortened(&names.join(" & ")),
+            };
+            root.draw(&PathElement::new(vec![(left, y), (right, y)], RULE))?;
+            root.draw(&Text::new(shown, (LABELS, y), name.clone()))?;
+            let bar = [(left, y - BAR / 2), (x(row.value), y + BAR / 2 + 1)];
+            root.draw(&Rectangle::new(bar, ACCENT.filled()))?;
+        }
+        root.present()?;
+        Ok(())
+    };
+    finish(draw, "How far each column moves the answer")
 }
 
 /// A mean with its interval, from inside to outside what noise, sampling and the clip may have moved; `None` where it has no width.
@@ -195,65 +265,140 @@ pub(super) fn interval(row: &IntervalRow) -> Option<String> {
     finish(draw, &format!("Mean and interval of {}", shortened(&row.name)))
 }
 
-/// A curve, levels as points, or a map of two columns; `None` where nothing is said.
-pub(super) fn shape(shape: &Shape) -> Option<String> {
-    let reach = shape.reach();
+/// Levels of a category that are drawn: the largest.
+pub(super) const MOST_LEVELS: usize = 10;
+
+/// One column, for each class its name, its colour and what it says: curves, or levels as points. `axis` says what is added to. `None` where nothing is said.
+pub(super) fn shape(classes: &[(&str, usize, &Shape)], axis: &str) -> Option<String> {
+    let reach = classes.iter().map(|(_, _, shape)| shape.reach()).fold(0.0, f64::max);
     if !(reach > 0.0 && reach.is_finite()) {
         return None;
     }
-    match shape {
-        Shape::Curve { column, points } => curve(&shortened(column), points),
-        Shape::Levels { levels, .. } => {
-            let mut rows: Vec<Coefficient> = levels
-                .iter()
-                .map(|(name, value)| Coefficient { name: name.clone(), value: *value, noise: None })
+    match classes.first()?.2 {
+        Shape::Curve { column, unit, .. } => curves(&shortened(column), *unit, classes, axis),
+        Shape::Levels { column, levels } => {
+            let all: Vec<(usize, Vec<f64>)> =
+                classes.iter().map(|(_, colour, shape)| (*colour, shape.effects())).collect();
+            let values =
+                |level: usize| all.iter().filter_map(|(c, effects)| Some((*c, *effects.get(level)?))).collect();
+            let mut rows: Vec<Dots> = (levels.iter().enumerate())
+                .map(|(at, (name, _))| Dots { name, values: values(at), noise: None })
                 .collect();
-            rows.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
-            coefficients(&rows[..rows.len().min(MOST_LEVELS)])
+            let furthest = |row: &Dots<'_>| row.values.iter().map(|v| v.1.abs()).fold(0.0, f64::max);
+            // two levels stand in their own order, as they are equally far from 0
+            if rows.len() > 2 {
+                rows.sort_by(|a, b| furthest(b).total_cmp(&furthest(a)));
+            }
+            rows.truncate(MOST_LEVELS);
+            dotted(&rows, &format!("What {} adds to {axis}", shortened(column)))
         }
-        Shape::Map { columns, first, second, effects } => {
-            map((&shortened(&columns.0), &shortened(&columns.1)), first, second, effects)
-        }
+        Shape::Map { .. } => None,
     }
 }
 
-/// Levels of a category that are drawn: the largest.
-const MOST_LEVELS: usize = 10;
+/// A map of two columns; `None` of anything else, or where nothing is said.
+pub(super) fn map_of(shape: &Shape) -> Option<String> {
+    let reach = shape.reach();
+    match shape {
+        Shape::Map { columns, first, second, effects } if reach > 0.0 && reach.is_finite() => {
+            map((&shortened(&columns.0), &shortened(&columns.1)), first, second, effects)
+        }
+        _ => None,
+    }
+}
 
-fn curve(column: &str, points: &[(f64, f64)]) -> Option<String> {
-    let last = points.len().checked_sub(1).filter(|last| *last > 0)?;
-    let reach = points.iter().map(|p| p.1.abs()).fold(0.0, f64::max) * 1.08;
+/// Curves of one column, each named at its end where there are several.
+fn curves(column: &str, unit: Unit, classes: &[(&str, usize, &Shape)], axis: &str) -> Option<String> {
+    const NAMES: i32 = 92;
+    const LINE: i32 = 17;
+    // a value that many rows have needs no more room than others
+    let once = |points: &[(f64, f64)]| {
+        let mut points = points.to_vec();
+        points.dedup_by_key(|point| point.0);
+        points
+    };
+    let lines: Vec<(&str, usize, Vec<(f64, f64)>)> = (classes.iter())
+        .filter_map(|(name, colour, shape)| match shape {
+            Shape::Curve { points, .. } => Some((*name, *colour, once(points))),
+            _ => None,
+        })
+        .collect();
+    let values = &lines.first()?.2;
+    let last = values.len().checked_sub(1).filter(|last| *last > 0)?;
+    let effects = || lines.iter().flat_map(|line| &line.2).map(|p| p.1);
+    let (low, high) = (effects().fold(0.0, f64::min), effects().fold(0.0, f64::max));
+    let (low, high) = (low - 0.06 * (high - low), high + 0.06 * (high - low));
+    // half of the last value stands beyond the axis
+    let right = if lines.len() > 1 { NAMES } else { 40 };
+    let shown = |x: f64| match unit {
+        Unit::Date => unit.short(x),
+        Unit::Number | Unit::Duration if x.abs() >= 1000.0 || x == 0.0 => number(x),
+        // three digits
+        Unit::Number | Unit::Duration => {
+            let unit = 10f64.powf(x.abs().log10().floor() - 2.0);
+            number((x / unit).round() * unit)
+        }
+    };
     let draw = |svg: &mut String| -> Drawn {
         let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
         let mut chart = ChartBuilder::on(&root)
             .margin(10)
+            .margin_right(right)
             .x_label_area_size(46)
             .y_label_area_size(66)
             // on the encoder's scale, which values of a skewed column do not crowd
-            .build_cartesian_2d(0.0..1.0, -reach..reach)?;
-        let at = |x: f64| points[((x * last as f64).round() as usize).min(last)].0;
+            .build_cartesian_2d(0.0..1.0, low..high)?;
+        let at = |x: f64| values[((x * last as f64).round() as usize).min(last)].0;
+        let described = if unit == Unit::Duration { format!("{column} (days)") } else { column.to_string() };
         chart
             .configure_mesh()
             .disable_x_mesh()
             .bold_line_style(RULE)
             .light_line_style(TRANSPARENT)
             .axis_style(MUTED)
-            .x_labels(5)
+            // a date takes the room of two numbers
+            .x_labels(if unit == Unit::Date { 3 } else { 6 })
             .y_labels(5)
-            .x_desc(column)
-            .x_label_formatter(&|x| number(at(*x)))
+            .x_desc(described)
+            .y_desc(shortened(axis))
+            .x_label_formatter(&|x| shown(at(*x)))
             .y_label_formatter(&|y| number((y * 1e3).round() / 1e3 + 0.0))
             .label_style((FONT, FONT_SIZE, &MUTED))
             .axis_desc_style((FONT, FONT_SIZE, &INK))
             .draw()?;
-        chart.draw_series(LineSeries::new(
-            points.iter().enumerate().map(|(k, p)| (k as f64 / last as f64, p.1)),
-            ACCENT.stroke_width(2),
-        ))?;
+        chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 0.0)], MUTED.stroke_width(1)))?;
+        for (_, colour, points) in &lines {
+            chart.draw_series(LineSeries::new(
+                points.iter().enumerate().map(|(k, p)| (k as f64 / last as f64, p.1)),
+                SERIES[*colour].stroke_width(2),
+            ))?;
+        }
+        if lines.len() > 1 {
+            // from above to below, none on another
+            let mut ends: Vec<(i32, &str, usize)> = lines
+                .iter()
+                .map(|(name, colour, points)| (chart.backend_coord(&(1.0, points[last].1)).1, *name, *colour))
+                .collect();
+            ends.sort_by_key(|end| end.0);
+            for i in 1..ends.len() {
+                ends[i].0 = ends[i].0.max(ends[i - 1].0 + LINE);
+            }
+            // and none below the axis
+            let bottom = chart.backend_coord(&(1.0, low)).1;
+            for i in (0..ends.len()).rev() {
+                let most = if i + 1 == ends.len() { bottom } else { ends[i + 1].0 - LINE };
+                ends[i].0 = ends[i].0.min(most);
+            }
+            for (y, name, colour) in ends {
+                let style = (FONT, FONT_SIZE, &SERIES[colour]).into_text_style(&root);
+                let place = (WIDTH as i32 - NAMES + 6, y);
+                root.draw(&Text::new(short_label(name), place, style.pos(Pos::new(HPos::Left, VPos::Center))))?;
+            }
+        }
         root.present()?;
         Ok(())
     };
-    finish(draw, &format!("What {column} adds to the score"))
+    finish(draw, &format!("What {column} adds to {axis}"))
 }
 
 fn map(columns: (&str, &str), first: &[String], second: &[String], effects: &[Vec<f64>]) -> Option<String> {
@@ -303,19 +448,19 @@ fn map(columns: (&str, &str), first: &[String], second: &[String], effects: &[Ve
 }
 
 fn short_label(name: &str) -> String {
-    const LONGEST: usize = 11;
-    let name = name.replace(forbidden, "\u{fffd}");
-    if name.chars().count() <= LONGEST { name } else { name.chars().take(LONGEST - 1).chain(['…']).collect() }
+    cut(&name.replace(forbidden, "\u{fffd}"), 11)
+}
+
+fn cut(name: &str, longest: usize) -> String {
+    if name.chars().count() <= longest {
+        return name.to_string();
+    }
+    name.chars().take(longest - 1).chain(['…']).collect()
 }
 
 /// At most 26 characters, none of them forbidden in XML (the drawing library escapes markup, not control characters).
 fn shortened(name: &str) -> String {
-    const LONGEST: usize = 26;
-    let name = name.replace(forbidden, "\u{fffd}");
-    if name.chars().count() <= LONGEST {
-        return name;
-    }
-    name.chars().take(LONGEST - 1).chain(['…']).collect()
+    cut(&name.replace(forbidden, "\u{fffd}"), 26)
 }
 
 /// Makes the drawing scale with its container and readable by screen readers.
@@ -335,14 +480,19 @@ mod tests {
     #[test]
     fn names_are_escaped_and_short() {
         let name = "occupation=<script>alert(1)</script>".to_string();
-        let svg = coefficients(&[Coefficient { name, value: 1.0, noise: Some(0.2) }]).unwrap();
+        let svg = coefficients(&[Coefficient { name, value: 1.0, noise: Some(0.2), slot: false }]).unwrap();
         assert!(!svg.contains("<script") && svg.contains('…') && svg.starts_with("<svg role"));
+    }
+
+    fn alone(shape_: &Shape) -> Option<String> {
+        shape(&[("", 0, shape_)], "score")
     }
 
     #[test]
     fn shapes_are_drawn_and_names_in_them_are_text() {
         let hostile = "<script>alert(1)</script>\u{1}";
-        let curve = Shape::Curve { column: hostile.into(), points: vec![(0.0, -1.0), (1.0, 0.5), (30.0, 1.0)] };
+        let points = vec![(0.0, -1.0), (1.0, 0.5), (30.0, 1.0)];
+        let curve = Shape::Curve { column: hostile.into(), points, unit: Unit::Number };
         let levels = Shape::Levels { column: "a".into(), levels: vec![(hostile.into(), 1.0), ("x".into(), -1.0)] };
         let names = |n: usize| (0..n).map(|_| hostile.to_string()).collect::<Vec<_>>();
         let effects = vec![vec![1.0, -1.0, 0.0]; 2];
@@ -352,24 +502,53 @@ mod tests {
             second: names(3),
             effects: effects.clone(),
         };
-        for drawn in [shape(&curve), shape(&levels), shape(&map)] {
+        let several = shape(&[(hostile, 0, &curve), (hostile, 1, &curve)], hostile);
+        let columns = vec![hostile.to_string(), hostile.to_string()];
+        let bars = importance(&[Importance { columns, value: 1.0 }]);
+        for drawn in [alone(&curve), alone(&levels), map_of(&map), several, bars] {
             let svg = drawn.unwrap();
             assert!(!svg.contains("<script") && !svg.contains('\u{1}') && svg.starts_with("<svg role"), "{svg}");
         }
         // a colour that adds and one that takes away
-        let svg = shape(&map).unwrap();
+        let svg = map_of(&map).unwrap();
         assert!(svg.contains("#0A0B0C") && svg.contains("#010203"));
-        let flat = Shape::Curve { column: "a".into(), points: vec![(0.0, 1.0), (1.0, 1.0)] };
-        assert_eq!(shape(&flat), None);
-        assert_eq!(
-            shape(&Shape::Map {
-                columns: ("a".into(), "b".into()),
-                first: names(0),
-                second: names(0),
-                effects: vec![]
-            }),
-            None
+        let flat = Shape::Curve { column: "a".into(), points: vec![(0.0, 1.0), (1.0, 1.0)], unit: Unit::Number };
+        assert_eq!(alone(&flat), None);
+        let empty =
+            Shape::Map { columns: ("a".into(), "b".into()), first: names(0), second: names(0), effects: vec![] };
+        assert_eq!(map_of(&empty), None);
+    }
+
+    #[test]
+    fn curves_of_classes_have_colours_and_names_that_do_not_lie_on_each_other() {
+        let line =
+            |end: f64| Shape::Curve { column: "a".into(), points: vec![(0.0, -end), (1.0, end)], unit: Unit::Number };
+        let (stay, leave, upgrade) = (line(-1.0), line(-0.99), line(-0.98));
+        let svg = shape(&[("stay", 0, &stay), ("leave", 1, &leave), ("upgrade", 2, &upgrade)], "score").unwrap();
+        for colour in ["#0A0B0C", "#0D0E0F", "#101112"] {
+            assert!(svg.contains(&format!("stroke=\"{colour}\"")), "{colour}");
+        }
+        let height = |name: &str| -> i32 {
+            let end = svg.find(&format!("\n{name}\n")).unwrap();
+            let start = svg[..end].rfind("<text").unwrap();
+            svg[start..end].split(" y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+        };
+        let mut heights = ["stay", "leave", "upgrade"].map(height);
+        heights.sort_unstable();
+        assert!(
+            heights.windows(2).all(|pair| pair[1] - pair[0] >= 17) && heights[2] < HEIGHT as i32 - 46,
+            "{heights:?}"
         );
+    }
+
+    #[test]
+    fn dates_are_dates_and_truth_values_two_points() {
+        let points = (0..=4).map(|k| (14_610.0 + 100.0 * f64::from(k), f64::from(k) - 2.0)).collect();
+        let svg = alone(&Shape::Curve { column: "signup".into(), points, unit: Unit::Date }).unwrap();
+        assert!(svg.contains("2010-01-01") && svg.contains("2011-02-05") && !svg.contains("14610"), "{svg}");
+        let svg = alone(&Shape::Levels { column: "vip".into(), levels: vec![("0".into(), -0.4), ("1".into(), 0.4)] });
+        let svg = svg.unwrap();
+        assert!(svg.matches("<circle").count() == 2 && svg.find("\n0\n") < svg.find("\n1\n"), "{svg}");
     }
 
     #[test]
@@ -396,7 +575,7 @@ mod tests {
     #[test]
     fn nothing_to_draw_is_no_figure() {
         assert_eq!(coefficients(&[]), None);
-        assert_eq!(coefficients(&[Coefficient { name: "a".into(), value: 0.0, noise: None }]), None);
+        assert_eq!(coefficients(&[Coefficient { name: "a".into(), value: 0.0, noise: None, slot: false }]), None);
         assert_eq!(privacy_curve(&[(1.0, 0.1)], (1.0, 0.1)), None);
         assert_eq!(epsilon_over_steps(&[]), None);
         assert!(privacy_curve(&[(0.1, 0.1), (1.0, 1e-5)], (1.0, 1e-5)).is_some());

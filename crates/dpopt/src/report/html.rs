@@ -1,18 +1,14 @@
-//! The page, in the order a reader asks: what is promised, what was released, at what price, how to check it.
+//! The page, in the order a reader asks: what is promised, how good the answer is and what it says, what was released, at what price, how to check it.
 
-use super::markup::{Markup, Row};
-use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, figures};
+use super::markup::{Markup, Row, capital, sentences};
+use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, figures, findings};
 use crate::guarantee::Guarantee;
-use dpopt_data::Shape;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
 use dpopt_privacy::words::{count, detection_bound, neighbours, number, probability, probability_up, rounded_up};
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
 const STYLE: &str = include_str!("style.css");
-/// Columns, and pairs of them, whose shapes are drawn.
-const SHAPES: usize = 8;
-const MAPS: usize = 4;
 /// Coefficients shown in the figure; the table has more.
 const FIGURE_ROWS: usize = 15;
 /// Coefficients shown in the table.
@@ -26,16 +22,32 @@ pub(super) fn page(report: &Report) -> String {
     m.raw("<style>\n").raw(STYLE).raw("</style>\n</head>\n<body>\n<main>\n");
     notices(&mut m, report);
     opening(&mut m, report);
+    findings::quality(&mut m, report);
+    if let Some(effects) = &report.effects {
+        findings::importance(&mut m, effects);
+        findings::effects(&mut m, effects);
+    }
+    // where a model is a sum over columns its weights say the same again, one by one
+    let said_again = report.effects.is_some();
+    if report.answer == Answer::LinearModel && !said_again {
+        coefficients(&mut m, report);
+    }
     released(&mut m, report);
+    // of anything but a model the numbers are the answer, and what was released says how good they are
+    if report.answer != Answer::LinearModel {
+        coefficients(&mut m, report);
+    }
     guarantee(&mut m, report);
     not_protected(&mut m, report);
     ledger(&mut m, report);
+    if said_again {
+        coefficients(&mut m, report);
+    }
     plan(&mut m, report);
     curves(&mut m, report);
-    shapes(&mut m, report);
-    coefficients(&mut m, report);
     foundations(&mut m, report);
     reproduce(&mut m, report);
+    not_applicable(&mut m, report);
     m.raw("<footer>");
     m.text(&format!(
         "Planned and certified in {} s. Timings of work on the records are left out on purpose. dpopt {}.",
@@ -93,7 +105,7 @@ fn opening(m: &mut Markup, report: &Report) {
         "p class=\"lead\"",
         &format!(
             "{}; {}, {} {shape}, from {}.",
-            report.facts.task,
+            capital(&report.facts.task),
             size(report),
             count(report.facts.features as u64),
             report.facts.source
@@ -336,7 +348,7 @@ fn plan(m: &mut Markup, report: &Report) {
                 number(row.gradients),
                 match report.answer {
                     Answer::LinearModel => {
-                        "gradients of single rows. Predicted excess of the mean loss over the best linear model"
+                        "gradients of single rows. Predicted excess of the mean loss (above)"
                     }
                     Answer::Means { .. } => "records read. Half width of an interval over the root of the moment, the mean over columns:",
                     Answer::Mean { .. } => "vectors read. Proved bound on the l2 error (probability 0.95)",
@@ -355,10 +367,20 @@ fn plan(m: &mut Markup, report: &Report) {
         .candidates
         .iter()
         .enumerate()
-        .map(|(i, c)| Row { cells: candidate_cells(c), marked: i == report.chosen })
+        .filter_map(|(i, c)| Some(Row { cells: planned_cells(c)?, marked: i == report.chosen }))
         .collect();
     m.table(
-        "All candidates in order of preference; the marked one was run.",
+        &match report.answer {
+            Answer::LinearModel => {
+                "The methods that apply, in order of preference; the marked one was run. Excess risk: the predicted excess of the mean loss over that of \
+                 the best model of this form."
+                    .to_string()
+                    + &report.baseline.as_ref().map_or(String::new(), |baseline| {
+                        format!(" Beside it: {} has a loss of {}{}.", baseline.answer, if baseline.half_range.is_some() { "at most " } else { "" }, number(baseline.loss))
+                    })
+            }
+            _ => "The methods that apply, in order of preference; the marked one was run.".into(),
+        },
         &match report.answer {
             Answer::LinearModel => ["method", "#noise", "#steps", "#gradients", "#excess risk", "#ε", "accountant"],
             Answer::Mean { .. } => {
@@ -379,23 +401,39 @@ fn plan(m: &mut Markup, report: &Report) {
     m.raw("</details>\n");
 }
 
-fn candidate_cells(candidate: &CandidateRow) -> Vec<String> {
-    match &candidate.outcome {
-        Outcome::Planned(p) => vec![
-            match p.grade {
-                Grade::Certified => candidate.method.clone(),
-                Grade::Checked => format!("{} (checked)", candidate.method),
-                Grade::Research => format!("{} (research)", candidate.method),
-            },
-            number(p.noise_multiplier),
-            count(p.steps),
-            number(p.gradients),
-            number(p.predicted_excess_risk),
-            rounded_up(p.epsilon),
-            p.accountant.clone(),
-        ],
-        Outcome::Refused { not_applicable } => vec![candidate.method.clone(), not_applicable.clone()],
+fn planned_cells(candidate: &CandidateRow) -> Option<Vec<String>> {
+    let Outcome::Planned(p) = &candidate.outcome else { return None };
+    Some(vec![
+        match p.grade {
+            Grade::Certified => candidate.method.clone(),
+            Grade::Checked => format!("{} (checked)", candidate.method),
+            Grade::Research => format!("{} (research)", candidate.method),
+        },
+        number(p.noise_multiplier),
+        count(p.steps),
+        number(p.gradients),
+        number(p.predicted_excess_risk),
+        rounded_up(p.epsilon),
+        p.accountant.clone(),
+    ])
+}
+
+/// The methods that could not be run, folded; nothing if all could.
+fn not_applicable(m: &mut Markup, report: &Report) {
+    let refused = |c: &CandidateRow| match &c.outcome {
+        Outcome::Refused { not_applicable } => Some(Row::new(vec![c.method.clone(), not_applicable.clone()])),
+        Outcome::Planned(_) => None,
+    };
+    let rows: Vec<Row> = report.candidates.iter().filter_map(refused).collect();
+    if rows.is_empty() {
+        return;
     }
+    let methods = if rows.len() == 1 { "method that does" } else { "methods that do" };
+    m.raw("<details class=\"last\"><summary>")
+        .text(&format!("{} {methods} not apply, and why", rows.len()))
+        .raw("</summary>\n");
+    m.table("Of no use for this table and these settings.", &["method", "why"], &rows);
+    m.raw("</details>\n");
 }
 
 fn curves(m: &mut Markup, report: &Report) {
@@ -471,46 +509,6 @@ fn with_repetitions(event: &Event, steps: u64, k: u64) -> Event {
     }
 }
 
-/// What the model says of the columns and pairs that move the score most.
-fn shapes(m: &mut Markup, report: &Report) {
-    let largest = |of_pairs: bool, most: usize| {
-        let is_pair = |shape: &&Shape| matches!(shape, Shape::Map { .. }) == of_pairs;
-        let mut found: Vec<&Shape> = report.shapes.iter().filter(is_pair).collect();
-        found.sort_by(|a, b| b.reach().total_cmp(&a.reach()));
-        found.truncate(most);
-        found
-    };
-    let drawn: Vec<(String, String)> = largest(false, SHAPES)
-        .into_iter()
-        .chain(largest(true, MAPS))
-        .filter_map(|shape| {
-            let caption = match shape {
-                Shape::Curve { column, .. } => column.clone(),
-                Shape::Levels { column, .. } => format!("{column}: its levels, the largest first"),
-                Shape::Map { columns, .. } => format!(
-                    "{} and {} together, beyond what each does alone: coloured cells add, dark ones take away",
-                    columns.0, columns.1
-                ),
-            };
-            Some((figures::shape(shape)?, caption))
-        })
-        .collect();
-    if drawn.is_empty() {
-        return;
-    }
-    m.element("h2", "What the model says of each column");
-    m.element(
-        "p",
-        "What a value adds to the score, around 0, drawn from the released weights alone: the columns and pairs of columns that move the score \
-         most. Noise added for privacy is in the pictures; where it is large, curves are rough.",
-    );
-    m.raw("<div class=\"figures\">\n");
-    for (figure, caption) in drawn {
-        m.raw("<figure>\n").raw(&figure).element("figcaption", &caption).raw("</figure>\n");
-    }
-    m.raw("</div>\n");
-}
-
 /// Means with their intervals, drawn and as a table; what the intervals rest on.
 fn intervals(m: &mut Markup, intervals: &Intervals) {
     m.element("h2", "Means and intervals");
@@ -577,7 +575,8 @@ fn coefficients(m: &mut Markup, report: &Report) {
         Answer::Agreed { .. } => ("Numbers", "numbers"),
     };
     m.element("h2", title);
-    let mut sorted: Vec<Coefficient> = report.coefficients.clone();
+    let mut sorted: Vec<Coefficient> = report.coefficients.iter().filter(|c| !c.slot).cloned().collect();
+    let slots = report.coefficients.len() - sorted.len();
     sorted.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
     let shown = sorted.len().min(TABLE_ROWS);
     let has_noise = sorted.iter().any(|c| c.noise.is_some());
@@ -599,7 +598,20 @@ fn coefficients(m: &mut Markup, report: &Report) {
              the noise of a single coefficient."
         },
     );
-    if let Some(figure) = figures::coefficients(&sorted[..sorted.len().min(FIGURE_ROWS)]) {
+    if slots > 0 {
+        m.element(
+            "p",
+            &format!(
+                "{} of the {} weights are left out here, since they belong to no value that is known: slots of a hash, of which nothing declares which values \
+                 fall into them, and knots between 0 and 1 of columns that are one of them. Most hold noise and nothing else.",
+                count(slots as u64),
+                count(report.coefficients.len() as u64)
+            ),
+        );
+    }
+    // what is said of columns and pairs needs no second picture
+    let drawn = report.effects.as_ref().is_none_or(|effects| effects.importance.is_empty());
+    if let Some(figure) = figures::coefficients(&sorted[..sorted.len().min(FIGURE_ROWS)]).filter(|_| drawn) {
         m.raw("<div class=\"figures\"><figure>\n").raw(&figure);
         m.element(
             "figcaption",
@@ -617,7 +629,7 @@ fn coefficients(m: &mut Markup, report: &Report) {
         .collect();
     m.raw("<details><summary>").text(&format!("Table of the {shown} largest")).raw("</summary>\n");
     m.table(
-        &format!("{shown} of {} {what}; all of them are in the answer's file.", sorted.len()),
+        &format!("{shown} of {} {what}; all of them are in the answer's file.", report.coefficients.len()),
         &[what, "#value", "#noise, at most"],
         &rows,
     );
@@ -627,23 +639,6 @@ fn coefficients(m: &mut Markup, report: &Report) {
 fn foundations(m: &mut Markup, report: &Report) {
     m.element("h2", "What the guarantee rests on");
     m.list(&sentences(&report.assumptions));
-    if !report.warnings.is_empty() {
-        m.element("h3", "Warnings");
-        m.list(&sentences(&report.warnings));
-    }
-}
-
-/// Each item with a capital first letter and a full stop.
-fn sentences(items: &[String]) -> Vec<String> {
-    items
-        .iter()
-        .map(|item| {
-            let mut rest = item.chars();
-            let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
-            let stop = if item.ends_with(['.', ')', '!', '?']) { "" } else { "." };
-            format!("{first}{}{stop}", rest.as_str())
-        })
-        .collect()
 }
 
 fn reproduce(m: &mut Markup, report: &Report) {

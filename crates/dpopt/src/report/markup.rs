@@ -45,7 +45,8 @@ impl Markup {
     pub(super) fn table(&mut self, caption: &str, headings: &[&str], rows: &[Row]) -> &mut Self {
         // not a <caption>: it would scroll away with a wide table
         self.element("p class=\"caption\"", caption);
-        self.raw("<div class=\"scroll\"><table>\n<thead><tr>");
+        // which scrolls by itself, by keys too
+        self.raw("<div class=\"scroll\" role=\"region\" aria-label=\"table\" tabindex=\"0\"><table>\n<thead><tr>");
         for heading in headings {
             match heading.strip_prefix('#') {
                 Some(h) => self.element("th scope=\"col\" class=\"number\"", h),
@@ -86,6 +87,19 @@ impl Row {
     pub(super) fn new(cells: Vec<String>) -> Self {
         Self { cells, marked: false }
     }
+}
+
+/// Each item with a capital first letter and a full stop.
+pub(super) fn sentences(items: &[String]) -> Vec<String> {
+    let stop = |item: &String| if item.ends_with(['.', ')', '!', '?']) { "" } else { "." };
+    items.iter().map(|item| capital(item) + stop(item)).collect()
+}
+
+/// With a capital first letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+    first + rest.as_str()
 }
 
 /// Escapes for text and for double-quoted attributes; drops control characters that XML forbids.

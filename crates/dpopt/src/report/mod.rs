@@ -3,20 +3,24 @@
 //! Everything in a [`Report`] is public: facts known before the run, the certified plan, and what the run released.
 
 pub mod chart;
+mod effects;
 mod figures;
+mod findings;
 mod html;
 mod markup;
 mod ownership;
 
 use crate::guarantee::Guarantee;
 use crate::moment::TargetClip;
-use dpopt_data::Shape;
 use dpopt_mechanism::ReleaseRecord;
+use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::Grade;
 use dpopt_optimize::{Candidate, METHODS, logarithmic, octave};
+use dpopt_privacy::Shown;
 use dpopt_privacy::ledger::Receipt;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub use effects::{Effects, Importance, Scale};
 pub use ownership::Ownership;
 
 pub use dpopt_privacy::words::{detection_bound, number, probability, probability_up, protected, six_digits_up};
@@ -75,8 +79,14 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
     /// What the released weights say of each column and pair of columns, where the model is a sum of those.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub shapes: Vec<Shape>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effects: Option<Effects>,
+    /// What the predicted excess risk of a model is held against.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// A score of the answer, where one was released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<Score>,
     /// What the guarantee rests on, and how each item is enforced.
     pub assumptions: Vec<String>,
     /// What the reader should know.
@@ -258,6 +268,66 @@ pub struct Coefficient {
     pub value: f64,
     /// Upper bound on the standard deviation of the noise in it, where the method's plan has one.
     pub noise: Option<f64>,
+    /// Whether it is that of a slot of a hash: which values fall into it nobody has declared, and most hold noise alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub slot: bool,
+}
+
+/// What a model that knows nothing has: public.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Baseline {
+    /// Its mean loss; of a number at most.
+    pub loss: f64,
+    /// What it answers, in words.
+    pub answer: String,
+    /// Of a number, half of its range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_range: Option<f64>,
+    /// Whether the loss is half the squared error, in halves of the range.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub squared: bool,
+}
+
+impl Baseline {
+    /// Of `loss`; `range`: that of the target, if it is a number and the range is known.
+    pub fn new(loss: &Loss, range: Option<(f64, f64)>) -> Self {
+        let answer = match (loss, range) {
+            (Loss::Softmax { .. } | Loss::Logistic { .. }, _) => {
+                "a model that gives every class the same probability".into()
+            }
+            (_, Some((lower, upper))) => {
+                format!("answering {}, the middle of its range, to everybody", Shown(0.5 * (lower + upper)))
+            }
+            (_, None) => "a model whose weights are all 0".into(),
+        };
+        let half_range = range.map(|(lower, upper)| 0.5 * (upper - lower));
+        Self { loss: loss.at_zero(), answer, half_range, squared: *loss == Loss::Squared }
+    }
+}
+
+/// A score that was released with noise, of records that were kept aside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// As a sentence begins: `Accuracy`.
+    pub name: String,
+    /// The released mean of scores in [0, 1].
+    pub value: f64,
+    /// Standard deviation of the noise in it.
+    pub noise: f64,
+    /// How many they are.
+    pub held_out: u64,
+}
+
+impl Score {
+    /// Where the mean lies in 95 % of cases, with the noise and with the records a sample.
+    pub fn band(&self) -> (f64, f64) {
+        const TWO_SIDED: f64 = 1.96;
+        let mean = self.value.clamp(0.0, 1.0);
+        // numbers in [0, 1] vary most when they are its ends
+        let sampling = (mean * (1.0 - mean) / self.held_out.max(1) as f64).sqrt();
+        let half = TWO_SIDED * self.noise.hypot(sampling);
+        ((self.value - half).clamp(0.0, 1.0), (self.value + half).clamp(0.0, 1.0))
+    }
 }
 
 /// Confidence intervals for the quantities that were released.

@@ -103,6 +103,17 @@ impl Loss {
         }
     }
 
+    /// The loss of a record whose scores are all 0, at most: what a model that says nothing has.
+    ///
+    /// ```
+    /// use dpopt_objective::loss::Loss;
+    /// assert!((Loss::Softmax { classes: 3 }.at_zero() - 3f64.ln()).abs() < 1e-15);
+    /// assert_eq!(Loss::Squared.at_zero(), 0.5);
+    /// ```
+    pub fn at_zero(&self) -> f64 {
+        self.value(&vec![0.0; self.outputs()], 1.0)
+    }
+
     /// The target that the facts above assume: ±1, a class index, or a number within ±`bound`. `None` if `target` is not
     /// usable: such a record counts as a zero loss, never as an error, which would be an output.
     ///

@@ -151,9 +151,12 @@ class PrivateEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return self._with_tags(super().__sklearn_tags__())
 
-    def _released_by(self, session: Any, privacy: Any) -> None:
-        """The fit was one run of a search, whose promise is the model's."""
+    def _released_by(self, session: Any, privacy: Any, score: dict[str, Any]) -> None:
+        """The fit was one run of a search, whose promise is the model's and which released its `score`."""
         self.privacy_ = privacy
+        facts = getattr(self, "_report_facts", None)
+        if facts is not None:
+            self._report_facts: dict[str, Any] = {**facts, "score": score}
 
     # --- charge, report -----------------------------------------------------------------------------------------
 
@@ -164,7 +167,7 @@ class PrivateEstimator(BaseEstimator):
     def _insecure_seed(self) -> int | None:
         return None if self.insecure_seed is None else whole(self.insecure_seed, "insecure_seed") % 2**64
 
-    def report(self, path: str | Path | None = None, *, source: str = "called from Python", target: str = "y") -> str:
+    def report(self, path: str | Path | None = None, *, source: str = "rows given in Python", target: str = "y") -> str:
         """The report of the fit as one HTML document: guarantee, plan, releases, coefficients. Written to `path` if given.
 
         Args:
@@ -195,7 +198,7 @@ class PrivateEstimator(BaseEstimator):
             ],
             "warnings": schedule["warnings"] + ([] if privacy.scope is None else [f"The guarantee is {privacy.scope}."]),
             "planning_seconds": facts["planning_seconds"],
-            "ledger": facts["ledger"],
+            "ledger": facts["ledger"], "loss": schedule.get("loss"), "range": facts.get("range"), "score": facts.get("score"),
         }  # fmt: skip
         html = _core.report_html(json.dumps(stored))
         if path is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
@@ -302,6 +303,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             "compared": (request, reading.classes),
             "features": facts.width, "task": reading.description, "preparation": [reading.preparation, facts.note, *notes],
             "planning_seconds": planning_seconds, "ledger": None if self.budget is None else repr(self.budget),
+            "range": None if is_classifier(self) else [reading.shift - reading.scale, reading.shift + reading.scale],
         }  # fmt: skip
 
     def _owned(self, given: Given | None, rows: int, relation: str) -> tuple[Any, dict[str, Any] | None]:
@@ -330,7 +332,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         check_is_fitted(self)
         if self._by_columns():
             return self._report_of_table(path, source is not None or target is not None)
-        return super().report(path, source=source or "called from Python", target=target or "y")
+        return super().report(path, source=source or "rows given in Python", target=target or "y")
 
     def _check_X(self, X: Any) -> Any:
         check_is_fitted(self)

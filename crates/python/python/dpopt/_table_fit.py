@@ -315,11 +315,11 @@ class TableRoad:
                 "their dtypes say; declare them with bounds, levels, text or hashed, or list them in ignore"
             )
 
-    def _released_by(self, session: Any, privacy: Any) -> None:
-        super()._released_by(session, privacy)  # type: ignore[misc]
+    def _released_by(self, session: Any, privacy: Any, score: dict[str, Any]) -> None:
+        super()._released_by(session, privacy, score)  # type: ignore[misc]
         if self._table is not None:
             # file and report promise what the search costs
-            self._table, self._table_report = self._table.found_by(session)
+            self._table, self._table_report = self._table.found_by(session, json.dumps(score))
 
     def _declared_range(self, y: Any, names: list[str]) -> tuple[float, float] | None:
         """The range that a bounds file declares for the target of a table with these columns."""

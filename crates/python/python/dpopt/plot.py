@@ -213,7 +213,15 @@ def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
         effects = effects * factor
         reach = float(np.ptp(effects)) if effects.size else 0.0
         shapes.append(
-            {"kind": form, "columns": list(columns), "at": at, "effects": effects, "reach": reach, "unit": unit}
+            {
+                "kind": form,
+                "columns": list(columns),
+                "at": at,
+                "effects": effects,
+                "reach": reach,
+                "unit": unit,
+                "counts": held.get("unit", "number"),
+            }  # fmt: skip
         )
     return sorted(shapes, key=lambda s: -s["reach"])
 
@@ -307,9 +315,11 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
         ax.axhline(0, color="gray", linewidth=0.8)
         ax.plot(place, effects)
         # on the encoder's scale, which values of a skewed column do not crowd
-        ticks = np.linspace(0, 1, 5)
-        ax.set_xticks(ticks, [_plain(value) for value in np.interp(ticks, place, values)])
-        ax.set(xlabel=shape["columns"][0], ylabel=f"added to the {shape['unit']}", title=shape["columns"][0])
+        # a date takes the room of two numbers
+        ticks = np.linspace(0, 1, 3 if shape["counts"] == "date" else 5)
+        ax.set_xticks(ticks, [_plain(value, shape["counts"]) for value in np.interp(ticks, place, values)])
+        days = " (days)" if shape["counts"] == "duration" else ""
+        ax.set(xlabel=shape["columns"][0] + days, ylabel=f"added to the {shape['unit']}", title=shape["columns"][0])
     elif shape["kind"] == "levels":
         largest = np.argsort(-np.abs(effects), kind="stable")[:_MOST_LEVELS]
         names, rows = [_short(at[i]) for i in largest], np.arange(len(largest))[::-1]
@@ -331,7 +341,9 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
     return ax
 
 
-def _plain(value: float) -> str:
+def _plain(value: float, counts: str) -> str:
+    if counts == "date":
+        return str(np.datetime64(round(value), "D"))
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.3g}"
 
 

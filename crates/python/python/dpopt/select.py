@@ -228,6 +228,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return lambda model, X, y: 1.0 - np.abs(np.clip(read(y), lower, upper) - model.predict(X)) / (upper - lower)
         raise ValueError(f"scoring is {shown(scoring)}; choose accuracy, absolute_error or give a function")
 
+    def _score_in_words(self, inner: PrivateEstimator) -> str:
+        """How a report calls the score."""
+        if callable(self.scoring):
+            return "The mean of the given score"
+        accuracy = (self.scoring or ("accuracy" if is_classifier(inner) else "absolute_error")) == "accuracy"
+        return "Accuracy" if accuracy else "1 less the mean absolute error over the target's range"
+
     def _columns(self, estimator: Any, X: Any, n_features: int) -> int:
         """Columns that the private estimator inside will see: public, from the encoders' parameters and the names of columns."""
         for step in _steps(estimator):
@@ -534,7 +541,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.best_score_ = scored[best] / split.held_out
         self.privacy_ = Privacy.of_session(session)
         # the winner was released by the search: its guarantee is the search's, not that of one run
-        self._inner(self.best_estimator_)[0]._released_by(session, self.privacy_)
+        score = {
+            "name": self._score_in_words(inner), "value": self.best_score_,
+            "noise": plan.score_noise / split.held_out, "held_out": split.held_out,
+        }  # fmt: skip
+        self._inner(self.best_estimator_)[0]._released_by(session, self.privacy_, score)
         return self
 
     def _given(self, X: Any) -> Any:

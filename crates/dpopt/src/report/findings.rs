@@ -1,0 +1,307 @@
+//! What a model says and how well, as sections of the page: its quality, which columns matter, what their values add.
+
+use super::effects::{Effects, Importance, Scale, is_step};
+use super::markup::{Markup, Row, sentences};
+use super::{Answer, CandidateRow, Outcome, Report, figures};
+use dpopt_data::Shape;
+use dpopt_privacy::words::{count, number};
+
+/// Columns, and pairs of them, whose shapes are drawn.
+const SHAPES: usize = 8;
+const MAPS: usize = 4;
+/// Columns in the figure, and in the table.
+const FIGURE_ROWS: usize = 15;
+const TABLE_ROWS: usize = 100;
+
+/// How good the answer is, as far as that is known; warnings.
+pub(super) fn quality(m: &mut Markup, report: &Report) {
+    if report.answer == Answer::LinearModel {
+        m.element("h2", "How good it is");
+        match &report.score {
+            Some(score) => {
+                let (low, high) = score.band();
+                m.element(
+                    "p",
+                    &format!(
+                        "{} on the {} {} that were kept aside: {}, between {} and {} with a probability of 95 %. The score was released with noise; the \
+                         band holds that noise and that they are a sample. It was the best of several, which makes scores a little too high.",
+                        score.name,
+                        count(score.held_out),
+                        if report.facts.units.is_some() { "units" } else { "rows" },
+                        number(score.value),
+                        number(low),
+                        number(high)
+                    ),
+                );
+            }
+            None => {
+                m.element(
+                    "p",
+                    "This run released no score of its answers. Rows that were kept aside give one (dpopt evaluate, or score in Python); that is \
+                     exact, and not private for those rows.",
+                );
+            }
+        }
+        if let Some(CandidateRow { outcome: Outcome::Planned(row), .. }) = report.candidates.get(report.chosen) {
+            m.element("p", &excess(row.predicted_excess_risk, report));
+        }
+        calibration(m, report);
+    }
+    if !report.warnings.is_empty() {
+        m.element("h3", "Warnings");
+        m.list(&sentences(&report.warnings));
+    }
+}
+
+/// The predicted excess risk in words, beside what a model has that says nothing.
+fn excess(excess: f64, report: &Report) -> String {
+    let predicted = format!(
+        "What to expect, predicted from public facts before a row was read: a mean loss about {} above that of the best model of this form, which \
+         nobody can know without the rows. This is the excess risk: the price of privacy.",
+        number(excess)
+    );
+    let Some(baseline) = &report.baseline else {
+        return format!("{predicted} What the best model itself cannot predict comes on top.");
+    };
+    let verdict = if excess < 0.1 * baseline.loss {
+        "little beside it"
+    } else if excess < 0.5 * baseline.loss {
+        "a part of it that may matter"
+    } else if excess < baseline.loss {
+        "most of it: expect an answer that is little better than a guess"
+    } else {
+        "no less than it: expect an answer no better than a guess; more rows or a larger epsilon would help"
+    };
+    let (loss, share) = (number(baseline.loss), percent(excess / baseline.loss));
+    match baseline.half_range {
+        None => format!(
+            "{predicted} For comparison: {} has a mean loss of {loss}. The excess is {share} % of that: {verdict}.",
+            baseline.answer
+        ),
+        Some(half) => {
+            let target = &report.facts.target;
+            let error = if baseline.squared {
+                let error = number((2.0 * excess).sqrt() * half);
+                format!(
+                    " In the unit of {target} it is like a further error of {error} in each prediction (root mean square)."
+                )
+            } else {
+                String::new()
+            };
+            format!(
+                "{predicted}{error} For comparison: {} is off by up to {}, a loss of at most {loss}. The excess is {share} % of that: {verdict}.",
+                baseline.answer,
+                number(half)
+            )
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        p if p < 0.1 => "less than 0.1".into(),
+        p if p < 10.0 => number((p * 10.0).round() / 10.0),
+        p => number(p.round()),
+    }
+}
+
+fn calibration(m: &mut Markup, report: &Report) {
+    let calibrated = report.releases.iter().flatten().find(|release| release.label == "calibration");
+    let number_is_predicted = report.baseline.as_ref().is_some_and(|baseline| baseline.half_range.is_some());
+    let text = match calibrated {
+        Some(release) if number_is_predicted => format!(
+            "Calibrated: {} noisy sums over all rows, a part of the guarantee, set scale and offset of the predictions, so that they agree with the target on \
+             average.",
+            release.count
+        ),
+        Some(release) => format!(
+            "Calibrated: {} noisy sums over all rows, a part of the guarantee, set scale and offset of the scores, so that of rows that are given a \
+             probability of 30 % about 30 % have the class.",
+            release.count
+        ),
+        // nothing was promised of numbers, and of the runs of a search no releases are told
+        None if number_is_predicted || report.baseline.is_none() || report.score.is_some() => return,
+        None => "Not calibrated: this run spent nothing on it. Probabilities order rows; how large they are may be too sure, or not sure enough.".into(),
+    };
+    m.element("p", &text);
+}
+
+/// Which columns move the answer most.
+pub(super) fn importance(m: &mut Markup, effects: &Effects) {
+    m.element("h2", "Which columns matter");
+    let rows = &effects.importance;
+    if !rows.is_empty() {
+        m.element(
+            "p",
+            &format!(
+                "How far the values of a column, or of two beyond what each does alone, move {}: a root mean square, computed from released weights without a \
+                 further look at the rows. Noise added for privacy is in it, so that short bars may say nothing. Levels of a category count alike, since how \
+                 frequent they are was not released.",
+                moved(&effects.scale)
+            ),
+        );
+        if let Some(figure) = figures::importance(&rows[..rows.len().min(FIGURE_ROWS)]) {
+            m.raw("<div class=\"figures\"><figure>\n").raw(&figure);
+            m.element("figcaption", &format!("{}.", unit(&effects.scale)));
+            m.raw("</figure></div>\n");
+        }
+        let shown = rows.len().min(TABLE_ROWS);
+        let cells = |row: &Importance| Row::new(vec![row.columns.join(" and "), number(row.value)]);
+        m.raw("<details><summary>").text("The same as a table").raw("</summary>\n");
+        m.table(
+            &format!("{shown} of {} columns and pairs of columns.", rows.len()),
+            &["column", "#importance"],
+            &rows[..shown].iter().map(cells).collect::<Vec<_>>(),
+        );
+        m.raw("</details>\n");
+    }
+    if !effects.hashed.is_empty() {
+        m.element(
+            "p",
+            &format!(
+                "Not ranked: {}. What stands there falls into slots of a public hash, and nothing declares which values there are; most slots hold noise and \
+                 nothing else. Declared levels give a column its place here.",
+                dpopt_data::listed(&effects.hashed)
+            ),
+        );
+    }
+}
+
+fn moved(scale: &Scale) -> String {
+    match scale {
+        Scale::LogOdds { class } => format!("the log-odds of “{class}”"),
+        Scale::Score { class } => format!("the score for “{class}”"),
+        Scale::Scores { .. } => "the scores of the classes".into(),
+        Scale::Number { target } => format!("the predicted {target}"),
+    }
+}
+
+fn unit(scale: &Scale) -> String {
+    match scale {
+        Scale::LogOdds { .. } => "In log-odds: 0.7 doubles the odds".into(),
+        Scale::Score { .. } | Scale::Scores { .. } => "In scores".into(),
+        Scale::Number { target } => format!("In the unit of {target}"),
+    }
+}
+
+/// What stands beside the axis of effects.
+fn axis(scale: &Scale) -> String {
+    match scale {
+        Scale::LogOdds { class } => format!("log-odds of {class}"),
+        Scale::Score { class } => format!("score for {class}"),
+        Scale::Scores { .. } => "score".into(),
+        Scale::Number { target } => target.clone(),
+    }
+}
+
+/// What the model says of the columns and pairs that matter most.
+pub(super) fn effects(m: &mut Markup, effects: &Effects) {
+    let places = effects.shapes.first().map_or(0, Vec::len);
+    let largest = |of_pairs: bool, most: usize| {
+        let is_pair = |place: &usize| matches!(effects.shapes[0][*place], Shape::Map { .. }) == of_pairs;
+        let mut found: Vec<(f64, usize)> = (0..places)
+            .filter(is_pair)
+            .map(|place| (effects.at(place).into_iter().map(Shape::mean_square).sum(), place))
+            .collect();
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found.truncate(most);
+        found.into_iter().map(|(_, place)| place)
+    };
+    let classes = effects.classes();
+    let drawn_classes = most_moved(effects);
+    let axis = axis(&effects.scale);
+    let drawn: Vec<(String, String)> = largest(false, SHAPES)
+        .chain(largest(true, MAPS))
+        .filter_map(|place| {
+            let all = effects.at(place);
+            match all.first()? {
+                Shape::Map { columns, .. } => {
+                    let most = (0..all.len()).max_by(|a, b| all[*a].reach().total_cmp(&all[*b].reach()))?;
+                    let class = classes.get(most).map_or(String::new(), |class| format!(", for “{class}”"));
+                    let caption = format!(
+                        "{} and {} together{class}, beyond what each does alone: blue cells add, grey ones take away",
+                        columns.0, columns.1
+                    );
+                    Some((figures::map_of(all[most])?, caption))
+                }
+                shape => {
+                    let lines: Vec<(&str, usize, &Shape)> = drawn_classes
+                        .iter()
+                        .enumerate()
+                        .map(|(colour, at)| (classes.get(*at).map_or("", String::as_str), colour, all[*at]))
+                        .collect();
+                    let caption = match shape {
+                        Shape::Levels { column, levels } if levels.len() > figures::MOST_LEVELS => {
+                            format!("{column}: the {} levels of {} that move most", figures::MOST_LEVELS, levels.len())
+                        }
+                        shape => shape.columns().join(" and "),
+                    };
+                    Some((figures::shape(&lines, &axis)?, caption))
+                }
+            }
+        })
+        .collect();
+    if drawn.is_empty() {
+        return;
+    }
+    m.element("h2", "What the model says of each column");
+    let step = if effects.shapes.iter().flatten().any(is_step) {
+        " A number between 0 and 1 is drawn at 0 and at 1 alone, unless a released histogram shows values in between."
+    } else {
+        ""
+    };
+    m.element("p", &(introduction(&effects.scale) + step));
+    if drawn_classes.len() > 1 {
+        legend(m, classes, &drawn_classes);
+    }
+    m.raw("<div class=\"figures\">\n");
+    for (figure, caption) in drawn {
+        m.raw("<figure>\n").raw(&figure).element("figcaption", &caption).raw("</figure>\n");
+    }
+    m.raw("</div>\n");
+}
+
+/// The outputs that are drawn, in order: those that columns move most.
+fn most_moved(effects: &Effects) -> Vec<usize> {
+    let size = |output: &Vec<Shape>| output.iter().map(Shape::mean_square).sum::<f64>();
+    let mut outputs: Vec<(usize, f64)> = effects.shapes.iter().map(size).enumerate().collect();
+    outputs.sort_by(|a, b| b.1.total_cmp(&a.1));
+    outputs.truncate(figures::MOST_SERIES);
+    let mut places: Vec<usize> = outputs.into_iter().map(|(at, _)| at).collect();
+    places.sort_unstable();
+    places
+}
+
+fn introduction(scale: &Scale) -> String {
+    let added = match scale {
+        Scale::LogOdds { class } => format!(
+            "What a value adds to the log-odds of “{class}”, around 0: what is above 0 speaks for it; 0.7 doubles the odds, −0.7 halves them."
+        ),
+        Scale::Score { class } => {
+            format!("What a value adds to the score, around 0: what is above 0 speaks for “{class}”.")
+        }
+        Scale::Scores { .. } => "What a value adds to the score of each class, beside the mean of all classes: where the line of a class is 0.7 above that of another, the \
+             value doubles its odds against it."
+            .into(),
+        Scale::Number { target } => {
+            format!("What a value adds to the predicted {target}, in the unit of {target}, around 0.")
+        }
+    };
+    format!(
+        "{added} Drawn from the released weights alone: the columns and pairs of columns that matter most. Where many rows lie a horizontal axis is stretched, if \
+         the encoder spreads its numbers. Noise added for privacy is in the pictures; where it is large, curves are rough."
+    )
+}
+
+/// Colours of the classes that are drawn.
+fn legend(m: &mut Markup, classes: &[String], drawn: &[usize]) {
+    m.raw("<p class=\"legend\">");
+    for (colour, at) in drawn.iter().enumerate() {
+        m.raw(&format!("<span class=\"key k{colour}\">")).text(&classes[*at]).raw("</span> ");
+    }
+    if drawn.len() < classes.len() {
+        m.text(&format!("({} of {} classes: those that columns move most)", drawn.len(), classes.len()));
+    }
+    m.raw("</p>\n");
+}
