@@ -79,7 +79,9 @@ fn a_minimiser_is_the_same_bits_in_all_parts_and_near_that_of_one_process() {
         let there = fit(target, method, true, number).unwrap();
         let planned = there.planned(classes).unwrap();
         let plan = planned.plan().unwrap();
-        assert_eq!((plan.summary().method, plan.passes()), (method, 35));
+        // the last three are for the calibration of one model of all classes
+        let passes = if matches!(target, Target::Classes { loss: ClassLoss::OneAgainstRest(_), .. }) { 32 } else { 35 };
+        assert_eq!((plan.summary().method, plan.passes()), (method, passes));
         let schedule = plan.schedule();
         let number_of = |name: &str| schedule[name].as_f64().unwrap();
         let [one, two, seven] = CUTS.map(|ends| in_parts(there.clone(), classes, ends, number).unwrap());

@@ -109,7 +109,7 @@ fn a_report_says_first_what_the_model_says() {
     let caption = document.descendants().find(|n| n.has_tag_name("figcaption") && n.text() == Some("vip")).unwrap();
     let figure = &html[caption.parent().unwrap().range()];
     assert_eq!(figure.matches("<circle").count(), 6, "of each class a point at 0 and one at 1: {figure}");
-    let last = document.descendants().filter(|n| n.has_tag_name("details")).last().unwrap();
+    let last = document.descendants().rfind(|n| n.has_tag_name("details")).unwrap();
     assert!(html[last.range()].contains("not apply, and why"));
     // a number's effects are in its own unit
     std::fs::write(
@@ -449,9 +449,9 @@ fn targets_beyond_the_range_are_scored_as_they_stand() {
 fn a_score_says_what_it_is_worth_and_which_class_is_never_predicted() {
     let d = tempfile::tempdir().unwrap();
     let label = |i: usize| match i {
-        _ if i % 41 == 0 => "rare",
-        _ if i % 43 == 0 => "unheard",
-        _ if i % 47 == 0 => "",
+        _ if i.is_multiple_of(41) => "rare",
+        _ if i.is_multiple_of(43) => "unheard",
+        _ if i.is_multiple_of(47) => "",
         _ if i % 50 < 25 => "low",
         _ => "high",
     };

@@ -273,7 +273,7 @@ fn a_slip_is_answered_with_what_was_meant() {
         .collect();
     let columns = "age,income,marital status,city,letter,phone\n30,5,single,x,hello there,1\n";
     std::fs::write(d.path().join("b.toml"), shown).unwrap();
-    std::fs::write(d.path().join("t.csv"), columns.to_string() + &columns.lines().nth(1).unwrap().repeat(1)).unwrap();
+    std::fs::write(d.path().join("t.csv"), columns.to_string() + columns.lines().nth(1).unwrap()).unwrap();
     let explained =
         ["explain", "t.csv", "--target", "marital status", "--epsilon", "1", "--bounds", "b.toml", "--rows", "5000"];
     succeed(d.path(), &explained);

@@ -166,8 +166,8 @@ fn equal_tables_in_other_words_give_one_model() {
     );
     let table = |missing: &str, paid: &dyn Fn(usize) -> String, labels: [&str; 2]| {
         let row = |i: usize| {
-            let age = if i % 9 == 0 { missing.to_string() } else { (i % 90).to_string() };
-            let label = if i % 11 == 0 { missing } else { labels[usize::from(i % 90 > 40)] };
+            let age = if i.is_multiple_of(9) { missing.to_string() } else { (i % 90).to_string() };
+            let label = if i.is_multiple_of(11) { missing } else { labels[usize::from(i % 90 > 40)] };
             format!("{age},{},2020-01-{:02},{label}\n", paid(i), 1 + i % 28)
         };
         format!("age,paid,when,y\n{}", (0..600).map(row).collect::<String>())
