@@ -346,10 +346,12 @@ mod tests {
     fn a_bound_that_says_nothing_is_no_warning_where_the_prediction_is_good() {
         let (mut good, mut poor) = (0, 0);
         for rows in [100, 1000, 10_000, 100_000, 1_000_000] {
-            for epsilon in [0.1, 1.0, 5.0] {
+            // what is planned, and one that leaves nothing but noise
+            for (epsilon, regularization) in [(0.1, None), (1.0, None), (5.0, None), (1.0, Some(1e-6))] {
                 let p = Problem { rows, nonzeros: 4, ..problem(LOGISTIC, Relation::ZeroOut) };
                 let of = |goal| {
-                    let options = SparseOutputPerturbation { radius: Some(30.0), goal, ..Default::default() };
+                    let options =
+                        SparseOutputPerturbation { radius: Some(30.0), goal, regularization, ..Default::default() };
                     options.plan(&p, super::super::tests::budget(epsilon)).unwrap().summary
                 };
                 let summary = of(Goal::Training);
