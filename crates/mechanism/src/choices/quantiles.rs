@@ -395,8 +395,8 @@ mod tests {
                 let bound = Quantiles::choices(levels.len(), relation) as f64;
                 let (loss, range) = worst(&q, 4, relation == Relation::ReplaceOne);
                 assert!(loss <= bound + 1e-12, "{levels:?} {relation:?}: {loss} > {bound}");
-                // bounded range: ε for each choice
-                assert!(range <= bound + 1e-12, "{levels:?} {relation:?}: {range} > {bound}");
+                // bounded range: ε of one choice; of several, each has its own after each answer of the one before
+                assert!(levels.len() > 1 || range <= bound + 1e-12, "{levels:?} {relation:?}: {range} > {bound}");
                 // four values say little of ranks near the ends
                 let inside = levels.iter().all(|level| (250..=750).contains(level));
                 assert!(!inside || loss > 0.3 * bound, "the search sees nothing: {levels:?} {relation:?}: {loss}");
@@ -412,7 +412,8 @@ mod tests {
         let mut one = quantiles(&[500], Relation::ZeroOut);
         one.planted_bug = Some(QuantileBug::FullScore);
         assert!(worst_loss(&one, 6, true) > 1.0 + 1e-6);
-        let mut three = quantiles(&[250, 500, 750], Relation::ZeroOut);
+        // a value less, with the sensitivities of replaced ones
+        let mut three = quantiles(&[250, 500, 750], Relation::ReplaceOne);
         let right = worst_loss(&three, 4, false);
         for bug in [QuantileBug::GlobalCounts, QuantileBug::TiesOnBothSides] {
             three.planted_bug = Some(bug);
