@@ -190,7 +190,7 @@ def drawn(rng, p, classes):
 
 
 def missing(rng, values, share):
-    """The same with some cells missing."""
+    """`values` with a share of the cells missing."""
     return pd.Series(values).mask(rng.random(len(values)) < share)
 
 
@@ -744,7 +744,7 @@ def ledger(day):
 
 
 def exports(day):
-    """The same probabilities elsewhere: a table's model as ONNX with its encoder inside, a matrix's as scikit-learn object and ONNX."""
+    """Probabilities outside of dpopt: a table's model as ONNX with its encoder inside, a matrix's as scikit-learn object and ONNX."""
     import onnxruntime
 
     rng, job = np.random.default_rng(10), "export"

@@ -77,15 +77,21 @@ impl Rules {
         value.is_finite().then_some(value)
     }
 
-    /// Whether the text is one of the words for a missing value.
-    pub(crate) fn is_missing(self, text: &[u8]) -> bool {
+    /// The words for a missing value.
+    pub(crate) fn missing_texts(self) -> &'static [&'static str] {
         match self {
-            Self::First => matches!(text, b"" | b"?" | b"NA" | b"N/A" | b"null" | b"NULL"),
-            Self::ByValue => is_missing_text(text),
+            Self::First => &["", "?", "NA", "N/A", "null", "NULL"],
+            Self::ByValue => &MISSING_TEXTS,
         }
     }
 
-    /// The same of a cell.
+    /// Whether the text is one of them; most are told by their first byte.
+    pub(crate) fn is_missing(self, text: &[u8]) -> bool {
+        let possible = matches!(text.first(), None | Some(b'?' | b'N' | b'n' | b'<' | b'#' | b'-' | b'1' | b'\\'));
+        possible && text.len() <= 10 && self.missing_texts().iter().any(|missing| missing.as_bytes() == text)
+    }
+
+    /// Whether the cell holds nothing, or one of the words for it.
     pub(crate) fn is_missing_cell(self, field: Field<'_>) -> bool {
         match field {
             Field::Missing => true,
@@ -142,37 +148,14 @@ pub fn is_missing_marker(field: Field<'_>) -> bool {
     Rules::ByValue.is_missing_cell(field)
 }
 
-/// What databases, spreadsheets, statistics programs, pandas and NumPy write in place of a missing value; and the errors of spreadsheets.
+/// Whether the text is one of the words for a missing value.
 pub(crate) fn is_missing_text(text: &[u8]) -> bool {
-    text.len() <= 10
-        && matches!(
-            text,
-            b"" | b"?"
-                | b"NA"
-                | b"N/A"
-                | b"n/a"
-                | b"<NA>"
-                | b"#NA"
-                | b"#N/A"
-                | b"#N/A N/A"
-                | b"null"
-                | b"NULL"
-                | b"None"
-                | b"nan"
-                | b"NaN"
-                | b"-nan"
-                | b"-NaN"
-                | b"1.#QNAN"
-                | b"-1.#QNAN"
-                | b"1.#IND"
-                | b"-1.#IND"
-                | b"NaT"
-                | br"\N"
-                | b"#DIV/0!"
-                | b"#VALUE!"
-                | b"#REF!"
-                | b"#NAME?"
-                | b"#NUM!"
-                | b"#NULL!"
-        )
+    Rules::ByValue.is_missing(text)
 }
+
+/// What databases, spreadsheets, statistics programs, pandas and NumPy write in place of a missing value; and the errors of spreadsheets.
+const MISSING_TEXTS: [&str; 28] = [
+    "", "?", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "null", "NULL", "None", "nan", "NaN", "-nan",
+    "-NaN", "1.#QNAN", "-1.#QNAN", "1.#IND", "-1.#IND", "NaT", r"\N", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!",
+    "#NULL!",
+];

@@ -135,7 +135,7 @@ impl TargetReader {
         }
     }
 
-    /// The same as it stands.
+    /// What a cell says as it stands, neither clipped nor scaled.
     pub(crate) fn truth(
         &self,
         field: Field<'_>,

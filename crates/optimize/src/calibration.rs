@@ -3,8 +3,8 @@
 //! Newton steps). What was released before is only multiplied and moved, so that a linear model stays one.
 //!
 //! Each sum has the residuals at the present weights and their derivatives ([`Calibration`](dpopt_objective::objective::Calibration)). A step is what the noise leaves of Newton's: with H the derivatives
-//! where they are larger than noise, σ the noise of a sum and T what the unknowns are expected to be off by, (H² + σ²T⁻²)⁻¹H times the sum of residuals. Where noise is all there
-//! is to see nothing is changed.
+//! where they are larger than noise, σ the noise of a sum and P the inverse covariance of what the unknowns are off by, (H² + σ²P)⁻¹H times the sum of residuals; after it P is P + H²/σ²
+//! (a Kalman filter). Where noise is all there is to see nothing is changed.
 
 use crate::algorithm::{Run, RunError, Solution};
 use crate::oracle::NoisySum;
@@ -24,7 +24,7 @@ const UNIT: f64 = 1.5;
 const USUAL_SQUARE: f64 = 0.3;
 /// Of the derivative in the scale over those in the offsets, where the unit is as it should be.
 const USUAL_RATIO: f64 = 0.6;
-/// The same of numbers, whose scores then count as they are, so that nothing is changed where squares are least.
+/// [`USUAL_RATIO`] of numbers, whose scores then count as they are, so that nothing is changed where squares are least.
 const USUAL_RATIO_OF_NUMBERS: f64 = 0.1;
 /// Derivatives over their noise from which on scores need not be held close.
 const CLEAR: f64 = 20.0;
@@ -151,6 +151,17 @@ fn visible(noise: f64) -> f64 {
     1.0 / (1.0 + (noise / HALF_SEEN).powi(2))
 }
 
+/// The matrix of a linear map of so many numbers, row by row.
+fn matrix_of(numbers: usize, map: impl Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
+    let mut matrix = vec![0.0; numbers * numbers];
+    for b in 0..numbers {
+        let mut unit = vec![0.0; numbers];
+        unit[b] = 1.0;
+        map(&unit).into_iter().enumerate().for_each(|(a, v)| matrix[a * numbers + b] = v);
+    }
+    matrix
+}
+
 /// A solution whose scale and intercept are still open.
 struct Scaled {
     solution: Solution,
@@ -274,12 +285,12 @@ impl Scaled {
             .map(|at| self.precision[at] * self.in_unit(at / unknowns, -1) * self.in_unit(at % unknowns, -1))
             .collect();
         let spectrum = Spectrum::of(&known, unknowns)?;
+        let derivatives = matrix_of(unknowns, derivative);
         let ratio = |at: usize| {
-            let mut unit = vec![0.0; unknowns];
-            unit[at] = 1.0;
-            let row = derivative(&unit);
+            // symmetric: a row is a column
+            let row = &derivatives[at * unknowns..][..unknowns];
             let expected: f64 =
-                spectrum.apply(|w| 1.0 / w.max(f64::MIN_POSITIVE), &row).iter().zip(&row).map(|(a, b)| a * b).sum();
+                spectrum.apply(|w| 1.0 / w.max(f64::MIN_POSITIVE), row).iter().zip(row).map(|(a, b)| a * b).sum();
             residuals[at].powi(2) / (std * std + expected)
         };
         let more = |range: std::ops::Range<usize>| {
@@ -325,13 +336,8 @@ impl Scaled {
             along
         };
         let Some(known) = self.known(residuals, std, &derivative) else { return };
-        let mut system = known.clone();
-        for a in 0..unknowns {
-            let mut unit = vec![0.0; unknowns];
-            unit[a] = 1.0;
-            let column = derivative(&derivative(&unit));
-            (0..unknowns).for_each(|b| system[b * unknowns + a] += column[b] / (std * std));
-        }
+        let mut system = matrix_of(unknowns, |v| derivative(&derivative(v)));
+        system.iter_mut().zip(&known).for_each(|(square, known)| *square = known + *square / (std * std));
         let Some(solver) = Spectrum::of(&system, unknowns) else { return };
         let smallest = f64::MIN_POSITIVE.max(1e-14 * solver.eigenvalues().iter().copied().fold(0.0, f64::max));
         let found = solver.apply(|w| 1.0 / (std * std * w.max(smallest)), &derivative(residuals));
@@ -356,14 +362,7 @@ impl Scaled {
                 // what a straight line misses on the way, of a curve whose slope changes by itself
                 let missed = if self.loss == Loss::Squared { 0.0 } else { way * way / 2.0 };
                 let Some(spectrum) = Spectrum::of(&precision, unknowns) else { return };
-                let mut wider = vec![0.0; unknowns * unknowns];
-                for a in 0..unknowns {
-                    let mut unit = vec![0.0; unknowns];
-                    unit[a] = 1.0;
-                    let column = spectrum.apply(|w| w.max(0.0) / (1.0 + missed * missed * w.max(0.0)), &unit);
-                    (0..unknowns).for_each(|b| wider[b * unknowns + a] = column[b]);
-                }
-                wider
+                matrix_of(unknowns, |v| spectrum.apply(|w| w.max(0.0) / (1.0 + missed * missed * w.max(0.0)), v))
             }
         };
         let left = solver.diagonal(|w| 1.0 / w.max(smallest));

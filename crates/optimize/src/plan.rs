@@ -167,7 +167,7 @@ impl Calibrated {
 }
 
 impl Problem {
-    /// The same with a calibration after the method for the usual share of the budget, where that is of use.
+    /// With a calibration after the method for the usual share of the budget, where that is of use.
     #[must_use]
     pub fn with_usual_calibration(self, budget: Budget, intercept: Option<(u32, f64)>) -> Self {
         let with = self.with_calibration(budget, Calibrated::USUAL_SHARE, intercept);
@@ -175,7 +175,7 @@ impl Problem {
         Self { calibrated: with.calibrated.filter(|_| of_use), ..with }
     }
 
-    /// The same with a calibration after the method, for `share` of μ² (0: none), where the loss and the budget allow for one: logistic, softmax or squared, and δ > 0.
+    /// With a calibration after the method, for `share` of μ² (0: none), where the loss and the budget allow for one: logistic, softmax or squared, and δ > 0.
     #[must_use]
     pub fn with_calibration(self, budget: Budget, share: f64, intercept: Option<(u32, f64)>) -> Self {
         let possible = matches!(self.loss, Loss::Logistic { .. } | Loss::Softmax { .. } | Loss::Squared);

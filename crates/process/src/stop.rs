@@ -70,7 +70,7 @@ impl Stop {
     }
 }
 
-/// What a thread had a part in before.
+/// What this thread had a part in before, put back at the end.
 struct Before(Stop);
 
 impl Drop for Before {
@@ -80,7 +80,7 @@ impl Drop for Before {
     }
 }
 
-/// The same of who is asked.
+/// Whom this thread asked before, put back at the end.
 struct AskedBefore(Option<Rc<Asking>>);
 
 impl Drop for AskedBefore {

@@ -436,6 +436,10 @@ impl TableModel {
         self.inner.to_json().map_err(invalid)
     }
 
+    fn missing_texts(&self) -> Vec<&'static str> {
+        self.inner.encoder().missing_texts().to_vec()
+    }
+
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         py.detach(|| self.inner.save(path)).map_err(invalid)
     }

@@ -219,7 +219,8 @@ def test_onnx_has_the_encoder_of_a_table_inside(encoding):
     # beyond the ranges, no number, a marker of missing cells, and a level that nobody declared (z)
     new = table.head(200).copy()
     new.loc[0:2, "age"] = [1e9, -3.0, np.inf]
-    new.loc[3, "job"] = "?"
+    markers = ["?", "n/a", "NaN", "None", "#N/A", "\\N", "null", ""]
+    new.loc[3 : 3 + len(markers) - 1, "job"] = markers
     feeds = {name: new[name].to_numpy(float).reshape(-1, 1) for name in ("age", "paid")}
     feeds |= {name: new[name].fillna("").to_numpy(object).reshape(-1, 1) for name in ("job", "city")}
     for name, model in fits.items():

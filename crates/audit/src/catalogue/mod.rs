@@ -9,6 +9,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod calibration;
 mod candidates;
 mod certified;
 mod comparisons;
@@ -203,6 +204,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(candidates::bugs());
     bugs.extend(o2nc::bugs());
     bugs.extend(general_norms::bugs());
+    bugs.extend(calibration::bugs());
     bugs
 }
 

@@ -28,6 +28,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod calibration;
 mod candidates;
 mod centred;
 mod certified;
@@ -247,6 +248,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(candidates::audits());
     rows.extend(o2nc::audits());
     rows.extend(general_norms::audits());
+    rows.push(calibration::audit());
     rows
 }
 

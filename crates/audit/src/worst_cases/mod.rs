@@ -6,6 +6,7 @@
 
 pub(super) mod adaptive;
 pub(super) mod arrivals;
+pub(super) mod calibration;
 pub(super) mod candidates;
 pub(super) mod choices;
 pub(super) mod comparisons;

@@ -477,6 +477,11 @@ impl Encoder {
         Ok(self.collect(table, None, bad_cells)?.rows)
     }
 
+    /// Texts that stand for a missing value in a cell, unless they are declared levels.
+    pub fn missing_texts(&self) -> &'static [&'static str] {
+        self.spec.rules().missing_texts()
+    }
+
     /// What each record says of the target as it stands, in order: for scores of a public hold-out table.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ impl Shape {
         }
     }
 
-    /// The same, to be changed.
+    /// All effects in order, to be changed.
     pub fn effects_mut(&mut self) -> Vec<&mut f64> {
         match self {
             Self::Curve { points, .. } => points.iter_mut().map(|p| &mut p.1).collect(),

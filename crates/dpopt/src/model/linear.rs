@@ -188,7 +188,7 @@ impl Model {
         &self.reading
     }
 
-    /// The same model, which remembers how its table was read.
+    /// With how its table was read, which it remembers.
     pub(super) fn read_as(self, reading: Reading) -> Self {
         Self { reading, ..self }
     }

@@ -18,7 +18,7 @@ pub struct ClassificationMetrics {
     pub auc: Option<f64>,
     /// Mean of -ln p(true class), natural logarithm.
     pub log_loss: f64,
-    /// The same of the base rate: of answering each class's share of these rows to everybody.
+    /// Log loss of the base rate: of answering each class's share of these rows to everybody.
     pub log_loss_of_base_rate: f64,
     /// Mean distance of what is claimed from what happened, over rows in ten equal bins of probability: of the second of two classes, of the most probable of several.
     /// Not 0 for right probabilities: few rows of a bin have another share than expected.
@@ -55,11 +55,11 @@ pub struct RegressionMetrics {
     pub left_out: LeftOut,
     /// Root of the mean squared error, in the target's unit.
     pub rmse: f64,
-    /// The same of the mean of these rows, answered to everybody.
+    /// Root of the mean squared error of the mean of these rows, answered to everybody.
     pub rmse_of_mean: f64,
     /// Mean absolute error, in the target's unit.
     pub mae: f64,
-    /// The same of the mean of these rows.
+    /// Mean absolute error of the mean of these rows.
     pub mae_of_mean: f64,
     /// 1 - squared error / squared deviation from the mean. `None` for a constant target.
     pub r_squared: Option<f64>,

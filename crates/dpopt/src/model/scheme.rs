@@ -100,26 +100,25 @@ impl Planned {
         compare: bool,
     ) -> Result<Self, FitError> {
         let budget = division.of_each_model(models)?;
+        let share = options.calibration();
         let problem = match (&options.embedding, models) {
             (None, 1) => {
-                let share = options.calibration();
                 let intercept = options.intercept.zip(options.constant);
-                let problem = match share {
+                match share {
                     Some(share) => problem.with_calibration(budget, share, intercept),
                     // weights that are to stay within a bound would leave it
                     None if options.bounds_weights() => problem,
                     None => problem.with_usual_calibration(budget, intercept),
-                };
-                if share.is_some_and(|share| share > 0.0) && problem.calibrated.is_none() {
-                    return Err(NotApplicable::Option(
-                        "a calibration is for the logistic and the squared loss and takes delta > 0; leave `calibration` out".into(),
-                    )
-                    .into());
                 }
-                problem
             }
             _ => problem,
         };
+        if share.is_some_and(|share| share > 0.0) && problem.calibrated.is_none() {
+            return Err(NotApplicable::Option(
+                "a calibration is for one linear model with the logistic or the squared loss, and takes delta > 0; leave `calibration` out".into(),
+            )
+            .into());
+        }
         let one = if compare { None } else { named(&problem, budget, options) };
         let candidates = one.map_or_else(|| candidates(&problem, budget, options), |one| vec![one]);
         let chosen = first_applicable(&candidates, options);

@@ -36,7 +36,7 @@ pub(crate) static REGULARIZATION: Setting<f64> =
 pub(crate) static SHIFT: Setting<f64> = Setting::real(
     "shift",
     Range::closed(0.0, 20.0, "a number from 0 to 20"),
-    "shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities",
+    "shift of the logistic loss that is minimised: 2 is good for accuracy; a calibration takes it out of the probabilities, and without one 0 gives plain log-odds",
 );
 /// Share of μ² for the sums after the method.
 pub(crate) static CALIBRATION: Setting<f64> = Setting::real(

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-#: Cells that mean nothing, unless one of them is a declared level.
-_MARKERS = ("", "?", "NA", "N/A", "null", "NULL")
 #: A column of more levels is one of them and not centred.
 _MOST_CENTRED = 4
 
@@ -55,8 +53,8 @@ def check(model: dict[str, Any]) -> None:
             raise _refused(feature["column"], "a vector")
 
 
-def encoded(graph: Graph, spec: dict[str, Any]) -> tuple[str, list[Any]]:
-    """The features of a table as the name of a rows × features value, and the inputs that it needs."""
+def encoded(graph: Graph, spec: dict[str, Any], missing: list[str]) -> tuple[str, list[Any]]:
+    """The features of a table as the name of a rows × features value, and the inputs that it needs; `missing`: what stands for no level, unless it is declared."""
     from onnx import TensorProto, helper
 
     centred, pairs = spec.get("centred", False), spec.get("pairs")
@@ -71,7 +69,7 @@ def encoded(graph: Graph, spec: dict[str, Any]) -> tuple[str, list[Any]]:
         if form == "numeric":
             block, factor = _number(graph, column, given, hats, centred, scale, pairs["knots"] if pairs else 0)
         else:
-            block, factor = _level(graph, column, given["levels"], centred, scale)
+            block, factor = _level(graph, column, (given["levels"], missing), centred, scale)
         blocks.append(block)
         factors.append(factor)
     # a column of ones, of as many rows as there are
@@ -143,9 +141,12 @@ def _number(
     return block, graph.put("Mul", graph.put("Div", factor, graph.put("Sqrt", square)), there)
 
 
-def _level(graph: Graph, column: str, levels: list[str], centred: bool, scale: float) -> tuple[str, str]:
+def _level(
+    graph: Graph, column: str, texts: tuple[list[str], list[str]], centred: bool, scale: float
+) -> tuple[str, str]:
+    levels, missing = texts
     count = len(levels)
-    slots = {marker: count + 1 for marker in _MARKERS} | {level.strip(): at for at, level in enumerate(levels)}
+    slots = {text: count + 1 for text in missing} | {level.strip(): at for at, level in enumerate(levels)}
     slot = graph.put(
         "LabelEncoder", column, domain="ai.onnx.ml", keys_strings=list(slots), values_int64s=list(slots.values()),
         default_int64=count,

@@ -108,7 +108,7 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
     Classifiers give ``label`` and, where they have them, ``probabilities``; regressors give ``y``. The guarantee is written into the model's metadata.
 
     A model of a table by names has its encoder inside. Each column is an input of its own name and of shape rows × 1: a number as float64 (NaN: missing), a level as a
-    string (empty: missing). Hashed columns, texts and vectors are refused: ONNX has no operators for them.
+    string, spelled as it was declared (missing: empty, or what stands for it in a file). Hashed columns, texts and vectors are refused: ONNX has no operators for them.
     """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -124,7 +124,7 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
     else:
         model = json.loads(table.to_json())
         _onnx_encoder.check(model)
-        encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"])
+        encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"], table.missing_texts())
         target = model["encoder"]["target"]["as"]
         outputs_of_model = len(model["weights"]) // _features(model["encoder"])
         weights = np.array(model["weights"], dtype=np.float64).reshape(outputs_of_model, -1)
