@@ -13,169 +13,17 @@ stay as they are from run to run, and nothing is protected; only the ledger's jo
 import argparse
 import datetime
 import json
-import os
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import dpopt
 import numpy as np
 import pandas as pd
 from dpopt import export
+from harness import SAME, Answer, Day, distance, ends, gained, log_loss, method_in, r_squared, spent_for
 from sklearn.linear_model import LinearRegression as LeastSquares
-
-#: Both faces read the same cells and draw the same noise: they differ by nothing but rounding.
-SAME = 1e-9
-
-
-def the_command():
-    """The command line: `$DPOPT`, what this checkout has built, or what is installed."""
-    built = Path(__file__).parents[2] / "target" / "release" / "dpopt"
-    found = os.environ.get("DPOPT") or (str(built) if built.exists() else shutil.which("dpopt"))
-    if not found:
-        sys.exit("no dpopt command: cargo build --release -p dpopt-cli, or say where it is in $DPOPT")
-    return os.path.abspath(found)
-
-
-@dataclass
-class Answer:
-    """What one face said of the holdout: a column of probabilities for each class, or one of values."""
-
-    face: str
-    method: str
-    epsilon: float
-    said: np.ndarray
-    score: float
-
-
-@dataclass
-class Day:
-    """The folder of the tables, the seed of the noise, the lines of the report and what was checked."""
-
-    folder: Path
-    seed: int = 1
-    rows: list = field(default_factory=list)
-    checks: list = field(default_factory=list)
-
-    def table(self, name, columns):
-        """Writes a CSV file; a missing cell is NA."""
-        path = self.folder / f"{name}.csv"
-        pd.DataFrame(columns).to_csv(path, index=False, na_rep="NA")
-        return path
-
-    def bounds(self, name, text):
-        """Writes a bounds file."""
-        path = self.folder / f"{name}.toml"
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    def run(self, *arguments, code=0):
-        """One command, which has to end with this exit code."""
-        done = subprocess.run([the_command(), *map(str, arguments)], cwd=self.folder, capture_output=True, text=True)
-        if done.returncode != code:
-            raise RuntimeError(f"dpopt {' '.join(map(str, arguments))}\nexit code {done.returncode}\n{done.stderr}")
-        return done
-
-    def command_line(self, train, holdout, target, *more):
-        """`dpopt fit`, `evaluate` and `predict`."""
-        model = train.with_suffix(".model.json")
-        printed = self.run("fit", train, "--target", target, *more, "--insecure-seed", self.seed, "-o", model).stdout
-        scores = json.loads(self.run("evaluate", model, holdout, "--json").stdout)
-        written = train.with_suffix(".predictions.csv")
-        self.run("predict", model, holdout, "-o", written)
-        said = pd.read_csv(written)
-        if "log_loss" in scores:
-            return Answer(
-                "command line",
-                method_in(printed),
-                spent_for(model),
-                said.filter(like="p(").to_numpy(),
-                scores["log_loss"],
-            )
-        return Answer(
-            "command line", method_in(printed), spent_for(model), said[target].to_numpy(), scores["r_squared"]
-        )
-
-    def python(self, model, train, holdout, target, **of_fit):
-        """An estimator on a data frame; classes in the order of their declaration."""
-        model.set_params(insecure_seed=self.seed).fit(train, target, **of_fit)
-        if hasattr(model, "predict_proba"):
-            order = [list(model.classes_).index(c) for c in model.classes]
-            said = model.predict_proba(holdout)[:, order]
-            score = log_loss(said, holdout[target], model.classes)
-        else:
-            said = model.predict(holdout)
-            score = r_squared(said, holdout[target])
-        return Answer("Python", model.plan_.method, model.privacy_.epsilon, said, score)
-
-    def check(self, job, what, value, low=-np.inf, high=np.inf):
-        """A number that has to lie within two ends."""
-        self.checks.append((job, what, float(value), low, high, bool(low <= value <= high)))
-
-    def report(self, job, kind, answers, constant, best, truth=None):
-        """Lines of both faces, and what holds of every job: the faces agree, and the command's score is the one computed here."""
-        for a in answers:
-            off = calibrated = np.nan
-            if kind == "log loss":
-                calibrated, off = calibration(a.said, truth), np.abs(a.said - truth).mean()
-            self.rows.append((job, a.face, a.method, kind, a.score, constant, best, calibrated, off, a.epsilon))
-        one, other = answers
-        self.check(
-            job, "both faces: largest difference, in units of the answer", distance(one.said, other.said), high=SAME
-        )
-        self.check(job, "both faces: difference of the scores", abs(one.score - other.score), high=SAME)
-        self.check(job, "both faces: difference of what was spent", abs(one.epsilon - other.epsilon), high=SAME)
-
-
-def method_in(printed):
-    """The method that `dpopt fit` names."""
-    return re.search(r"^method +([a-z-]+)", printed, re.MULTILINE)[1]
-
-
-def spent_for(model):
-    """What a model file says was certified."""
-    return json.loads(model.read_text(encoding="utf-8"))["guarantee"]["certified_epsilon"]
-
-
-def distance(a, b):
-    """The largest difference, in units of the largest number."""
-    return np.abs(a - b).max() / max(1.0, np.abs(b).max())
-
-
-def log_loss(p, labels, classes):
-    """The mean of -log of the probability that the true class was given."""
-    at = np.array([list(classes).index(label) for label in labels])
-    return -np.log(p[np.arange(len(at)), at]).mean()
-
-
-def r_squared(values, truth):
-    """The share of the variance that is explained."""
-    return 1 - np.mean((values - truth) ** 2) / np.var(truth)
-
-
-def calibration(p, truth):
-    """Ten bins of equal size by probability: the mean distance of mean probability and mean truth; of several classes, the worst."""
-    errors = []
-    for k in range(p.shape[1]):
-        bins = np.array_split(np.argsort(p[:, k]), 10)
-        errors.append(np.mean([abs(p[b, k].mean() - truth[b, k].mean()) for b in bins]))
-    return max(errors)
-
-
-def shares(labels, classes):
-    """The base rate: the share of each class, as probabilities of every row."""
-    share = np.array([np.mean(np.asarray(labels) == c) for c in classes])
-    return np.tile(share, (len(labels), 1))
-
-
-def ends(labels, truth, classes):
-    """The log loss of the base rate, and of the true probabilities."""
-    return log_loss(shares(labels, classes), labels, classes), log_loss(truth, labels, classes)
 
 
 def sigmoid(score):
@@ -192,11 +40,6 @@ def drawn(rng, p, classes):
 def missing(rng, values, share):
     """`values` with a share of the cells missing."""
     return pd.Series(values).mask(rng.random(len(values)) < share)
-
-
-def gained(score, constant, best):
-    """How much of what the law knows beyond a constant was found: 1 is all of it."""
-    return (constant - score) / (constant - best)
 
 
 def binary(day):
@@ -236,13 +79,7 @@ def binary(day):
         day.command_line(train, holdout, "returns", "--epsilon", 1, "--bounds", bounds),
         day.python(dpopt.LogisticRegression(**facts), pd.read_csv(train), pd.read_csv(holdout), "returns"),
     ]
-    labels = new["returns"]
-    constant, best = ends(labels, truth, classes)
-    day.report(job, "log loss", answers, constant, best, truth)
-    for a in answers:
-        day.check(job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=0.9)
-        day.check(job, f"{a.face}: calibration error", calibration(a.said, truth), high=0.015)
-        day.check(job, f"{a.face}: mean |p - truth|", np.abs(a.said - truth).mean(), high=0.03)
+    day.classes(job, answers, new["returns"], truth, classes, gain=0.9, calibrated=0.015, apart=0.03)
 
     # whoever knows that log-odds are straight in the columns says so, and pays for fewer weights
     job = "binary, straight"
@@ -255,10 +92,7 @@ def binary(day):
             dpopt.LogisticRegression(**facts, encoding=straight), pd.read_csv(train), pd.read_csv(holdout), "returns"
         ),
     ]
-    day.report(job, "log loss", answers, constant, best, truth)
-    for a in answers:
-        day.check(job, f"{a.face}: calibration error", calibration(a.said, truth), high=0.015)
-        day.check(job, f"{a.face}: mean |p - truth|", np.abs(a.said - truth).mean(), high=0.015)
+    day.classes(job, answers, new["returns"], truth, classes, calibrated=0.015, apart=0.015)
 
 
 def rare_label(day):
@@ -298,12 +132,8 @@ def rare_label(day):
         day.python(model, pd.read_csv(train), pd.read_csv(holdout), "kind"),
     ]
     labels = new["kind"]
-    constant, best = ends(labels, truth, classes)
-    day.report(job, "log loss", answers, constant, best, truth)
+    constant = day.classes(job, answers, labels, truth, classes, gain=0.5, calibrated=0.015)
     for a in answers:
-        day.check(job, f"{a.face}: log loss less the base rate's", a.score - constant, high=0)
-        day.check(job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=0.5)
-        day.check(job, f"{a.face}: calibration error", calibration(a.said, truth), high=0.015)
         day.check(
             job,
             f"{a.face}: mean probability over the mean true one",
@@ -402,13 +232,8 @@ def several_classes(day):
         day.command_line(train, holdout, "end", "--epsilon", 1, "--bounds", bounds),
         day.python(model, pd.read_csv(train), pd.read_csv(holdout), "end"),
     ]
-    labels = new["end"]
-    constant, best = ends(labels, truth, classes)
-    day.report(job, "log loss", answers, constant, best, truth)
+    day.classes(job, answers, new["end"], truth, classes, gain=0.8, calibrated=0.05, apart=0.05)
     for a in answers:
-        day.check(job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=0.8)
-        day.check(job, f"{a.face}: calibration error of the worst class", calibration(a.said, truth), high=0.05)
-        day.check(job, f"{a.face}: mean |p - truth|", np.abs(a.said - truth).mean(), high=0.05)
         day.check(
             job,
             f"{a.face}: largest mean probability less share",
@@ -507,13 +332,7 @@ def text(day):
         day.command_line(train, holdout, "kind", "--epsilon", 1, "--bounds", bounds),
         day.python(model, pd.read_csv(train), pd.read_csv(holdout), "kind"),
     ]
-    labels = new["kind"]
-    constant, best = ends(labels, truth, classes)
-    day.report(job, "log loss", answers, constant, best, truth)
-    for a in answers:
-        day.check(job, f"{a.face}: log loss less the base rate's", a.score - constant, high=0)
-        day.check(job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=0.5)
-        day.check(job, f"{a.face}: calibration error", calibration(a.said, truth), high=0.05)
+    day.classes(job, answers, new["kind"], truth, classes, gain=0.5, calibrated=0.05)
     # what one word changes in a message of words that say nothing
     sentence = " ".join(plain[:7])
     probes = day.table("text_probes", {"id": 0, "message": [f"{sentence} {w}" for w in [plain[7], *telling]]})
@@ -564,16 +383,10 @@ def persons(day):
         day.command_line(train, holdout, "fall", "--epsilon", 1, "--bounds", bounds, "--unit", "person"),
         day.python(model, pd.read_csv(train), pd.read_csv(holdout), "fall", units="person"),
     ]
-    labels = new["fall"]
-    constant, best = ends(labels, truth, classes)
-    day.report(job, "log loss", answers, constant, best, truth)
+    day.classes(job, answers, new["fall"], truth, classes, gain=0.3, calibrated=0.05)
     stated = json.loads(train.with_suffix(".model.json").read_text(encoding="utf-8"))["guarantee"]
     day.check(job, "command line: the guarantee is per person", "person" in json.dumps(stated), low=1)
     day.check(job, "Python: the guarantee is per person", "per person" in str(model.privacy_), low=1)
-    for a in answers:
-        day.check(job, f"{a.face}: log loss less the base rate's", a.score - constant, high=0)
-        day.check(job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=0.3)
-        day.check(job, f"{a.face}: calibration error", calibration(a.said, truth), high=0.05)
 
 
 def percent_and_currency(day):
@@ -714,20 +527,7 @@ def ledger(day):
     day.check(job, "both faces: difference of the scores", abs(one.score - other.score), high=0.02)
     age = np.mean(rows["age"])
     for a, path in ((one, by_command), (other, by_python)):
-        day.rows.append(
-            (
-                job,
-                a.face,
-                a.method,
-                "log loss",
-                a.score,
-                constant,
-                best,
-                calibration(a.said, truth),
-                np.abs(a.said - truth).mean(),
-                a.epsilon,
-            )
-        )
+        day.line(job, "log loss", a, constant, best, truth)
         day.check(job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=0.7)
         low, high = intervals[a.face]
         day.check(job, f"{a.face}: the mean age within its interval", low <= age <= high, low=1)
@@ -778,9 +578,7 @@ def exports(day):
         day.command_line(train, holdout, "next", "--epsilon", 1, "--bounds", bounds),
         day.python(model, pd.read_csv(train), table, "next"),
     ]
-    labels = new["next"]
-    constant, best = ends(labels, truth, classes)
-    day.report(job, "log loss", answers, constant, best, truth)
+    day.classes(job, answers, new["next"], truth, classes, gain=0.8, calibrated=0.03)
 
     def of_onnx(fitted, feeds, name):
         path = day.folder / f"{name}.onnx"
@@ -795,8 +593,6 @@ def exports(day):
     for a, fitted in zip(answers, (of_file, model)):
         found = of_onnx(fitted, feeds, a.face.replace(" ", "_"))
         day.check(job, f"{a.face}: ONNX, largest difference of a probability", np.abs(found - a.said).max(), high=1e-6)
-        day.check(job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=0.8)
-        day.check(job, f"{a.face}: calibration error", calibration(a.said, truth), high=0.03)
 
     # a matrix: what Python fits on numbers goes to scikit-learn too, and its file to the command line
     matrix = lambda t: np.column_stack([t["months"] / 60, t["calls"].fillna(2) / 20, t["plan"] == "pro"]).astype(float)

@@ -135,6 +135,12 @@ def observed(run):
     return result, [(w.category.__name__, str(w.message)) for w in caught], out.getvalue(), err.getvalue()
 
 
+def of_network(model):
+    """Which parameters of a PyTorch model are finite, and their structure."""
+    parameters = [p.detach().numpy() for p in model.parameters()]
+    return [bool(np.isfinite(p).all()) for p in parameters], structure(parameters)
+
+
 def fit(make, form, task, record):
     X, y = table(record, task)
     if form == "csr":
@@ -591,7 +597,7 @@ def network_by_unit(relation, record):
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(model(x)[:, 0], target).backward()
             optimizer.step()
-        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        finite = of_network(model)
         released = [(r["label"], r["count"]) for r in optimizer.releases]
         return len(loader), finite, str(optimizer.privacy_), optimizer.privacy_.event.to_json(), released
 
@@ -637,7 +643,7 @@ def network(relation, form, record):
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(model(x)[:, 0], target).backward()
             optimizer.step()
-        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        finite = of_network(model)
         released = [(r["label"], r["count"]) for r in optimizer.releases]
         return len(loader), finite, str(optimizer.privacy_), optimizer.privacy_.event.to_json(), released
 
@@ -692,7 +698,7 @@ def forward_passes(relation, record):
         for _ in range(3):
             at = private.sample()
             private.step(lambda x, t: (model(x)[:, 0] - t).square(), data[0][at], data[1][at])
-        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        finite = of_network(model)
         released = [(r["label"], r["count"]) for r in private.releases]
         return finite, str(private.privacy_), private.privacy_.event.to_json(), released
 
@@ -720,7 +726,7 @@ def gradients_of_records(relation, form, record):
                 n_records=ROWS if relation == "add-or-remove" else None,
             )  # fmt: skip
         each.load(found.x)
-        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        finite = of_network(model)
         return finite, [p.grad is None for p in model.parameters()], repr(found.plan_), str(found.privacy_)
 
     return observed(run)

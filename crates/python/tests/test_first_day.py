@@ -11,7 +11,8 @@ SCRIPT = Path(__file__).parents[3] / "examples" / "first_day" / "first_day.py"
 
 
 def loaded():
-    """The script as a module."""
+    """The script as a module, beside which its harness lies."""
+    sys.path.insert(0, str(SCRIPT.parent))
     spec = importlib.util.spec_from_file_location("first_day", SCRIPT)
     module = sys.modules["first_day"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

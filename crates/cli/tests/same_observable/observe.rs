@@ -22,8 +22,17 @@ pub(crate) struct Observed {
     pub(crate) leaks: Vec<String>,
 }
 
-/// Runs the binary in `directory`, where `inputs` lie; temporary files go there too.
-pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (Observed, f64) {
+/// How a run of the binary ended.
+pub(crate) struct Ended {
+    /// `None`: it did not.
+    pub(crate) code: Option<i32>,
+    pub(crate) text: String,
+    pub(crate) messages: String,
+    pub(crate) seconds: f64,
+}
+
+/// Runs the binary in `directory`; temporary files go there too.
+pub(crate) fn ended(directory: &Path, arguments: &[String]) -> Ended {
     let started = Instant::now();
     let (out, err) = (directory.join(".out"), directory.join(".err"));
     let create = |path: &PathBuf| std::fs::File::create(path).expect("a file");
@@ -56,6 +65,12 @@ pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (O
     let (text, messages) = (read(&out), read(&err));
     std::fs::remove_file(&out).expect("removed");
     std::fs::remove_file(&err).expect("removed");
+    Ended { code, text, messages, seconds }
+}
+
+/// Runs the binary in `directory`, where `inputs` lie, and looks at all that it leaves there.
+pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (Observed, f64) {
+    let Ended { code, text, messages, seconds } = ended(directory, arguments);
     let mut leaks = Vec::new();
     for (place, content) in [("stdout", &text), ("stderr", &messages)] {
         if holds_canary(content.as_bytes()) {

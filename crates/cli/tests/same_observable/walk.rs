@@ -20,7 +20,7 @@ pub(crate) struct Walked {
 }
 
 /// Writes the files that a case reads; returns their names.
-fn write(directory: &Path, case: &Case, record: Record) -> Vec<&'static str> {
+pub(crate) fn write(directory: &Path, case: &Case, record: Record) -> Vec<&'static str> {
     let all = table(case.task, case.rows, case.at, record, case.others, case.header);
     let sparse = matches!(case.task, Task::Sparse | Task::Mean);
     let (first, second) = if sparse { ("t.libsvm", "u.libsvm") } else { ("t.csv", "u.csv") };

@@ -116,8 +116,8 @@ fn calibration(m: &mut Markup, report: &Report) {
             release.count
         ),
         Some(release) => format!(
-            "Calibrated: {} noisy sums over all rows, a part of the guarantee, set scale and offset of the scores, so that of rows that are given a \
-             probability of 30 % about 30 % have the class.",
+            "Calibrated: {} noisy sums over all rows, a part of the guarantee, set scale and offset of the scores, so that, as far as their noise lets \
+             see, 30 % of the rows that are given a probability of 30 % have the class.",
             release.count
         ),
         // nothing was promised of numbers, and of the runs of a search no releases are told
