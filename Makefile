@@ -124,6 +124,15 @@ same-observable: wheel ## do neighbouring tables look the same from outside? eve
 	@grep -hoE 'pairs [0-9]+, differing [0-9]+' target/same-observable-*.txt | tr -d , \
 		| awk '{ pairs += $$2; differing += $$4 } END { if (NR != 2) print "a walk did not end"; print "pairs " pairs ", differing " differing; exit (NR != 2 || differing > 0) }'
 
+.PHONY: seeded-fits
+KEEP ?=
+
+seeded-fits: wheel ## do seeded runs answer and spend what they did? every method, face, relation and task (10 minutes; KEEP=1: keeps the new answers)
+	@mkdir -p target/seeded-fits
+	$(CARGO) test -q --release -p dpopt-cli --test same_observable -- --seeded > target/seeded-fits/command-line.txt
+	$(PY) crates/python/tests/seeded_fits.py > target/seeded-fits/python.txt
+	@.ci/seeded-fits $(if $(KEEP),--keep)
+
 # Debian's python3 may lack venv or ensurepip; virtualenv and uv do without them.
 $(VENV)/ready: crates/python/requirements-test.txt crates/python/requirements-torch.txt
 	@rm -rf $(VENV)

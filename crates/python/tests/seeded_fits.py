@@ -1,7 +1,7 @@
 """What seeded runs of the package answer and what they spend, as digests: a rearrangement of the code moves none of them.
 
-The cases are those of `same_observable.py`: every estimator × method × relation × task, every mechanism, objective, game and network,
-each run once, on a table without a hostile record. A line per case: its name, a digest of all numbers that it answers (predictions,
+The cases are those of `same_observable.py` (every estimator × method × relation × task, every mechanism, objective, game and network),
+each run once, on a table without a hostile record, and linear models over records in parts. A line per case: its name, a digest of all numbers that it answers (predictions,
 probabilities, released values, whatever they are called) and one of its events; or how a refused run ended. Words are not looked at.
 
     python seeded_fits.py [--jobs 2] [--only NAME] > FILE
@@ -15,9 +15,11 @@ import multiprocessing
 import os
 import sys
 
+import dpopt
 import numpy as np
 import same_observable as walk
 import scipy.sparse as sp
+from dpopt.parts import Here
 
 #: An ordinary record: features, label, number.
 USUAL = (0.25, "contradicting", 0.1)
@@ -59,6 +61,44 @@ def keep_model(model, X):
 walk.structure, walk.of_model = keep, keep_model
 
 
+def in_parts(kind, given, task):
+    """A fit to records that lie in two parts."""
+    X, y = walk.table(USUAL, task)
+    parts = Here([(X[a:b], y[a:b]) for a, b in ((0, 90), (90, walk.ROWS))])
+    return walk.observed(lambda: keep_model(kind(**given).fit(parts), X))
+
+
+def columns_in_parts(relation, task):
+    """A fit to columns declared by name, in two parts."""
+    frame, y = walk.columns(USUAL, task)
+    parts = Here([(frame[a:b], y[a:b]) for a, b in ((0, 90), (90, walk.ROWS))])
+    of_task = {
+        "two classes": (dpopt.LogisticRegression, {"classes": [0, 1]}),
+        "three classes": (dpopt.LogisticRegression, {"classes": [0, 1, 2]}),
+        "regression": (dpopt.LinearRegression, {"target_bounds": (-1.5, 1.5)}),
+    }
+    kind, said = of_task[task]
+    model = kind(
+        5.0, 1e-6, bounds={"number": (-1, 1)}, levels={"levels": ["f", "m"]}, hashed=["hash"], text=["text"],
+        encoding={"text_bits": 4, "hash_bits": 3, "spread": False, "pairs": "none"}, neighbors=relation,
+        n_rows=walk.ROWS if relation == "add-or-remove" else None, insecure_seed=3, **said,
+    )  # fmt: skip
+    return walk.observed(lambda: keep_model(model.fit(parts), frame))
+
+
+def cases():
+    """Those of the walk whose options are sensible, and the linear models' over records in parts."""
+    for name, run in walk.cases():
+        if not name.endswith(SKIPPED):
+            yield name, lambda run=run: run(USUAL)
+    for name, (kind, given, form, task) in walk.fits():
+        if kind in (dpopt.LogisticRegression, dpopt.LinearRegression) and form == "dense" and name.endswith(", plain"):
+            yield f"parts {name}", lambda said=(kind, given, task): in_parts(*said)
+    for relation in walk.RELATIONS:
+        for task in ("two classes", "three classes", "regression"):
+            yield f"parts columns {relation} {task}", lambda said=(relation, task): columns_in_parts(*said)
+
+
 def events(value):
     """All events in what was observed, as JSON."""
     if isinstance(value, str):
@@ -69,7 +109,7 @@ def events(value):
 def digest(run):
     """One case, run once."""
     found.clear()
-    result = run(USUAL)[0]
+    result = run()[0]
     if result[0] == "error":
         return f"refused {result[1]}"
     short = lambda parts: hashlib.sha256(b"\n".join(sorted(parts))).hexdigest()[:16]  # noqa: E731
@@ -80,7 +120,7 @@ def line(name):
     """The line of a case, in a process of its own among several."""
     global known
     if "known" not in globals():
-        known = dict(walk.cases())
+        known = dict(cases())
     return f"{name}\t{digest(known[name])}"
 
 
@@ -89,7 +129,7 @@ def main():
     parser.add_argument("--jobs", default=os.cpu_count() or 1, type=int, help="processes side by side")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     given = parser.parse_args()
-    names = sorted(name for name, _ in walk.cases() if given.only in name and not name.endswith(SKIPPED))
+    names = sorted(name for name, _ in cases() if given.only in name)
     with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
         for found_line in pool.imap(line, names, chunksize=4):
             print(found_line, flush=True)
