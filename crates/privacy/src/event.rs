@@ -11,6 +11,7 @@ mod check;
 mod display;
 pub mod json;
 mod simplify;
+mod table;
 
 pub use check::EventError;
 pub use simplify::Exact;

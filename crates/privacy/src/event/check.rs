@@ -1,7 +1,8 @@
 //! Parameter ranges and nesting traps of events (spec 18 §1, §1.1). Passing the check does not mean that some
 //! accountant supports the event.
 
-use super::{Event, GlmLink};
+use super::Event;
+use super::table::{Field, entry};
 use crate::Relation;
 use thiserror::Error;
 
@@ -78,296 +79,200 @@ impl Event {
 }
 
 fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), EventError> {
-    let fail = |problem: String| Err(EventError { path: around.path.to_owned(), problem });
-    let at_least_0 = |name: &str, x: f64| match x.is_finite() && x >= 0.0 {
-        true => Ok(()),
-        false => fail(format!("{name} is {x}; it must be finite and at least 0")),
+    let found = if around.depth > MAX_DEPTH {
+        Err(format!("nested more than {MAX_DEPTH} deep"))
+    } else {
+        entry(event).fields.iter().try_for_each(Field::check)
     };
-    let positive = |name: &str, x: f64| match x.is_finite() && x > 0.0 {
-        true => Ok(()),
-        false => fail(format!("{name} is {x}; it must be finite and positive")),
-    };
-    let probability = |name: &str, x: f64| match (0.0..=1.0).contains(&x) {
-        true => Ok(()),
-        false => fail(format!("{name} is {x}; it must lie in [0, 1]")),
-    };
-    let count_from_1 = |name: &str, n: u64| match n >= 1 {
-        true => Ok(()),
-        false => fail(format!("{name} is 0; it must be at least 1")),
-    };
-    if around.depth > MAX_DEPTH {
-        return fail(format!("nested more than {MAX_DEPTH} deep"));
+    found
+        .and_then(|()| lists(event))
+        .and_then(|()| sizes(event, &around))
+        .and_then(|()| under(event, relation))
+        .and_then(|()| within(event, relation, &around))
+        .map_err(|problem| EventError { path: around.path.to_owned(), problem })?;
+    let inside = inside(event, around);
+    for (i, child) in event.children().iter().enumerate() {
+        let path = match event {
+            Event::Composed { .. } => format!("{}.events[{i}]", around.path),
+            Event::Parallel { .. } => format!("{}.blocks[{i}]", around.path),
+            _ => format!("{}.event", around.path),
+        };
+        check(child, relation, Around { path: &path, ..inside })?;
     }
+    Ok(())
+}
+
+/// What holds among the numbers of a list, and between lists.
+fn lists(event: &Event) -> Result<(), String> {
     match event {
-        Event::NoOp | Event::NonPrivate | Event::Unsupported => {}
-        Event::RandomizedResponse { noise_parameter, num_buckets } => {
-            probability("noise_parameter", *noise_parameter)?;
-            if *num_buckets < 2 {
-                return fail(format!("num_buckets is {num_buckets}; it must be at least 2"));
-            }
-            if relation == Relation::AddOrRemove {
-                return fail("randomized response publishes who takes part; use zero-out or replace-one".into());
-            }
-        }
-        Event::Gaussian { noise_multiplier } | Event::Laplace { noise_multiplier } => {
-            at_least_0("noise_multiplier", *noise_multiplier)?;
-        }
-        Event::DiscreteLaplace { noise_parameter, sensitivity } => {
-            positive("noise_parameter", *noise_parameter)?;
-            count_from_1("sensitivity", *sensitivity)?;
-        }
-        Event::DiscreteGaussian { sigma, sensitivity, dimension } => {
-            at_least_0("sigma", *sigma)?;
-            // smaller ones are a mistake of units: two integer vectors that differ are at least 1 apart
-            if !(sensitivity.is_finite() && *sensitivity >= 1.0) {
-                return fail(format!(
-                    "sensitivity is {sensitivity}; the norm of an integer contribution is finite and at least 1"
-                ));
-            }
-            count_from_1("dimension", dimension.unwrap_or(1))?;
-        }
-        Event::ExponentialMechanism { epsilon } | Event::PermuteAndFlip { epsilon } | Event::PureStream { epsilon } => {
-            at_least_0("epsilon", *epsilon)?;
-        }
-        Event::Gdp { mu } => at_least_0("mu", *mu)?,
-        Event::Zcdp { rho, xi } => {
-            at_least_0("rho", *rho)?;
-            at_least_0("xi", *xi)?;
-        }
-        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => {
-            at_least_0("epsilon", *epsilon)?;
-            if !(0.0..1.0).contains(delta) {
-                return fail(format!("delta is {delta}; it must lie in [0, 1)"));
-            }
-        }
-        Event::ProposeTestRelease { epsilon, delta, noise_multiplier } => {
-            at_least_0("epsilon", *epsilon)?;
-            at_least_0("noise_multiplier", *noise_multiplier)?;
-            if !(0.0..1.0).contains(delta) {
-                return fail(format!("delta is {delta}; it must lie in [0, 1)"));
-            }
-            if around.sampled || around.gated || around.records > 1 || around.selections > 0 {
-                return fail(
-                    "a release that depends on a test has a proof for one record of all: not inside a sample, a gate, a user's unit or the \
-                     best of runs"
-                        .into(),
-                );
-            }
-        }
         Event::Rdp { orders, divergences } => {
-            same_length(&fail, "orders", orders, "divergences", divergences)?;
+            same_length("orders", orders, "divergences", divergences)?;
             if !(orders[0] > 1.0 && increasing(orders)) {
-                return fail("orders must be finite, above 1 and increasing".into());
+                return Err("orders must be finite, above 1 and increasing".into());
             }
-            divergences.iter().try_for_each(|x| at_least_0("divergences", *x))?;
         }
         Event::PrivacyProfile { epsilons, deltas } => {
-            same_length(&fail, "epsilons", epsilons, "deltas", deltas)?;
+            same_length("epsilons", epsilons, "deltas", deltas)?;
             if !(epsilons[0] >= 0.0 && increasing(epsilons)) {
-                return fail("epsilons must be finite, at least 0 and increasing".into());
+                return Err("epsilons must be finite, at least 0 and increasing".into());
             }
-            deltas.iter().try_for_each(|x| probability("deltas", *x))?;
             if deltas.windows(2).any(|w| w[1] > w[0]) {
-                return fail("deltas must not increase with epsilon".into());
+                return Err("deltas must not increase with epsilon".into());
             }
         }
-        Event::ChiSquareGaussian { degrees_of_freedom, mu } => {
-            count_from_1("degrees_of_freedom", *degrees_of_freedom)?;
-            at_least_0("mu", *mu)?;
-        }
-        Event::MixtureOfGaussians { standard_deviation, sensitivities, sampling_probs } => {
-            positive("standard_deviation", *standard_deviation)?;
-            same_length(&fail, "sensitivities", sensitivities, "sampling_probs", sampling_probs)?;
-            sensitivities.iter().try_for_each(|x| at_least_0("sensitivities", *x))?;
-            sampling_probs.iter().try_for_each(|x| probability("sampling_probs", *x))?;
+        Event::MixtureOfGaussians { sensitivities, sampling_probs, .. } => {
+            same_length("sensitivities", sensitivities, "sampling_probs", sampling_probs)?;
             let total: f64 = sampling_probs.iter().sum();
             // rounding of the sum itself
             if (total - 1.0).abs() > 1e-15 * (sampling_probs.len() as f64 + 8.0) {
-                return fail(format!("sampling_probs add up to {total}; they must add up to 1"));
-            }
-            if relation == Relation::ReplaceOne {
-                return fail("a mixture of Gaussians describes presence against absence; use zero-out".into());
+                return Err(format!("sampling_probs add up to {total}; they must add up to 1"));
             }
         }
-        Event::SingleEpochTreeAggregation { noise_multiplier, step_counts } => {
-            at_least_0("noise_multiplier", *noise_multiplier)?;
-            if step_counts.is_empty() {
-                return fail("step_counts is empty; give the number of steps of each tree".into());
-            }
-            step_counts.iter().try_for_each(|n| count_from_1("step_counts", *n))?;
-            if relation == Relation::AddOrRemove {
-                return fail("adding a record would move the others to other leaves; use zero-out".into());
-            }
+        Event::SingleEpochTreeAggregation { step_counts, .. } if step_counts.is_empty() => {
+            return Err("step_counts is empty; give the number of steps of each tree".into());
         }
-        Event::TruncatedSubsampledGaussian {
-            dataset_size,
-            sampling_probability,
-            noise_multiplier,
-            truncated_batch_size,
-        } => {
-            count_from_1("dataset_size", *dataset_size)?;
-            probability("sampling_probability", *sampling_probability)?;
-            at_least_0("noise_multiplier", *noise_multiplier)?;
-            count_from_1("truncated_batch_size", *truncated_batch_size)?;
-            // an upper bound of the number of records is enough under add-or-remove only
-            if around.random_size && relation != Relation::AddOrRemove {
-                return fail("a truncated batch inside Poisson sampling has a random dataset_size; sample once".into());
-            }
-            if around.batch.is_some_and(|m| m != *dataset_size) {
-                return fail(format!("dataset_size {dataset_size} is not the enclosing sample's size"));
-            }
-        }
-        Event::RepeatAndSelect { mean, shape, .. } => {
-            positive("mean", *mean)?;
-            if shape.is_nan() || *shape < 0.0 {
-                return fail(format!("shape is {shape}; it must be at least 0"));
-            }
-            if around.selections >= MAX_SELECTIONS {
-                return fail(format!(
-                    "the best of runs stands inside {MAX_SELECTIONS} others; select from all candidates at once"
-                ));
-            }
-        }
-        Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
-            positive("noise_multiplier", *noise_multiplier)?;
-            positive("regularization", *regularization)?;
-            match link {
-                GlmLink::Monotone => {}
-                GlmLink::Smooth { smoothness } => at_least_0("smoothness", *smoothness)?,
-                GlmLink::Softmax { classes } if *classes < 2 => {
-                    return fail(format!("classes is {classes}; it must be at least 2"));
-                }
-                GlmLink::Softmax { .. } => {}
-            }
-            if around.sampled {
-                return fail("objective perturbation on a random sample has no proof; use all records".into());
-            }
-        }
-        Event::PoissonSampled { sampling_probability, .. } => {
-            probability("sampling_probability", *sampling_probability)?;
-        }
-        Event::Gated { probability: q, event } => {
-            probability("probability", *q)?;
-            if event.contains_user_unit() {
-                return fail(
-                    "UserUnit inside a gate leaves open between whom the coin is the same; leave it out".into(),
-                );
-            }
-            if around.sampled {
-                return fail("a gate on a random sample has no proof; gate what all records go into".into());
-            }
-            if around.records > 1 {
-                return fail(
-                    "a gate's coin is the same where one record differs; count the coins that several move in the event, \
-                     and leave UserUnit out"
-                        .into(),
-                );
-            }
-        }
-        Event::SampledWithoutReplacement { source_dataset_size, sample_size, .. }
-        | Event::SampledWithReplacement { source_dataset_size, sample_size, .. } => {
-            count_from_1("source_dataset_size", *source_dataset_size)?;
-            let without = matches!(event, Event::SampledWithoutReplacement { .. });
-            if without && sample_size > source_dataset_size {
-                return fail(format!("sample_size {sample_size} exceeds source_dataset_size {source_dataset_size}"));
-            }
-            if relation == Relation::AddOrRemove {
-                return fail("a sample of fixed size uses the number of records; use zero-out or replace-one".into());
-            }
-            if around.random_size {
-                return fail(
-                    "a sample of fixed size inside Poisson sampling draws from a random number of records; \
-                     sample once"
-                        .into(),
-                );
-            }
-            if around.batch.is_some_and(|m| m != *source_dataset_size) {
-                return fail(format!("source_dataset_size {source_dataset_size} is not the enclosing sample's size"));
-            }
-        }
-        Event::RandomAllocation { num_selected, num_steps, .. } => {
-            count_from_1("num_steps", *num_steps)?;
-            if num_selected > num_steps {
-                return fail(format!("num_selected {num_selected} exceeds num_steps {num_steps}"));
-            }
-            if around.count.checked_mul(*num_steps).is_none_or(|total| total > MAX_COUNT) {
-                return fail(format!("num_steps {num_steps} gives more than {MAX_COUNT} repetitions"));
-            }
-            if around.sampled {
-                return fail("the random allocation of a random sample has no proof; allocate all records".into());
-            }
-        }
-        Event::Parallel { blocks } => {
-            if blocks.is_empty() {
-                return fail("blocks is empty".into());
-            }
-            if around.refilled {
-                return fail(
-                    "the record that fills a slot of a fixed-size sample may belong to another block; \
-                     sample inside the blocks"
-                        .into(),
-                );
-            }
-            if relation == Relation::AddOrRemove {
-                return fail("adding a record may move the borders of blocks; use zero-out or replace-one".into());
-            }
-        }
-        Event::UserUnit { records_per_user, .. } => {
-            count_from_1("records_per_user", *records_per_user)?;
-            if around.sampled {
-                return fail("UserUnit belongs outside the sampling of records".into());
-            }
-            if around.whole {
-                return fail(
-                    "UserUnit stands inside Parallel or RepeatAndSelect inside another UserUnit; \
-                     multiply the numbers of records and write it once, outside"
-                        .into(),
-                );
-            }
-            if around.records.checked_mul(*records_per_user).is_none_or(|total| total > MAX_RECORDS) {
-                return fail(format!("records_per_user {records_per_user} gives more than {MAX_RECORDS} records"));
-            }
-        }
-        Event::SelfComposed { count, .. } => {
-            if around.count.checked_mul((*count).max(1)).is_none_or(|total| total > MAX_COUNT) {
-                return fail(format!("count {count} gives more than {MAX_COUNT} repetitions"));
-            }
-        }
-        Event::Composed { .. } => {}
-        Event::Approximate { total_variation, .. } => {
-            if !(0.0..1.0).contains(total_variation) {
-                return fail(format!("total_variation is {total_variation}; it must lie in [0, 1)"));
-            }
-        }
+        Event::Parallel { blocks } if blocks.is_empty() => return Err("blocks is empty".into()),
+        _ => {}
     }
-    let mut inside = Around { depth: around.depth + 1, ..around };
-    if matches!(
+    Ok(())
+}
+
+/// Sizes of samples, and numbers of repetitions and records, nested ones multiplied.
+fn sizes(event: &Event, around: &Around<'_>) -> Result<(), String> {
+    let too_many = |of: u64, more: u64, most: u64| of.checked_mul(more).is_none_or(|total| total > most);
+    match event {
+        Event::SampledWithoutReplacement { source_dataset_size: of, sample_size, .. } if sample_size > of => {
+            Err(format!("sample_size {sample_size} exceeds source_dataset_size {of}"))
+        }
+        Event::SampledWithoutReplacement { source_dataset_size: of, .. }
+        | Event::SampledWithReplacement { source_dataset_size: of, .. }
+            if around.batch.is_some_and(|m| m != *of) =>
+        {
+            Err(format!("source_dataset_size {of} is not the enclosing sample's size"))
+        }
+        Event::TruncatedSubsampledGaussian { dataset_size, .. } if around.batch.is_some_and(|m| m != *dataset_size) => {
+            Err(format!("dataset_size {dataset_size} is not the enclosing sample's size"))
+        }
+        Event::RandomAllocation { num_selected, num_steps, .. } if num_selected > num_steps => {
+            Err(format!("num_selected {num_selected} exceeds num_steps {num_steps}"))
+        }
+        Event::RandomAllocation { num_steps, .. } if too_many(around.count, *num_steps, MAX_COUNT) => {
+            Err(format!("num_steps {num_steps} gives more than {MAX_COUNT} repetitions"))
+        }
+        Event::SelfComposed { count, .. } if too_many(around.count, (*count).max(1), MAX_COUNT) => {
+            Err(format!("count {count} gives more than {MAX_COUNT} repetitions"))
+        }
+        Event::UserUnit { records_per_user: records, .. } if too_many(around.records, *records, MAX_RECORDS) => {
+            Err(format!("records_per_user {records} gives more than {MAX_RECORDS} records"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What has no proof, or no meaning, under a relation.
+fn under(event: &Event, relation: Relation) -> Result<(), String> {
+    let refused = match (event, relation) {
+        (Event::RandomizedResponse { .. }, Relation::AddOrRemove) => {
+            "randomized response publishes who takes part; use zero-out or replace-one"
+        }
+        (Event::MixtureOfGaussians { .. }, Relation::ReplaceOne) => {
+            "a mixture of Gaussians describes presence against absence; use zero-out"
+        }
+        (Event::SingleEpochTreeAggregation { .. }, Relation::AddOrRemove) => {
+            "adding a record would move the others to other leaves; use zero-out"
+        }
+        (Event::SampledWithoutReplacement { .. } | Event::SampledWithReplacement { .. }, Relation::AddOrRemove) => {
+            "a sample of fixed size uses the number of records; use zero-out or replace-one"
+        }
+        (Event::Parallel { .. }, Relation::AddOrRemove) => {
+            "adding a record may move the borders of blocks; use zero-out or replace-one"
+        }
+        _ => return Ok(()),
+    };
+    Err(refused.into())
+}
+
+/// What has no proof where the event stands.
+fn within(event: &Event, relation: Relation, around: &Around<'_>) -> Result<(), String> {
+    let refused = match event {
+        Event::ProposeTestRelease { .. }
+            if around.sampled || around.gated || around.records > 1 || around.selections > 0 =>
+        {
+            "a release that depends on a test has a proof for one record of all: not inside a sample, a gate, a user's unit or the best \
+             of runs"
+        }
+        // an upper bound of the number of records is enough under add-or-remove only
+        Event::TruncatedSubsampledGaussian { .. } if around.random_size && relation != Relation::AddOrRemove => {
+            "a truncated batch inside Poisson sampling has a random dataset_size; sample once"
+        }
+        Event::RepeatAndSelect { .. } if around.selections >= MAX_SELECTIONS => {
+            return Err(format!(
+                "the best of runs stands inside {MAX_SELECTIONS} others; select from all candidates at once"
+            ));
+        }
+        Event::ObjectivePerturbation { .. } if around.sampled => {
+            "objective perturbation on a random sample has no proof; use all records"
+        }
+        Event::Gated { event, .. } if event.contains_user_unit() => {
+            "UserUnit inside a gate leaves open between whom the coin is the same; leave it out"
+        }
+        Event::Gated { .. } if around.sampled => {
+            "a gate on a random sample has no proof; gate what all records go into"
+        }
+        Event::Gated { .. } if around.records > 1 => {
+            "a gate's coin is the same where one record differs; count the coins that several move in the event, and leave UserUnit out"
+        }
+        Event::SampledWithoutReplacement { .. } | Event::SampledWithReplacement { .. } if around.random_size => {
+            "a sample of fixed size inside Poisson sampling draws from a random number of records; sample once"
+        }
+        Event::RandomAllocation { .. } if around.sampled => {
+            "the random allocation of a random sample has no proof; allocate all records"
+        }
+        Event::Parallel { .. } if around.refilled => {
+            "the record that fills a slot of a fixed-size sample may belong to another block; sample inside the blocks"
+        }
+        Event::UserUnit { .. } if around.sampled => "UserUnit belongs outside the sampling of records",
+        Event::UserUnit { .. } if around.whole => {
+            "UserUnit stands inside Parallel or RepeatAndSelect inside another UserUnit; multiply the numbers of records and write it once, \
+             outside"
+        }
+        sample if samples(sample) && around.samples >= MAX_SAMPLES => {
+            return Err(format!(
+                "a sample stands inside {MAX_SAMPLES} others; sample once, with the product of the rates"
+            ));
+        }
+        _ => return Ok(()),
+    };
+    Err(refused.into())
+}
+
+fn samples(event: &Event) -> bool {
+    matches!(
         event,
         Event::PoissonSampled { .. }
             | Event::RandomAllocation { .. }
             | Event::SampledWithoutReplacement { .. }
             | Event::SampledWithReplacement { .. }
-    ) {
-        if around.samples >= MAX_SAMPLES {
-            return fail(format!(
-                "a sample stands inside {MAX_SAMPLES} others; sample once, with the product of the rates"
-            ));
-        }
+    )
+}
+
+/// What is around the children of an event that stands where `around` says.
+fn inside<'a>(event: &Event, around: Around<'a>) -> Around<'a> {
+    let mut inside = Around { depth: around.depth + 1, ..around };
+    if samples(event) {
         inside.samples += 1;
+        inside.sampled = true;
     }
     match event {
         Event::PoissonSampled { .. } => {
-            inside.sampled = true;
             inside.random_size = true;
             inside.batch = None;
         }
         Event::RandomAllocation { num_steps, .. } => {
-            inside.sampled = true;
             inside.random_size = true;
             inside.count *= num_steps;
         }
         Event::SampledWithoutReplacement { sample_size, .. } | Event::SampledWithReplacement { sample_size, .. } => {
-            inside.sampled = true;
             inside.refilled = true;
             inside.batch = Some(*sample_size);
         }
@@ -385,34 +290,16 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
         Event::SelfComposed { count, .. } => inside.count *= (*count).max(1),
         _ => {}
     }
-    let name = match event {
-        Event::Composed { .. } => "events",
-        Event::Parallel { .. } => "blocks",
-        _ => "event",
-    };
-    for (i, child) in event.children().iter().enumerate() {
-        let path = match event {
-            Event::Composed { .. } | Event::Parallel { .. } => format!("{}.{name}[{i}]", around.path),
-            _ => format!("{}.{name}", around.path),
-        };
-        check(child, relation, Around { path: &path, ..inside })?;
-    }
-    Ok(())
+    inside
 }
 
 fn increasing(list: &[f64]) -> bool {
     list.iter().all(|x| x.is_finite()) && list.windows(2).all(|w| w[0] < w[1])
 }
 
-fn same_length(
-    fail: &impl Fn(String) -> Result<(), EventError>,
-    a: &str,
-    x: &[f64],
-    b: &str,
-    y: &[f64],
-) -> Result<(), EventError> {
+fn same_length(a: &str, x: &[f64], b: &str, y: &[f64]) -> Result<(), String> {
     if x.is_empty() || x.len() != y.len() {
-        return fail(format!("{a} has {} entries and {b} {}; they must have as many, at least 1", x.len(), y.len()));
+        return Err(format!("{a} has {} entries and {b} {}; they must have as many, at least 1", x.len(), y.len()));
     }
     Ok(())
 }

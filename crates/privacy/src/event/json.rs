@@ -8,303 +8,21 @@
 
 mod tree;
 
-use super::{Event, GlmLink};
+use super::Event;
+use super::table::{Entry, OWN, Value, build, entry};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use std::fmt;
 use tree::Tree;
 
-const PEER_MODULE: &str = "dp_accounting.dp_event";
-const OWN_MODULE: &str = "dpopt.event";
-
-/// One field of a class.
-enum Value<'a> {
-    Real(f64),
-    Integer(u64),
-    Reals(&'a [f64]),
-    Integers(&'a [u64]),
-    /// A whole number that may be unknown: null.
-    Maybe(Option<u64>),
-    Word(&'static str),
-    One(&'a Event),
-    Many(&'a [Event]),
-}
-
-/// Class name, whether `dp_accounting` has it, and the fields: the one table that writing and hashing share.
-fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)>) {
-    use Value::{Integer, Integers, Many, Maybe, One, Real, Reals, Word};
-    match event {
-        Event::NoOp => ("NoOpDpEvent", true, vec![]),
-        Event::NonPrivate => ("NonPrivateDpEvent", true, vec![]),
-        Event::Unsupported => ("UnsupportedDpEvent", true, vec![]),
-        Event::RandomizedResponse { noise_parameter, num_buckets } => (
-            "RandomizedResponseDpEvent",
-            true,
-            vec![("noise_parameter", Real(*noise_parameter)), ("num_buckets", Integer(*num_buckets))],
-        ),
-        Event::Gaussian { noise_multiplier } => {
-            ("GaussianDpEvent", true, vec![("noise_multiplier", Real(*noise_multiplier))])
-        }
-        Event::Laplace { noise_multiplier } => {
-            ("LaplaceDpEvent", true, vec![("noise_multiplier", Real(*noise_multiplier))])
-        }
-        Event::DiscreteLaplace { noise_parameter, sensitivity } => (
-            "DiscreteLaplaceDpEvent",
-            true,
-            vec![("noise_parameter", Real(*noise_parameter)), ("sensitivity", Integer(*sensitivity))],
-        ),
-        Event::SelfComposed { event, count } => {
-            ("SelfComposedDpEvent", true, vec![("event", One(event)), ("count", Integer(*count))])
-        }
-        Event::Composed { events } => ("ComposedDpEvent", true, vec![("events", Many(events))]),
-        Event::PoissonSampled { sampling_probability, event } => (
-            "PoissonSampledDpEvent",
-            true,
-            vec![("sampling_probability", Real(*sampling_probability)), ("event", One(event))],
-        ),
-        Event::SampledWithReplacement { source_dataset_size, sample_size, event } => (
-            "SampledWithReplacementDpEvent",
-            true,
-            vec![
-                ("source_dataset_size", Integer(*source_dataset_size)),
-                ("sample_size", Integer(*sample_size)),
-                ("event", One(event)),
-            ],
-        ),
-        Event::RandomAllocation { event, num_selected, num_steps } => (
-            "RandomAllocationDpEvent",
-            true,
-            vec![("event", One(event)), ("num_selected", Integer(*num_selected)), ("num_steps", Integer(*num_steps))],
-        ),
-        Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => (
-            "SampledWithoutReplacementDpEvent",
-            true,
-            vec![
-                ("source_dataset_size", Integer(*source_dataset_size)),
-                ("sample_size", Integer(*sample_size)),
-                ("event", One(event)),
-            ],
-        ),
-        Event::SingleEpochTreeAggregation { noise_multiplier, step_counts } => (
-            "SingleEpochTreeAggregationDpEvent",
-            true,
-            vec![("noise_multiplier", Real(*noise_multiplier)), ("step_counts", Integers(step_counts))],
-        ),
-        Event::RepeatAndSelect { event, mean, shape } => (
-            "RepeatAndSelectDpEvent",
-            true,
-            vec![("event", One(event)), ("mean", Real(*mean)), ("shape", Real(*shape))],
-        ),
-        Event::MixtureOfGaussians { standard_deviation, sensitivities, sampling_probs } => (
-            "MixtureOfGaussiansDpEvent",
-            true,
-            vec![
-                ("standard_deviation", Real(*standard_deviation)),
-                ("sensitivities", Reals(sensitivities)),
-                ("sampling_probs", Reals(sampling_probs)),
-            ],
-        ),
-        Event::Zcdp { rho, xi } => ("ZCDpEvent", true, vec![("rho", Real(*rho)), ("xi", Real(*xi))]),
-        Event::TruncatedSubsampledGaussian {
-            dataset_size,
-            sampling_probability,
-            truncated_batch_size,
-            noise_multiplier,
-        } => (
-            "TruncatedSubsampledGaussianDpEvent",
-            true,
-            vec![
-                ("dataset_size", Integer(*dataset_size)),
-                ("sampling_probability", Real(*sampling_probability)),
-                ("truncated_batch_size", Integer(*truncated_batch_size)),
-                ("noise_multiplier", Real(*noise_multiplier)),
-            ],
-        ),
-        Event::DiscreteGaussian { sigma, sensitivity, dimension } => (
-            "DiscreteGaussianDpEvent",
-            true,
-            vec![("sigma", Real(*sigma)), ("sensitivity", Real(*sensitivity)), ("dimension", Maybe(*dimension))],
-        ),
-        Event::ExponentialMechanism { epsilon } => {
-            ("ExponentialMechanismDpEvent", true, vec![("epsilon", Real(*epsilon))])
-        }
-        Event::PermuteAndFlip { epsilon } => ("PermuteAndFlipDpEvent", true, vec![("epsilon", Real(*epsilon))]),
-        Event::EpsilonDelta { epsilon, delta } => {
-            ("EpsilonDeltaDpEvent", true, vec![("epsilon", Real(*epsilon)), ("delta", Real(*delta))])
-        }
-        Event::Gdp { mu } => ("GdpDpEvent", false, vec![("mu", Real(*mu))]),
-        Event::Rdp { orders, divergences } => {
-            ("RdpDpEvent", false, vec![("orders", Reals(orders)), ("divergences", Reals(divergences))])
-        }
-        Event::PrivacyProfile { epsilons, deltas } => {
-            ("PrivacyProfileDpEvent", false, vec![("epsilons", Reals(epsilons)), ("deltas", Reals(deltas))])
-        }
-        Event::PureStream { epsilon } => ("PureStreamDpEvent", false, vec![("epsilon", Real(*epsilon))]),
-        Event::ApproxDp { epsilon, delta } => {
-            ("ApproxDpDpEvent", false, vec![("epsilon", Real(*epsilon)), ("delta", Real(*delta))])
-        }
-        Event::ChiSquareGaussian { degrees_of_freedom, mu } => (
-            "ChiSquareGaussianDpEvent",
-            false,
-            vec![("degrees_of_freedom", Integer(*degrees_of_freedom)), ("mu", Real(*mu))],
-        ),
-        Event::ProposeTestRelease { epsilon, delta, noise_multiplier } => (
-            "ProposeTestReleaseDpEvent",
-            false,
-            vec![("epsilon", Real(*epsilon)), ("delta", Real(*delta)), ("noise_multiplier", Real(*noise_multiplier))],
-        ),
-        Event::Gated { probability, event } => {
-            ("GatedDpEvent", false, vec![("probability", Real(*probability)), ("event", One(event))])
-        }
-        Event::Parallel { blocks } => ("ParallelDpEvent", false, vec![("blocks", Many(blocks))]),
-        Event::UserUnit { records_per_user, event } => {
-            ("UserUnitDpEvent", false, vec![("records_per_user", Integer(*records_per_user)), ("event", One(event))])
-        }
-        Event::Approximate { total_variation, event } => {
-            ("ApproximateDpEvent", false, vec![("total_variation", Real(*total_variation)), ("event", One(event))])
-        }
-        Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
-            let mut fields =
-                vec![("noise_multiplier", Real(*noise_multiplier)), ("regularization", Real(*regularization))];
-            match link {
-                GlmLink::Monotone => fields.push(("link", Word("monotone"))),
-                GlmLink::Smooth { smoothness } => {
-                    fields.extend([("link", Word("smooth")), ("smoothness", Real(*smoothness))]);
-                }
-                GlmLink::Softmax { classes } => {
-                    fields.extend([("link", Word("softmax")), ("classes", Integer(u64::from(*classes)))]);
-                }
-            }
-            ("ObjectivePerturbationDpEvent", false, fields)
-        }
-    }
-}
-
-/// Reads the class back; the mirror image of [`describe`].
-fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
-    let event = match class {
-        "NoOpDpEvent" => Event::NoOp,
-        "NonPrivateDpEvent" => Event::NonPrivate,
-        "UnsupportedDpEvent" => Event::Unsupported,
-        "RandomizedResponseDpEvent" => Event::RandomizedResponse {
-            noise_parameter: fields.real("noise_parameter")?,
-            num_buckets: fields.integer("num_buckets")?,
-        },
-        "GaussianDpEvent" => Event::Gaussian { noise_multiplier: fields.real("noise_multiplier")? },
-        "LaplaceDpEvent" => Event::Laplace { noise_multiplier: fields.real("noise_multiplier")? },
-        "DiscreteLaplaceDpEvent" => Event::DiscreteLaplace {
-            noise_parameter: fields.real("noise_parameter")?,
-            sensitivity: fields.integer("sensitivity")?,
-        },
-        "SelfComposedDpEvent" => Event::SelfComposed { event: fields.event()?, count: fields.integer("count")? },
-        "ComposedDpEvent" => Event::Composed { events: fields.events("events")? },
-        "PoissonSampledDpEvent" => {
-            Event::PoissonSampled { sampling_probability: fields.real("sampling_probability")?, event: fields.event()? }
-        }
-        "SampledWithReplacementDpEvent" => Event::SampledWithReplacement {
-            source_dataset_size: fields.integer("source_dataset_size")?,
-            sample_size: fields.integer("sample_size")?,
-            event: fields.event()?,
-        },
-        "SampledWithoutReplacementDpEvent" => Event::SampledWithoutReplacement {
-            source_dataset_size: fields.integer("source_dataset_size")?,
-            sample_size: fields.integer("sample_size")?,
-            event: fields.event()?,
-        },
-        "RandomAllocationDpEvent" => Event::RandomAllocation {
-            event: fields.event()?,
-            num_selected: fields.integer("num_selected")?,
-            num_steps: fields.integer("num_steps")?,
-        },
-        "SingleEpochTreeAggregationDpEvent" => Event::SingleEpochTreeAggregation {
-            noise_multiplier: fields.real("noise_multiplier")?,
-            step_counts: fields.integers("step_counts")?,
-        },
-        "RepeatAndSelectDpEvent" => Event::RepeatAndSelect {
-            event: fields.event()?,
-            mean: fields.real("mean")?,
-            shape: fields.real_or_infinity("shape")?,
-        },
-        "MixtureOfGaussiansDpEvent" => Event::MixtureOfGaussians {
-            standard_deviation: fields.real("standard_deviation")?,
-            sensitivities: fields.reals("sensitivities")?,
-            sampling_probs: fields.reals("sampling_probs")?,
-        },
-        // xi is optional in dp_accounting, with this value
-        "ZCDpEvent" => {
-            Event::Zcdp { rho: fields.real("rho")?, xi: if fields.has("xi") { fields.real("xi")? } else { 0.0 } }
-        }
-        // both with dp_accounting's values where they are left out
-        "DiscreteGaussianDpEvent" => Event::DiscreteGaussian {
-            sigma: fields.real("sigma")?,
-            sensitivity: if fields.has("sensitivity") { fields.real("sensitivity")? } else { 1.0 },
-            dimension: if fields.has("dimension") { fields.integer_or_null("dimension")? } else { None },
-        },
-        "ExponentialMechanismDpEvent" => Event::ExponentialMechanism { epsilon: fields.real("epsilon")? },
-        "PermuteAndFlipDpEvent" => Event::PermuteAndFlip { epsilon: fields.real("epsilon")? },
-        "EpsilonDeltaDpEvent" => Event::EpsilonDelta { epsilon: fields.real("epsilon")?, delta: fields.real("delta")? },
-        "TruncatedSubsampledGaussianDpEvent" => Event::TruncatedSubsampledGaussian {
-            dataset_size: fields.integer("dataset_size")?,
-            sampling_probability: fields.real("sampling_probability")?,
-            truncated_batch_size: fields.integer("truncated_batch_size")?,
-            noise_multiplier: fields.real("noise_multiplier")?,
-        },
-        _ => return Ok((build_own(class, fields)?, false)),
-    };
-    Ok((event, true))
-}
-
-fn build_own(class: &str, fields: &mut Fields) -> Result<Event, String> {
-    Ok(match class {
-        "GdpDpEvent" => Event::Gdp { mu: fields.real("mu")? },
-        "RdpDpEvent" => Event::Rdp { orders: fields.reals("orders")?, divergences: fields.reals("divergences")? },
-        "PrivacyProfileDpEvent" => {
-            Event::PrivacyProfile { epsilons: fields.reals("epsilons")?, deltas: fields.reals("deltas")? }
-        }
-        "PureStreamDpEvent" => Event::PureStream { epsilon: fields.real("epsilon")? },
-        "ApproxDpDpEvent" => Event::ApproxDp { epsilon: fields.real("epsilon")?, delta: fields.real("delta")? },
-        "ChiSquareGaussianDpEvent" => Event::ChiSquareGaussian {
-            degrees_of_freedom: fields.integer("degrees_of_freedom")?,
-            mu: fields.real("mu")?,
-        },
-        "ProposeTestReleaseDpEvent" => Event::ProposeTestRelease {
-            epsilon: fields.real("epsilon")?,
-            delta: fields.real("delta")?,
-            noise_multiplier: fields.real("noise_multiplier")?,
-        },
-        "GatedDpEvent" => Event::Gated { probability: fields.real("probability")?, event: fields.event()? },
-        "ParallelDpEvent" => Event::Parallel { blocks: fields.events("blocks")? },
-        "UserUnitDpEvent" => {
-            Event::UserUnit { records_per_user: fields.integer("records_per_user")?, event: fields.event()? }
-        }
-        "ApproximateDpEvent" => {
-            Event::Approximate { total_variation: fields.real("total_variation")?, event: fields.event()? }
-        }
-        "ObjectivePerturbationDpEvent" => Event::ObjectivePerturbation {
-            noise_multiplier: fields.real("noise_multiplier")?,
-            regularization: fields.real("regularization")?,
-            link: match fields.word("link")?.as_str() {
-                "monotone" => GlmLink::Monotone,
-                "smooth" => GlmLink::Smooth { smoothness: fields.real("smoothness")? },
-                "softmax" => GlmLink::Softmax {
-                    classes: u32::try_from(fields.integer("classes")?)
-                        .map_err(|_| "field `classes` is too large".to_owned())?,
-                },
-                other => return Err(format!("unknown link `{other}`; known: monotone, smooth, softmax")),
-            },
-        },
-        _ => return Err(format!("unknown class `{class}`")),
-    })
-}
-
 /// The fields of one object, taken out one by one; what is left over is an error.
-struct Fields {
+pub(super) struct Fields {
     class: String,
     entries: Vec<(String, Tree)>,
 }
 
 impl Fields {
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|(key, _)| key == name)
     }
 
@@ -318,14 +36,14 @@ impl Fields {
         Err(format!("field `{name}` of {} must be {expected}", self.class))
     }
 
-    fn real(&mut self, name: &str) -> Result<f64, String> {
+    pub(super) fn real(&mut self, name: &str) -> Result<f64, String> {
         match self.take(name)?.as_real() {
             Some(x) => Ok(x),
             None => self.wrong(name, "a finite number"),
         }
     }
 
-    fn real_or_infinity(&mut self, name: &str) -> Result<f64, String> {
+    pub(super) fn real_or_infinity(&mut self, name: &str) -> Result<f64, String> {
         let field = self.take(name)?;
         if matches!(&field, Tree::Text(t) if t == "Infinity") {
             return Ok(f64::INFINITY);
@@ -336,14 +54,14 @@ impl Fields {
         }
     }
 
-    fn integer(&mut self, name: &str) -> Result<u64, String> {
+    pub(super) fn integer(&mut self, name: &str) -> Result<u64, String> {
         match self.take(name)? {
             Tree::Integer(n) => Ok(n),
             _ => self.wrong(name, "a non-negative integer"),
         }
     }
 
-    fn integer_or_null(&mut self, name: &str) -> Result<Option<u64>, String> {
+    pub(super) fn integer_or_null(&mut self, name: &str) -> Result<Option<u64>, String> {
         match self.take(name)? {
             Tree::Integer(n) => Ok(Some(n)),
             Tree::Null => Ok(None),
@@ -351,7 +69,7 @@ impl Fields {
         }
     }
 
-    fn reals(&mut self, name: &str) -> Result<Vec<f64>, String> {
+    pub(super) fn reals(&mut self, name: &str) -> Result<Vec<f64>, String> {
         match self.take(name)? {
             Tree::List(items) => match items.iter().map(Tree::as_real).collect() {
                 Some(list) => Ok(list),
@@ -361,7 +79,7 @@ impl Fields {
         }
     }
 
-    fn integers(&mut self, name: &str) -> Result<Vec<u64>, String> {
+    pub(super) fn integers(&mut self, name: &str) -> Result<Vec<u64>, String> {
         match self.take(name)? {
             Tree::Integer(n) => Ok(vec![n]),
             Tree::List(items) => {
@@ -375,18 +93,18 @@ impl Fields {
         }
     }
 
-    fn word(&mut self, name: &str) -> Result<String, String> {
+    pub(super) fn word(&mut self, name: &str) -> Result<String, String> {
         match self.take(name)? {
             Tree::Text(t) => Ok(t),
             _ => self.wrong(name, "a string"),
         }
     }
 
-    fn event(&mut self) -> Result<Box<Event>, String> {
-        from_tree(self.take("event")?).map(Box::new)
+    pub(super) fn event(&mut self, name: &str) -> Result<Event, String> {
+        from_tree(self.take(name)?)
     }
 
-    fn events(&mut self, name: &str) -> Result<Vec<Event>, String> {
+    pub(super) fn events(&mut self, name: &str) -> Result<Vec<Event>, String> {
         match self.take(name)? {
             Tree::List(items) => items.into_iter().map(from_tree).collect(),
             _ => self.wrong(name, "a list of events"),
@@ -402,10 +120,9 @@ fn from_tree(tree: Tree) -> Result<Event, String> {
     fields.class = fields.word("class_name")?;
     let class = fields.class.clone();
     let module = if fields.has("module_name") { Some(fields.word("module_name")?) } else { None };
-    let (event, of_peer) = build(&class, &mut fields)?;
-    let expected = if of_peer { PEER_MODULE } else { OWN_MODULE };
+    let (event, expected) = build(&class, &mut fields)?;
     // events that were dpopt's own before dp_accounting had them are read under both names
-    let moved = class == "ExponentialMechanismDpEvent" && module.as_deref() == Some(OWN_MODULE);
+    let moved = class == "ExponentialMechanismDpEvent" && module.as_deref() == Some(OWN);
     if !moved && module.is_some_and(|m| m != expected) {
         return Err(format!("module_name of {class} must be `{expected}`"));
     }
@@ -423,13 +140,13 @@ impl<'de> Deserialize<'de> for Event {
 
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (class, of_peer, fields) = describe(self);
+        let Entry { class, module, fields } = entry(self);
         let mut map = serializer.serialize_map(Some(fields.len() + 2))?;
         map.serialize_entry("class_name", class)?;
-        map.serialize_entry("module_name", if of_peer { PEER_MODULE } else { OWN_MODULE })?;
-        for (name, value) in &fields {
-            let finite = |x: &f64| x.is_finite();
-            match value {
+        map.serialize_entry("module_name", module)?;
+        for field in &fields {
+            let (name, finite) = (&field.name, |x: &f64| x.is_finite());
+            match &field.value {
                 Value::Real(x) if *x == f64::INFINITY && *name == "shape" => map.serialize_entry(name, "Infinity")?,
                 // serde_json would write null
                 Value::Real(x) if !finite(x) => {
@@ -462,11 +179,11 @@ pub(super) fn feed(event: &Event, hasher: &mut blake3::Hasher) {
     fn real(hasher: &mut blake3::Hasher, x: f64) {
         hasher.update(&(x + 0.0).to_bits().to_le_bytes());
     }
-    let (class, _, fields) = describe(event);
+    let Entry { class, fields, .. } = entry(event);
     word(hasher, class);
-    for (name, value) in fields {
-        word(hasher, name);
-        match value {
+    for field in fields {
+        word(hasher, field.name);
+        match field.value {
             Value::Real(x) => real(hasher, x),
             Value::Integer(n) => {
                 hasher.update(&n.to_le_bytes());
