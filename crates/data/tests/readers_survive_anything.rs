@@ -3,10 +3,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Float64Array, Int32Array, ListBuilder, StringArray, StringBuilder,
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::types::{Float64Type, Int32Type, UInt8Type, UInt64Type};
+use arrow_array::{
+    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, Decimal256Array,
+    DictionaryArray, DurationNanosecondArray, DurationSecondArray, FixedSizeBinaryArray, Float32Array, Float64Array,
+    Int8Array, Int16Array, Int32Array, Int64Array, LargeBinaryArray, LargeListArray, LargeStringArray, ListArray,
+    NullArray, RecordBatch, StringArray, StringViewArray, Time32MillisecondArray, Time32SecondArray,
+    Time64MicrosecondArray, Time64NanosecondArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+    TimestampNanosecondArray, TimestampSecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::record_batch::RecordBatch;
+use arrow_buffer::i256;
 use dpopt_data::{
     BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, TableReader, Ticks, Transform, Unit,
     label_counts, open, open_bytes, quantile_counts,
@@ -165,6 +172,178 @@ fn parquet_types_nulls_and_row_count() {
                 .unwrap();
             assert_eq!(nulls, (714, 1000));
         }
+    }
+}
+
+/// Every type of column that is read, with the cells that stand in it: the last one of each is null.
+fn columns_of_every_type() -> Vec<(&'static str, ArrayRef, Vec<Field<'static>>)> {
+    use Field::{Integer, Missing, Number, Text, Time, Truth};
+    let ticks = |per_day, unit| Ticks { per_day, unit };
+    let (second, milli) = (ticks(86_400, Unit::Date), ticks(86_400_000, Unit::Date));
+    let (micro, nano) = (ticks(86_400_000_000, Unit::Date), ticks(86_400_000_000_000, Unit::Date));
+    let span = |of: Ticks| Ticks { unit: Unit::Duration, ..of };
+    macro_rules! numbers {
+        ($array:ident: $($value:expr),+ => $field:expr) => {{
+            let array: $array = [$(Some($value)),+, None].into_iter().collect();
+            let cells = [$($value),+].into_iter().map($field).chain([Missing]).collect::<Vec<Field>>();
+            (stringify!($array), Arc::new(array) as ArrayRef, cells)
+        }};
+    }
+    let texts = vec![Some(" Rome "), Some(""), None];
+    let cells = || vec![Text(b"Rome"), Text(b""), Missing];
+    let bytes: Vec<Option<&[u8]>> = texts.iter().map(|text| text.map(str::as_bytes)).collect();
+    let fixed = [Some(b"abc"), Some(b" \xff "), None].into_iter();
+    let keyed: DictionaryArray<UInt8Type> = texts.iter().copied().collect();
+    let nobody: DictionaryArray<Int32Type> = [None::<&str>, None].into_iter().collect();
+    let whole = Int16Array::from(vec![Some(-7), None, Some(9)]);
+    let keys = Int8Array::from(vec![Some(2), Some(0), Some(1), None]);
+    let days = DictionaryArray::new(keys.clone(), Arc::new(Date32Array::from(vec![3, 4, 5])));
+    let flags = DictionaryArray::new(keys.clone(), Arc::new(BooleanArray::from(vec![true, false, true])));
+    let whole = DictionaryArray::new(keys, Arc::new(whole));
+    vec![
+        numbers!(Int8Array: -128, 127 => |v: i8| Integer(v.into())),
+        numbers!(Int16Array: -32_768, 32_767 => |v: i16| Integer(v.into())),
+        numbers!(Int32Array: i32::MIN, i32::MAX => |v: i32| Integer(v.into())),
+        numbers!(Int64Array: i64::MIN, i64::MAX => Integer),
+        numbers!(UInt8Array: 0, 255 => |v: u8| Integer(v.into())),
+        numbers!(UInt16Array: 0, 65_535 => |v: u16| Integer(v.into())),
+        numbers!(UInt32Array: 0, u32::MAX => |v: u32| Integer(v.into())),
+        numbers!(UInt64Array: 0, u64::MAX => |v: u64| Number(v as f64)),
+        numbers!(Float32Array: 0.1, -1e30 => |v: f32| Number(v.into())),
+        numbers!(Float64Array: 0.1, -1e300 => Number),
+        numbers!(Date32Array: -1, 19_000 => |v: i32| Time(v.into(), ticks(1, Unit::Date))),
+        numbers!(Date64Array: -86_400_000, 86_400_000 => |v: i64| Time(v, milli)),
+        numbers!(TimestampSecondArray: -5, 5 => |v: i64| Time(v, second)),
+        numbers!(TimestampMillisecondArray: -5, 5 => |v: i64| Time(v, milli)),
+        numbers!(TimestampMicrosecondArray: -5, 5 => |v: i64| Time(v, micro)),
+        numbers!(TimestampNanosecondArray: -5, 5 => |v: i64| Time(v, nano)),
+        numbers!(Time32SecondArray: 0, 86_399 => |v: i32| Time(v.into(), span(second))),
+        numbers!(Time32MillisecondArray: 0, 5 => |v: i32| Time(v.into(), span(milli))),
+        numbers!(Time64MicrosecondArray: 0, 5 => |v: i64| Time(v, span(micro))),
+        numbers!(Time64NanosecondArray: 0, 5 => |v: i64| Time(v, span(nano))),
+        numbers!(DurationSecondArray: -1, 5 => |v: i64| Time(v, span(second))),
+        numbers!(DurationNanosecondArray: -1, 5 => |v: i64| Time(v, span(nano))),
+        (
+            "booleans",
+            Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])),
+            vec![Truth(true), Truth(false), Missing],
+        ),
+        ("texts", Arc::new(StringArray::from(texts.clone())), cells()),
+        ("long texts", Arc::new(LargeStringArray::from(texts.clone())), cells()),
+        ("text views", Arc::new(StringViewArray::from(texts)), cells()),
+        ("bytes", Arc::new(BinaryArray::from(bytes.clone())), cells()),
+        ("long bytes", Arc::new(LargeBinaryArray::from(bytes.clone())), cells()),
+        ("byte views", Arc::new(BinaryViewArray::from(bytes)), cells()),
+        (
+            "bytes of one length",
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed, 3).unwrap()),
+            vec![Text(b"abc"), Text(b"\xff"), Missing],
+        ),
+        ("dictionary of texts", Arc::new(keyed), cells()),
+        ("dictionary without values", Arc::new(nobody), vec![Missing, Missing]),
+        ("dictionary of numbers", Arc::new(whole), vec![Integer(9), Integer(-7), Missing, Missing]),
+        ("dictionary of truth values", Arc::new(flags), vec![Truth(true), Truth(true), Truth(false), Missing]),
+        (
+            "dictionary of dates",
+            Arc::new(days),
+            [5, 3, 4].map(|v| Time(v, ticks(1, Unit::Date))).into_iter().chain([Missing]).collect(),
+        ),
+        ("nulls", Arc::new(NullArray::new(2)), vec![Missing, Missing]),
+        (
+            "decimals",
+            // 2⁵³ + 1 at ten places, and a quotient that two roundings would put beside the nearest number
+            Arc::new(
+                Decimal128Array::from(vec![Some(-125), Some(9_007_199_254_740_993), None])
+                    .with_precision_and_scale(20, 10)
+                    .unwrap(),
+            ),
+            vec![Number(-125e-10), Number(900_719.925_474_099_3), Missing],
+        ),
+        (
+            "decimals of 76 digits",
+            Arc::new(
+                Decimal256Array::from(vec![Some(i256::from_i128(i128::MAX)), None])
+                    .with_precision_and_scale(60, 3)
+                    .unwrap(),
+            ),
+            vec![Number(170_141_183_460_469_231_731_687_303_715_884_105.727), Missing],
+        ),
+    ]
+}
+
+#[test]
+fn every_type_of_a_parquet_column_is_read() {
+    for (name, array, expected) in columns_of_every_type() {
+        let bytes = write_parquet(RecordBatch::try_from_iter([("x", array)]).unwrap(), 0);
+        let table = open_bytes(bytes, Format::Parquet, &ReadOptions::default()).unwrap();
+        let mut rows = 0;
+        let seen = table.for_each_block(&mut |block| {
+            for (row, cell) in expected.iter().enumerate() {
+                assert_eq!(block.field(row, 0), *cell, "{name}, row {row}");
+            }
+            rows += block.len();
+            Ok(())
+        });
+        seen.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(rows, expected.len(), "{name}");
+    }
+}
+
+#[test]
+fn sparse_vectors_of_any_number_type_are_read() {
+    let lists = |rows: &[Option<Vec<Option<f64>>>], whole: bool| -> ArrayRef {
+        match whole {
+            true => {
+                let rows = rows
+                    .iter()
+                    .map(|row| row.as_ref().map(|row| row.iter().map(|v| v.map(|v| v as u64)).collect::<Vec<_>>()));
+                Arc::new(ListArray::from_iter_primitive::<UInt64Type, _, _>(rows))
+            }
+            false => Arc::new(LargeListArray::from_iter_primitive::<Float64Type, _, _>(rows.iter().cloned())),
+        }
+    };
+    let some = |row: &[f64]| Some(row.iter().map(|v| Some(*v)).collect::<Vec<_>>());
+    let indices =
+        [some(&[0.0, 8.0]), None, some(&[]), some(&[9.0]), some(&[1.0]), some(&[1.0]), Some(vec![None]), some(&[1.5])];
+    let values = [
+        some(&[1.0, -2.0]),
+        None,
+        some(&[]),
+        some(&[1.0]),
+        some(&[1.0, 2.0]),
+        some(&[1e300]),
+        some(&[1.0]),
+        some(&[1.0]),
+    ];
+    for whole in [true, false] {
+        // as a whole number, 1.5 is 1
+        let columns = [("indices", lists(&indices, whole)), ("values", lists(&values, false))];
+        let bytes = write_parquet(RecordBatch::try_from_iter(columns).unwrap(), 0);
+        let options = ReadOptions { features: Some(9), ..ReadOptions::default() };
+        let table = open_bytes(bytes, Format::Parquet, &options).unwrap();
+        let (mut seen, mut faults) = (Vec::new(), Vec::new());
+        table
+            .for_each_block(&mut |block| {
+                for row in 0..block.len() {
+                    match block.field(row, 0) {
+                        Field::Sparse(entries) => seen.push((row, entries.to_vec())),
+                        Field::Malformed(why) => faults.push((row, why)),
+                        other => panic!("row {row}: {other:?}"),
+                    }
+                }
+                Ok(())
+            })
+            .unwrap();
+        let mut vectors = vec![(0, vec![(0, 1.0), (8, -2.0)]), (1, vec![]), (2, vec![])];
+        let index = "an index is not a whole number below the declared --features";
+        let lengths = "`indices` and `values` differ in length";
+        let mut reasons = vec![(3, index), (4, lengths), (5, "a value is not a finite number"), (6, index)];
+        if whole {
+            vectors.push((7, vec![(1, 1.0)]))
+        } else {
+            reasons.push((7, index))
+        }
+        assert_eq!((seen, faults), (vectors, reasons), "whole numbers: {whole}");
     }
 }
 

@@ -1,8 +1,7 @@
 //! One table in every format: with the same noise, the same model.
 
 use crate::{census, path, refuse, succeed};
-use arrow::array::{ArrayRef, Float64Array, StringArray};
-use arrow::record_batch::RecordBatch;
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use std::fs::File;
 use std::path::Path;

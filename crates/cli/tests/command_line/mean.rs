@@ -1,8 +1,8 @@
 //! `dpopt mean`: the mean of sparse vectors in every form, its plan, its files, its refusals.
 
 use crate::{dpopt, files, refuse, succeed};
-use arrow::array::{ArrayRef, Float32Builder, Int64Array, ListBuilder, UInt32Builder};
-use arrow::record_batch::RecordBatch;
+use arrow_array::builder::{Float32Builder, ListBuilder, UInt32Builder};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use std::fmt::Write;
 use std::fs::File;

@@ -8,6 +8,7 @@ mod delimited;
 mod libsvm;
 mod parquet;
 mod parquet_footer;
+mod parquet_values;
 mod raw;
 mod shards;
 mod stripes;

@@ -4,24 +4,21 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
-use std::sync::{Arc, Once};
+use std::sync::Once;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, LargeBinaryArray, LargeStringArray, RecordBatch,
-};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, Int64Type, SchemaRef, TimeUnit};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::parquet_footer::{self, Footer, TAIL};
+use super::parquet_values::{SparseColumn, Values, is_list, stored};
 use super::{
     BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, UNZIPPED_BYTES, Visit,
     checked_names,
 };
 use crate::error::DataError;
-use crate::numerals::{Ticks, Unit};
 use crate::source::Source;
 
 pub(crate) struct Parquet {
@@ -187,49 +184,6 @@ fn guarded<T>(call: impl FnOnce() -> Option<T>) -> Option<T> {
     result.ok().flatten()
 }
 
-fn is_list(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::List(item) | DataType::LargeList(item) if item.data_type().is_numeric())
-}
-
-/// Texts of whatever encoding, as some programs store them.
-fn is_binary(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
-}
-
-/// The ticks of points and spans of time.
-fn ticks_of(data_type: &DataType) -> Option<Ticks> {
-    let per_day = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 86_400,
-        TimeUnit::Millisecond => 86_400_000,
-        TimeUnit::Microsecond => 86_400_000_000,
-        TimeUnit::Nanosecond => 86_400_000_000_000,
-    };
-    let (per_day, unit) = match data_type {
-        DataType::Date32 => (1, Unit::Date),
-        DataType::Date64 => (86_400_000, Unit::Date),
-        DataType::Timestamp(unit, _) => (per_day(unit), Unit::Date),
-        DataType::Time32(unit) | DataType::Time64(unit) | DataType::Duration(unit) => (per_day(unit), Unit::Duration),
-        _ => return None,
-    };
-    Some(Ticks { per_day, unit })
-}
-
-/// What a Parquet type says about a column.
-fn stored(data_type: &DataType) -> Stored {
-    if let Some(ticks) = ticks_of(data_type) {
-        return Stored::Time(ticks);
-    }
-    match data_type {
-        DataType::Boolean => Stored::Boolean,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Stored::Text,
-        DataType::Dictionary(_, values) => stored(values),
-        binary if is_binary(binary) => Stored::Text,
-        numeric if numeric.is_numeric() => Stored::Number,
-        DataType::Null => Stored::Text,
-        other => Stored::Unsupported(other.to_string().chars().take(60).collect()),
-    }
-}
-
 impl TableReader for Parquet {
     fn name(&self) -> String {
         self.source.name()
@@ -264,110 +218,26 @@ impl TableReader for Parquet {
     }
 }
 
-/// A column as one of the few types that an encoder reads.
-enum Values {
-    Integers(Int64Array),
-    Times(Int64Array, Ticks),
-    Binaries(LargeBinaryArray),
-    Numbers(Float64Array),
-    Texts(LargeStringArray),
-    Booleans(BooleanArray),
+/// A column of the table, of one block.
+enum Cells {
+    Values(Values),
     Sparse(SparseColumn),
-    Unsupported,
-}
-
-/// Sparse vectors of a block.
-#[derive(Default)]
-struct SparseColumn {
-    entries: Vec<(u32, f32)>,
-    ends: Vec<usize>,
-    bad: Vec<Option<&'static str>>,
-}
-
-impl SparseColumn {
-    fn new(indices: &ArrayRef, values: &ArrayRef, features: u32) -> Option<Self> {
-        let whole = DataType::LargeList(Arc::new(ArrowField::new("item", DataType::Int64, true)));
-        let real = DataType::LargeList(Arc::new(ArrowField::new("item", DataType::Float32, true)));
-        // indices beyond 63 bits become nulls, which are refused below
-        let (indices, values) = (cast(indices, &whole).ok()?, cast(values, &real).ok()?);
-        let (indices, values) = (indices.as_list_opt::<i64>()?, values.as_list_opt::<i64>()?);
-        let mut column = Self::default();
-        for row in 0..indices.len() {
-            let mut bad = None;
-            if indices.is_valid(row) != values.is_valid(row) || indices.value_length(row) != values.value_length(row) {
-                bad = Some("`indices` and `values` differ in length");
-            } else if indices.is_valid(row) {
-                let (at, size) = (indices.value(row), values.value(row));
-                let (at, size) = (at.as_primitive_opt::<Int64Type>()?, size.as_primitive_opt::<Float32Type>()?);
-                for (j, v) in at.iter().zip(size) {
-                    match (j.and_then(|j| u32::try_from(j).ok()).filter(|j| *j < features), v) {
-                        (Some(j), Some(v)) if v.is_finite() => column.entries.push((j, v)),
-                        (None, _) => bad = bad.or(Some("an index is not a whole number below the declared --features")),
-                        _ => bad = bad.or(Some("a value is not a finite number")),
-                    }
-                }
-            }
-            column.ends.push(column.entries.len());
-            column.bad.push(bad);
-        }
-        Some(column)
-    }
-
-    fn row(&self, row: usize) -> Field<'_> {
-        match self.bad[row] {
-            Some(reason) => Field::Malformed(reason),
-            None => {
-                let from = if row == 0 { 0 } else { self.ends[row - 1] };
-                Field::Sparse(&self.entries[from..self.ends[row]])
-            }
-        }
-    }
-}
-
-impl Values {
-    fn new(array: &ArrayRef) -> Option<Self> {
-        let to = |target: &DataType| cast(array, target).ok();
-        let integers = |a: ArrayRef| a.as_primitive_opt::<Int64Type>().cloned();
-        if let Some(ticks) = ticks_of(array.data_type()) {
-            let whole = match array.data_type() {
-                DataType::Date32 | DataType::Time32(_) => cast(&to(&DataType::Int32)?, &DataType::Int64).ok()?,
-                _ => to(&DataType::Int64)?,
-            };
-            return integers(whole).map(|whole| Self::Times(whole, ticks));
-        }
-        Some(match array.data_type() {
-            DataType::Boolean => Self::Booleans(array.as_boolean_opt()?.clone()),
-            whole if whole.is_integer() && *whole != DataType::UInt64 => {
-                integers(to(&DataType::Int64)?).map(Self::Integers)?
-            }
-            DataType::Dictionary(_, values) if ticks_of(values).is_some() || is_binary(values) => {
-                Self::new(&to(values)?)?
-            }
-            binary if is_binary(binary) => Self::Binaries(to(&DataType::LargeBinary)?.as_binary_opt::<i64>()?.clone()),
-            other => match stored(other) {
-                Stored::Number => Self::Numbers(to(&DataType::Float64)?.as_primitive_opt::<Float64Type>()?.clone()),
-                Stored::Text => Self::Texts(to(&DataType::LargeUtf8)?.as_string_opt::<i64>()?.clone()),
-                Stored::Boolean => Self::Booleans(to(&DataType::Boolean)?.as_boolean_opt()?.clone()),
-                _ => Self::Unsupported,
-            },
-        })
-    }
 }
 
 struct ArrowBlock {
     first_row: u64,
     rows: usize,
     bytes: usize,
-    columns: Vec<Values>,
+    columns: Vec<Cells>,
 }
 
 impl ArrowBlock {
     fn new(batch: &RecordBatch, places: &[Place], first_row: u64) -> Option<Self> {
         let column = |place: &Place| match *place {
-            Place::At(at) => Values::new(batch.columns().get(at)?),
+            Place::At(at) => Values::new(batch.columns().get(at)?).map(Cells::Values),
             Place::Sparse(indices, values, features) => {
                 let (indices, values) = (batch.columns().get(indices)?, batch.columns().get(values)?);
-                SparseColumn::new(indices, values, features).map(Values::Sparse)
+                SparseColumn::new(indices, values, features).map(Cells::Sparse)
             }
         };
         let columns = places.iter().map(column).collect::<Option<_>>()?;
@@ -394,14 +264,9 @@ impl Block for ArrowBlock {
 
     fn field(&self, row: usize, column: usize) -> Field<'_> {
         match self.columns.get(column) {
-            Some(Values::Integers(a)) if a.is_valid(row) => Field::Integer(a.value(row)),
-            Some(Values::Numbers(a)) if a.is_valid(row) => Field::Number(a.value(row)),
-            Some(Values::Texts(a)) if a.is_valid(row) => Field::Text(a.value(row).as_bytes().trim_ascii()),
-            Some(Values::Sparse(column)) => column.row(row),
-            Some(Values::Booleans(a)) if a.is_valid(row) => Field::Truth(a.value(row)),
-            Some(Values::Times(a, ticks)) if a.is_valid(row) => Field::Time(a.value(row), *ticks),
-            Some(Values::Binaries(a)) if a.is_valid(row) => Field::Text(a.value(row).trim_ascii()),
-            _ => Field::Missing,
+            Some(Cells::Values(values)) => values.field(row),
+            Some(Cells::Sparse(vectors)) => vectors.row(row),
+            None => Field::Missing,
         }
     }
 }
