@@ -14,8 +14,8 @@ lint: ## layout and lints of the Rust code: rustfmt, clippy
 	$(CARGO) fmt --all --check
 	# the profile of the tests: build scripts and procedural macros serve both, and dependencies are only checked, not built
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
-	# without the kernel's feature past-the-curator: nothing sensitive can be read from here, says the compiler
-	$(CARGO) clippy --release -p dpopt-mechanism -p dpopt-data -p dpopt-problems -p dpopt-optimize -- -D warnings
+	# what ships, without the kernel's feature past-the-curator: nothing sensitive can be read from here, says the compiler
+	$(CARGO) clippy --release -p dpopt-cli -p dpopt-python -- -D warnings
 	@CARGO='$(CARGO)' .ci/shared-features
 
 demo: ## build, generate a census-like table, fit it privately, score it, write demo/report.html
@@ -227,7 +227,7 @@ figures: ## the pictures of the methods' pages, into docs/images (half an hour, 
 	$(CARGO) run -q --release -p dpopt --example embedding_figure -- docs/images/embeddings.svg
 
 audit: corner-hunt ## planted bugs must be caught, the library's claims must stand (some 15 minutes and the hunt; writes docs/audits)
-	$(CARGO) run -q --release -p dpopt-cli -- audit --catalogue --write docs/audits
+	$(CARGO) run -q --release -p dpopt-self-audit -- --write docs/audits
 
 .PHONY: coverage
 coverage: ## what became of every theorem and algorithm of the sources, into docs/coverage.md

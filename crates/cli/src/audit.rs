@@ -1,17 +1,12 @@
-//! `dpopt audit`: what the audits would catch, what the library proves about itself, and audits of foreign programs.
+//! `dpopt audit`: tries to refute what a program claims of its privacy.
 
-use crate::output::{Failure, print, print_json, table};
+use crate::output::{Failure, print, print_json};
 use crate::paths::Paths;
 use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::usage;
 use clap::Args;
-use dpopt::audit::Tier;
 use dpopt::audit::attack::{Options, Report, Sequential, Verdict, audit_samples, roc_svg};
-use dpopt::audit::catalogue;
-use dpopt::audit::document::AuditRun;
-use dpopt::audit::library;
-use dpopt::audit::samplers;
 use dpopt::audit::statistics::{Claim, sequential, threshold};
 use dpopt::data::failure;
 use dpopt::progress::Progress;
@@ -21,7 +16,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -32,32 +26,18 @@ fewer.
 Choose files that differ in one record and a statistic that reacts to it. An audit can refute a guarantee, never prove one.
 
 Examples:
-  dpopt audit --catalogue --short
   dpopt audit --command ./mean.py --with alice.csv --without nobody.csv --epsilon 1 --runs 20000 --picture roc.svg
   dpopt audit --command './train' --with d1.csv --without d2.csv --mechanism 'gaussian(2) x 4' --delta 1e-5")]
 pub(crate) struct Arguments {
-    /// Audit the library itself: planted bugs must be caught, correct code must pass
-    #[arg(long, conflicts_with = "command", required_unless_present = "command")]
-    catalogue: bool,
-    /// With --catalogue: a few seeds (below a minute) instead of up to 100
-    #[arg(long, requires = "catalogue")]
-    short: bool,
-    /// With --catalogue: only bugs whose number, and rows whose name, contains this; may be repeated
-    #[arg(long, value_name = "TEXT", requires = "catalogue")]
-    only: Vec<String>,
-    /// With --catalogue: write DATE.md, DATE.json and the trade-off curves (pictures/*.svg) into this directory; names end in
-    /// -seed-N with another seed
-    #[arg(long, value_name = "DIR", requires = "catalogue")]
-    write: Option<PathBuf>,
     /// The program to audit, with its arguments; the data file is appended
-    #[arg(long, requires = "with", requires = "without")]
-    command: Option<String>,
+    #[arg(long)]
+    command: String,
     /// Data file D
     #[arg(long, value_name = "FILE")]
-    with: Option<PathBuf>,
+    with: PathBuf,
     /// Data file D', a neighbour of D
     #[arg(long, value_name = "FILE")]
-    without: Option<PathBuf>,
+    without: PathBuf,
     /// Claimed ε at --delta
     #[arg(long, conflicts_with_all = ["mu", "mechanism"])]
     epsilon: Option<f64>,
@@ -77,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 10_000)]
     runs: u64,
     /// Make all runs and count: a quarter chooses the event, the rest bounds the two rates (a somewhat higher bound on ε)
-    #[arg(long, requires = "command")]
+    #[arg(long)]
     all_runs: bool,
     /// Probability of accusing a correct program
     #[arg(long, default_value_t = 1e-6)]
@@ -85,161 +65,18 @@ pub(crate) struct Arguments {
     /// Write the trade-off curve as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Seed of the catalogue
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Machine-readable output
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    match &arguments.command {
-        Some(command) => foreign(arguments, command),
-        None => own(arguments),
-    }
-}
-
-/// `--catalogue`.
-fn own(arguments: &Arguments) -> Result<(), Failure> {
-    let tier = if arguments.short { Tier::Short } else { Tier::Long };
-    let bar = Bar::new();
-    let wanted =
-        |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()));
-    let run = AuditRun {
-        catalogue: catalogue::run_some(tier, arguments.seed, wanted, &bar),
-        library: library::run_some(tier, arguments.seed, wanted, &bar),
-        laws: samplers::run_some(tier, arguments.seed, wanted, &bar),
-    };
-    if let Some(directory) = &arguments.write {
-        let date = today();
-        // runs with other seeds lie beside the first one
-        let seed = if arguments.seed == 1 { String::new() } else { format!("-seed-{}", arguments.seed) };
-        let pictures = format!("pictures{seed}");
-        let command = if arguments.short { "dpopt audit --catalogue --short" } else { "dpopt audit --catalogue" };
-        let json =
-            serde_json::to_string_pretty(&run).map_err(|e| Failure::machine(format!("cannot write JSON: {e}")))?;
-        let page = run.markdown(&date, command, &pictures);
-        let mut files = vec![(format!("{date}{seed}.md"), page), (format!("{date}{seed}.json"), json)];
-        files.extend(
-            run.pictures()
-                .map_err(Failure::machine)?
-                .into_iter()
-                .map(|(name, svg)| (format!("{pictures}/{name}"), svg)),
-        );
-        std::fs::create_dir_all(directory.join(&pictures))
-            .map_err(|e| Failure::machine(format!("cannot create {}: {}", directory.display(), failure(&e))))?;
-        for (name, text) in files {
-            let path = directory.join(name);
-            dpopt::output::write_atomically(&path, text.as_bytes())
-                .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), failure(&e))))?;
-        }
-    }
-    if arguments.json {
-        print_json(&run)?;
-    } else {
-        print(&text(&run))?;
-    }
-    if run.planted() + run.library.len() == 0 {
-        return Err(usage(
-            "no bug's number and no row's name contains what --only asks for; see the lists in docs/audit.md",
-        ));
-    }
-    if run.passes() { Ok(()) } else { Err(Failure::machine("an audit failed: see the rows marked above")) }
-}
-
-fn text(run: &AuditRun) -> String {
-    let number = |x: f64| format!("{x:.3}");
-    let rows: Vec<Vec<String>> = run
-        .library
-        .iter()
-        .map(|o| {
-            let mark = match (&o.failure, o.violation, o.falls_short) {
-                (Some(_), _, _) => "DID NOT RUN",
-                (_, true, _) => "VIOLATION",
-                (_, _, true) => "SHORT",
-                _ => "",
-            };
-            vec![
-                o.name.into(),
-                number(o.claimed),
-                o.reach.map_or(String::new(), number),
-                number(o.lower_bound),
-                o.gaussian_model.map_or(String::new(), number),
-                format!("{:.2}", o.share()),
-                mark.into(),
-            ]
-        })
-        .collect();
-    let mut out =
-        table(&["the library's own code", "#claimed ε", "#at best", "#ε ≥", "#Gaussian ε ≥", "#share", ""], &rows);
-    let rows: Vec<Vec<String>> = run
-        .catalogue
-        .outcomes
-        .iter()
-        .map(|o| {
-            let mark = match (o.caught, o.violation) {
-                (_, true) => "CORRECT CODE REJECTED",
-                (false, _) => "MISSED",
-                _ => "",
-            };
-            let blank = String::new;
-            vec![
-                o.number.into(),
-                o.source.name().into(),
-                o.claimed.map_or_else(blank, number),
-                o.lower_bound.map_or_else(blank, number),
-                format!("{}/{}", o.rejected, o.seeds),
-                mark.into(),
-                o.bug.into(),
-                o.statistic.into(),
-            ]
-        })
-        .collect();
-    out.push('\n');
-    out.push_str(&table(&["#", "code", "#claimed ε", "#bug's ε ≥", "#caught", "", "planted bug", "statistic"], &rows));
-    out.push('\n');
-    out.push_str(&laws(run));
-    out.push('\n');
-    out.push_str(&run.verdict());
-    out
-}
-
-fn laws(run: &AuditRun) -> String {
-    let rows: Vec<Vec<String>> = run
-        .laws
-        .iter()
-        .map(|o| {
-            let mark = match (&o.failure, o.violation, o.caught) {
-                (Some(_), _, _) => "DID NOT RUN",
-                (_, true, _) => "CORRECT DRAWS REJECTED",
-                (_, _, false) => "MISSED",
-                _ => "",
-            };
-            let caught = format!("{}/{}", o.rejected, o.seeds);
-            vec![
-                o.sampler.into(),
-                format!("{:.1e}", o.smallest_p),
-                caught,
-                mark.into(),
-                o.mistake.into(),
-                o.test.into(),
-            ]
-        })
-        .collect();
-    table(&["sampler", "#smallest p", "#caught", "", "planted mistake", "test"], &rows)
-}
-
-/// `--command`.
-fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
+    let (command, with, without) = (&arguments.command, &arguments.with, &arguments.without);
     Paths::default()
         .written("--picture", arguments.picture.as_deref())
-        .read("--with", arguments.with.as_deref())
-        .read("--without", arguments.without.as_deref())
+        .read("--with", Some(with))
+        .read("--without", Some(without))
         .check()?;
-    let (Some(with), Some(without)) = (&arguments.with, &arguments.without) else {
-        return Err(usage("give both data files: --with FILE --without FILE"));
-    };
     for file in [with, without] {
         if !file.is_file() {
             return Err(usage(format!("{} is not a file", file.display())));
@@ -247,8 +84,7 @@ fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
     }
     let delta = arguments.delta.unwrap_or(if arguments.epsilon.is_some() { 0.0 } else { 1e-5 });
     let claim = claim(arguments, delta)?;
-    let options =
-        Options { runs: arguments.runs, alpha: arguments.alpha, delta, seed: arguments.seed, ..Options::default() };
+    let options = Options { runs: arguments.runs, alpha: arguments.alpha, delta, ..Options::default() };
     options.check().map_err(usage)?;
     claim.check().map_err(usage)?;
 
@@ -473,41 +309,4 @@ fn shell(command: &str, file: &Path) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("{command} \"$1\"")).arg("dpopt-audit").arg(file);
     shell
-}
-
-/// Days since 1970 to a date (proleptic Gregorian calendar, UTC).
-fn today() -> String {
-    let days = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() / 86_400);
-    date_of(days)
-}
-
-fn date_of(days: u64) -> String {
-    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
-    let (mut year, mut left) = (1970, days);
-    while left >= 365 + u64::from(leap(year)) {
-        left -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if left < length {
-            break;
-        }
-        left -= length;
-        month += 1;
-    }
-    format!("{year:04}-{month:02}-{:02}", left + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates() {
-        assert_eq!(date_of(0), "1970-01-01");
-        assert_eq!(date_of(19_782), "2024-02-29");
-        assert_eq!(date_of(20_088), "2024-12-31");
-        assert_eq!(date_of(20_089), "2025-01-01");
-    }
 }

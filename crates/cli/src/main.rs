@@ -74,7 +74,7 @@ enum Command {
     Ledger(ledger::Arguments),
     /// Recompute the guarantee of a model, report or mean from the events in it
     Verify(verify::Arguments),
-    /// Try to refute a privacy claim: the library's own, or that of any program
+    /// Try to refute the privacy claim of any program
     Audit(Box<audit::Arguments>),
     /// Generate a table with a known truth
     Generate(generate::GenerateArguments),

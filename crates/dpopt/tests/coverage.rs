@@ -77,7 +77,7 @@ impl Annotation {
     fn place(&self) -> Place {
         match self.file.as_str() {
             file if file.starts_with("docs/") => Place::Proof,
-            file if file.starts_with("crates/audit/") => Place::Audit,
+            file if file.starts_with("research/self-audit/") => Place::Audit,
             file if file.starts_with("crates/reproduce/") => Place::Figure,
             _ => Place::Code,
         }
@@ -184,7 +184,8 @@ fn from_root(path: &Path, root: &Path) -> String {
 /// All annotations of sources and proof notes, and what is wrong with them.
 fn annotations(root: &Path) -> (Vec<Annotation>, Vec<String>) {
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
-    let sources = files_below(&root.join("crates"), "rs").into_iter().map(|path| (path, "//! Covers:"));
+    let sources = ["crates", "research"].into_iter().flat_map(|rooms| files_below(&root.join(rooms), "rs"));
+    let sources = sources.map(|path| (path, "//! Covers:"));
     let notes = files_below(&root.join("docs/proofs"), "md").into_iter().map(|path| (path, "Covers:"));
     for (path, mark) in sources.chain(notes).filter(|(path, _)| !path.ends_with("tests/coverage.rs")) {
         let text = std::fs::read_to_string(&path).expect("UTF-8");
@@ -459,7 +460,9 @@ fn each_statement_has_one_fate() {
     let (refused, wrong) = one("refused\tit leaks");
     assert!(wrong.is_empty());
     assert!(against(&refused, "thesis algorithm 5 (certified)", code)[0].contains("said twice"));
-    assert!(against(&refused, "thesis algorithm 5 (02.a-bug)", "crates/audit/src/catalogue/phased.rs").is_empty());
+    assert!(
+        against(&refused, "thesis algorithm 5 (02.a-bug)", "research/self-audit/src/catalogue/phased.rs").is_empty()
+    );
 }
 
 #[test]
@@ -471,9 +474,9 @@ fn mistakes_of_list_and_lines_are_found() {
         note("thesis algorithm 5, theorem 1.1.2 (part: a (small) one)", "a.rs")[1].detail,
         "part: a (small) one"
     );
-    let absent = note("thesis algorithm 5 (no.such-bug)", "crates/audit/src/catalogue/phased.rs");
+    let absent = note("thesis algorithm 5 (no.such-bug)", "research/self-audit/src/catalogue/phased.rs");
     assert!(missing_names(&absent, &root())[0].contains("no.such-bug"));
-    let there = note("thesis algorithm 5 (02.halved-draws)", "crates/audit/src/catalogue/phased.rs");
+    let there = note("thesis algorithm 5 (02.halved-draws)", "research/self-audit/src/catalogue/phased.rs");
     assert!(missing_names(&there, &root()).is_empty());
 }
 

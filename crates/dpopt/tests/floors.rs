@@ -464,12 +464,24 @@ fn every_crate_stands_on_its_floors() {
         ("dpopt-mechanism", "crates/mechanism/src", 100),
         ("dpopt-optimize", "crates/optimize/src", 100),
         ("dpopt-data", "crates/data/src", 10),
-        ("dpopt-audit", "crates/audit/src", 60),
+        ("dpopt-audit", "crates/audit/src", 10),
         ("dpopt", "crates/dpopt/src", 10),
         ("dpopt-reproduce", "crates/reproduce/src", 50),
+        ("dpopt-self-audit", "research/self-audit/src", 60),
     ] {
         held_against_the_list(source, &format!("Floors of `{name}`"), at_least);
     }
+}
+
+/// Folders with a crate each, by name: those of what ships, and those of what looks into it.
+fn crate_folders() -> BTreeMap<String, PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = ["crates", "research"].map(|rooms| std::fs::read_dir(root.join(rooms)).expect("a folder of crates"));
+    let folder = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.expect("an entry");
+        (entry.file_name().into_string().expect("UTF-8"), entry.path())
+    };
+    entries.into_iter().flatten().map(folder).collect()
 }
 
 /// The crates of the workspace that a manifest asks for, outside of its tests.
@@ -491,12 +503,16 @@ fn crates_used(manifest: &str) -> BTreeSet<String> {
 fn a_crate_uses_only_crates_above_it_in_the_list() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let listed = floors(&read("docs/architecture.md"), "Crates");
+    let (listed, folders) = (floors(&read("docs/architecture.md"), "Crates"), crate_folders());
     for (k, name) in listed.iter().enumerate() {
-        let folder = name.strip_prefix("dpopt-").unwrap_or(name);
-        let used = crates_used(&read(&format!("crates/{folder}/Cargo.toml")));
+        let folder = folders.get(name.strip_prefix("dpopt-").unwrap_or(name)).unwrap_or_else(|| panic!("no {name}"));
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let used = crates_used(&manifest);
         for other in &used {
             assert!(listed[..k].contains(other), "{name} uses {other}, which the list has not above it");
+        }
+        if folder.parent().is_some_and(|rooms| rooms.ends_with("research")) {
+            assert!(manifest.lines().any(|line| line == "publish = false"), "{name} is research: it is not published");
         }
         // what is trusted for privacy, and the way past it
         if name == "dpopt-mechanism" {
@@ -508,8 +524,7 @@ fn a_crate_uses_only_crates_above_it_in_the_list() {
             );
         }
     }
-    let folders = std::fs::read_dir(root.join("crates")).expect("the crates").count();
-    assert_eq!(listed.len() + 1, folders, "every crate but `features` is in the list");
+    assert_eq!(listed.len() + 1, folders.len(), "every crate but `features` is in the list");
     assert_eq!(
         crates_used("[dependencies]\ndpopt-a.workspace = true\ndpopt = { x }\n[dev-dependencies]\ndpopt-b = 1\n").len(),
         2
@@ -538,18 +553,16 @@ fn past_the_curator(files: &[(String, String)]) -> (BTreeMap<String, usize>, Vec
 }
 
 #[test]
-fn only_audits_go_past_the_curator() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+fn only_the_self_audit_goes_past_the_curator() {
     let (mut audits, mut others) = (0, Vec::new());
-    for folder in std::fs::read_dir(&crates).expect("the crates") {
-        let folder = folder.expect("an entry").file_name().into_string().expect("UTF-8");
-        let (mut named, handed_on) = past_the_curator(&sources(&crates.join(&folder).join("src")));
+    for (folder, path) in crate_folders() {
+        let (mut named, handed_on) = past_the_curator(&sources(&path.join("src")));
         match folder.as_str() {
             "mechanism" => {
                 assert_eq!(named.remove("lib.rs"), Some(1), "it is handed to audits, behind the feature of its name");
                 others.extend(named.into_keys().map(|name| format!("{folder}/{name}")));
             }
-            "audit" => {
+            "self-audit" => {
                 audits = named.len();
                 others.extend(handed_on);
             }
@@ -595,15 +608,13 @@ fn threads_of_nobody(source: &str) -> Vec<String> {
 
 #[test]
 fn parallel_work_is_done_by_threads_of_the_own_process() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut through, mut wrong) = (0, Vec::new());
-    for folder in std::fs::read_dir(&crates).expect("the crates") {
-        let folder = folder.expect("an entry").file_name().into_string().expect("UTF-8");
+    for (folder, path) in crate_folders() {
         // figures are programs of their own
         if matches!(folder.as_str(), "process" | "reproduce") {
             continue;
         }
-        let files = sources(&crates.join(&folder).join("src"));
+        let files = sources(&path.join("src"));
         let all = crate_of(&files);
         for (name, text) in files.iter().filter(|(name, _)| all.contains_key(&place_of(name))) {
             through += usize::from(text.contains("in_threads("));
