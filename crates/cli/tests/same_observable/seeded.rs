@@ -43,7 +43,7 @@ fn digest(directory: &Path, case: &Case) -> String {
         return "refused".into();
     }
     let command = case.arguments[0].as_str();
-    let document = directory.join(if command == "fit" { "model.json" } else { &format!("{command}.json") });
+    let document = directory.join(if command == "fit" { "model.json".into() } else { format!("{command}.json") });
     let document: Value = serde_json::from_slice(&std::fs::read(document).expect("a document")).expect("JSON");
     let guarantee = &document["guarantee"];
     assert!(guarantee.is_object(), "{}: no guarantee", case.name);

@@ -3,15 +3,16 @@
 
 use std::fmt::Display;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type, Int8Type,
     Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
     GenericListArray, LargeBinaryArray, OffsetSizeTrait,
 };
-use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::{Field, Stored};
@@ -154,10 +155,10 @@ impl Cells {
 }
 
 /// Every value of an array of numbers as another type; what stands at a null means nothing.
-fn each<T: ArrowPrimitiveType, U: Copy>(array: &ArrayRef, to: impl Fn(T::Native) -> U) -> Option<ScalarBuffer<U>>
-where
-    ScalarBuffer<U>: From<Vec<U>>,
-{
+fn each<T: ArrowPrimitiveType, U: ArrowNativeType>(
+    array: &ArrayRef,
+    to: impl Fn(T::Native) -> U,
+) -> Option<ScalarBuffer<U>> {
     Some(array.as_primitive_opt::<T>()?.values().iter().map(|value| to(*value)).collect::<Vec<U>>().into())
 }
 
