@@ -27,7 +27,7 @@ Examples:
   dpopt-self-audit --short
   dpopt-self-audit --only 20.30 --only noisy-sgd --seed 2")]
 struct Arguments {
-    /// A few seeds (below a minute) instead of up to 100
+    /// A few seeds (some minutes of CPU) instead of up to 100
     #[arg(long)]
     short: bool,
     /// Only bugs whose number, and rows whose name, contains this; may be repeated

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
-    /// A few seeds; for every commit (below a minute of CPU).
+    /// A few seeds; for every commit (some minutes of CPU).
     Short,
     /// Up to 100 seeds per planted bug and all runs of every row; `make audit`.
     Long,
