@@ -140,7 +140,8 @@ def test_the_mod_lets_out_noisy_arrays_and_declared_constants(tmp_path):
     assert dict(reply.content["metrics"]) == {"num-examples": 10.0, "version": 3.0}
     got = {name: array.numpy() for name, array in reply.content["arrays"].items()}
     assert {n: (a.shape, a.dtype) for n, a in got.items()} == {n: (a.shape, a.dtype) for n, a in SENT.items()}
-    # of an update of norm 316 no number is moved by more than the clip and noise: z·C, ten numbers at eight standard deviations
+    # of an update of norm 316 no number is moved by more than the clip and noise: z·C, ten numbers at eight standard deviations, beyond which one is with
+    # probability below 2e-14
     std = mod.updates(context()).noise_multiplier
     assert all(np.abs(got[name]).max() < 1 + 8 * std for name in ("first", "second")) and got["batches"] == 5
 

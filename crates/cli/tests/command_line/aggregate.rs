@@ -105,9 +105,10 @@ fn a_run_that_does_not_end_ends_with_its_limit() {
     )
     .unwrap();
     let begun = Instant::now();
-    let slow = aggregate("sh s.sh {group}", &["--unit", "person", "--time-limit", "3s", "--jobs", "2"]);
-    assert!(succeed(d.path(), &slow).contains("number 1: "));
-    assert!(begun.elapsed() < Duration::from_secs(120));
+    let slow = ["--unit", "person", "--time-limit", "3s", "--jobs", "2", "--insecure-seed", "3"];
+    assert!(succeed(d.path(), &aggregate("sh s.sh {group}", &slow)).contains("number 1: "));
+    // well before the program would have ended by itself, on a busy machine too
+    assert!(begun.elapsed() < Duration::from_secs(900));
 }
 
 #[test]
@@ -181,10 +182,15 @@ fn a_signal_stops_what_runs_and_leaves_no_rows() {
         assert!(!child.wait().unwrap().success());
         assert!(files(&temporary).is_empty(), "{signal}: {:?}", files(&temporary));
         assert!(!d.path().join("aggregate.json").exists());
-        std::thread::sleep(Duration::from_millis(200));
-        for pid in pids().lines() {
+        let goes_on = |pid: &str| {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            assert!(state.is_empty() || state.contains(" Z "), "{signal}: {pid} goes on: {state}");
+            !state.is_empty() && !state.contains(" Z ")
+        };
+        // a process that was killed ends when the machine comes to it, and this one would sleep for ten minutes
+        let ended = Instant::now();
+        while pids().lines().any(goes_on) {
+            assert!(ended.elapsed() < Duration::from_secs(60), "{signal}: a program goes on");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

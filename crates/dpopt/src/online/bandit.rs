@@ -48,8 +48,9 @@ pub struct BanditOptions {
 ///
 /// ```
 /// use dpopt::online::{Bandit, BanditOptions};
-/// // the second of two arms always gives more
-/// let mut game = Bandit::open(2, 20_000, 1.0, BanditOptions::default())?;
+/// // the second of two arms always gives more; the seed is for this page: without one the noise is secret
+/// let options = BanditOptions { insecure_seed: Some(1), ..BanditOptions::default() };
+/// let mut game = Bandit::open(2, 20_000, 1.0, options)?;
 /// let mut won = 0.0;
 /// while let Some(arm) = game.play() {
 ///     let reward = [0.1, 0.9][arm];
