@@ -543,6 +543,7 @@ def test_the_strategy_keeps_the_largest_coordinates_of_the_clients_mean(tmp_path
 
     strategy = HardThresholding(2, 30)
     result = strategy.start(InProcess([made, made]), num_rounds=3)
+    # a session takes no seed: weights of 1.4, and noise of .01 on each
     assert set(np.flatnonzero(strategy.weights)) == {7, 11}
     (weights,) = result.arrays.to_numpy_ndarrays()
     assert np.array_equal(weights, strategy.weights)
@@ -554,6 +555,7 @@ def test_the_strategy_keeps_the_largest_coordinates_of_the_clients_mean(tmp_path
 @pytest.mark.parametrize(
     ("app", "lines"),
     [
+        # secret noise, of .01 on weights of 2.2
         ("federated_sparse", ["server: chosen features [7, 31]", "client 0: 4 noisy sums", "3 of 3 rounds released"]),
         ("federated_update", ["server: rounds [1, 2, 3] of 4 answered", "a model of 3 numbers, metrics {}", "3 of 3 rounds released"]),
     ],
