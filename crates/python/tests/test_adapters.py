@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:insecure_seed makes")
 
 from dpopt.torch import MovedWeights, add_low_rank, make_private, train_only  # noqa: E402
 from torch import nn  # noqa: E402
@@ -31,7 +32,8 @@ def backbone(X, y):
 def train(model, parameters, X, y, rate=0.1):
     moved = MovedWeights(model)
     model, optimizer, loader = make_private(
-        model, torch.optim.Adam(parameters, lr=rate), (X, y), epsilon=4.0, delta=1e-5, epochs=8, batch_size=150, max_grad_norm=1.0
+        model, torch.optim.Adam(parameters, lr=rate), (X, y), epsilon=4.0, delta=1e-5, epochs=8, batch_size=150, max_grad_norm=1.0,
+        insecure_seed=1,
     )  # fmt: skip
     for _ in range(8):
         for x, target in loader:

@@ -203,7 +203,7 @@ def test_a_forked_process_does_not_spend_a_copy(ledger):
     answers = context.Queue()
     process = context.Process(target=child, args=(answers,))
     process.start()
-    said = answers.get(timeout=60)
+    said = answers.get(timeout=600)
     process.join()
     if ledger.path is None:
         assert "another process" in said and "Ledger.open(path)" in said and not ledger.entries
@@ -230,7 +230,7 @@ def test_a_forked_process_refuses_a_file_that_was_begun_anew(filed):
     answers = context.Queue()
     process = context.Process(target=child, args=(answers,))
     process.start()
-    said = [answers.get(timeout=60) for _ in range(2)]
+    said = [answers.get(timeout=600) for _ in range(2)]
     process.join()
     assert all("begun anew" in text for text in said)
 

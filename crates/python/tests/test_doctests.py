@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dpopt
 import pytest
+from dpopt._base import PrivateEstimator
 
 #: What needs more than the package's own requirements: `make test-engines` runs the engines, `make test-nvflare` NVFlare.
 ELSEWHERE = ("_core", "torch", "dask", "ray", "spark", "nvflare")
@@ -17,8 +18,16 @@ MODULES = sorted(m.name for m in pkgutil.iter_modules(dpopt.__path__) if m.name 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
 
 
+@pytest.fixture
+def seeded(monkeypatch):
+    """A seed for the fits of examples, which show none: whoever copies one gets secret noise, and how good a model is hangs on it."""
+    given = PrivateEstimator._insecure_seed
+    secret = lambda fit: fit.insecure_seed is None and fit.budget is None  # noqa: E731
+    monkeypatch.setattr(PrivateEstimator, "_insecure_seed", lambda fit: 1 if secret(fit) else given(fit))
+
+
 @pytest.mark.parametrize("name", ["", *MODULES])
-def test_examples_in_docstrings(name):
+def test_examples_in_docstrings(name, seeded):
     module = importlib.import_module(f"dpopt.{name}" if name else "dpopt")
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0
@@ -40,7 +49,7 @@ def test_docstrings_have_examples():
 @pytest.mark.parametrize("path", sorted(GALLERY.glob("*.py")), ids=lambda p: p.stem)
 def test_gallery(path, tmp_path):
     environment = {**os.environ, "MPLBACKEND": "Agg", "DPOPT_GALLERY_OUT": str(tmp_path), "DPOPT_GALLERY_SMALL": "1"}
-    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert any(tmp_path.iterdir()), "the gallery leaves a picture or a report"
 

@@ -7,7 +7,7 @@ import dpopt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from dpopt import PrivacyWarning
+from dpopt import PrivacyWarning, _base
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -62,10 +62,13 @@ def name(estimator):
 
 @pytest.mark.parametrize("estimator", CHECKED, ids=name)
 @pytest.mark.parametrize("seeded", [False, True], ids=["secure", "seeded"])
-def test_scikit_learn_checks(estimator, seeded):
+def test_scikit_learn_checks(estimator, seeded, monkeypatch):
     estimator = clone(estimator)
     if seeded:
         estimator.set_params(insecure_seed=7)
+    else:
+        # how good a model is hangs on the noise: the seeded one is held to it, and of secret noise nothing else is asked that could fail by chance
+        monkeypatch.setattr(_base, "GENEROUS_EPSILON", np.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(
@@ -101,14 +104,18 @@ def table():
 
 
 PUBLIC = {"bounds": (0, 10), "classes": [0, 1], "epsilon": 1.0, "delta": 1e-6}
+#: What a model is like hangs on the noise.
+SEEDED = {**PUBLIC, "insecure_seed": 1}
+seeds = pytest.mark.filterwarnings("ignore:insecure_seed makes")
 
 
+@seeds
 @pytest.mark.parametrize("method", dpopt.METHODS)
 def test_every_method_fits_within_its_budget(table, method):
     X, y, _ = table
     # a sampler of few rounds: the default takes up to half a minute
     regularization = 2000.0 if method == "exponential-mechanism" else None
-    model = dpopt.LogisticRegression(**PUBLIC, method=method, regularization=regularization)
+    model = dpopt.LogisticRegression(**SEEDED, method=method, regularization=regularization)
     candidate, *others = model.explain(4000, 3).candidates
     assert candidate["method"] == method and len(others) == len(dpopt.METHODS) - 1
     if candidate.get("not_applicable"):
@@ -131,6 +138,7 @@ def test_every_method_fits_within_its_budget(table, method):
     assert method == "bias-reduced-sgd" or model.score(X, y) > 0.7
 
 
+@seeds
 def test_adaptive_methods_take_moments_and_domains(table):
     X, y, _ = table
     for moments, source in [
@@ -139,7 +147,7 @@ def test_adaptive_methods_take_moments_and_domains(table):
         ({"moments": "none"}, "none"),
         ({"public_moments": np.array([3.0, 3.0, 3.0])}, "public"),
     ]:
-        model = dpopt.LogisticRegression(**PUBLIC, method="pagan", **moments, box_radius=50.0).fit(X, y)
+        model = dpopt.LogisticRegression(**SEEDED, method="pagan", **moments, box_radius=50.0).fit(X, y)
         assert model.plan_.schedule["moments"]["from"] == source
         assert model.plan_.schedule["domain"] == {"form": "box", "radius": 50.0}
         assert model.privacy_.epsilon <= 1.0 and model.score(X, y) > 0.7
@@ -156,14 +164,18 @@ def test_known_decay_lowers_the_proved_bound():
     assert bound(gradient_rank=20) < bound(gradient_decay=1.5)
 
 
+@seeds
 def test_accuracy_is_useful_at_epsilon_one(table):
     X, y, _ = table
-    assert dpopt.LogisticRegression(**PUBLIC).fit(X, y).score(X, y) > 0.85
+    assert dpopt.LogisticRegression(**SEEDED).fit(X, y).score(X, y) > 0.85
 
 
+@seeds
 def test_regression_recovers_coefficients_in_original_units(table):
     X, _, score = table
-    model = dpopt.LinearRegression(epsilon=20.0, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 6)).fit(X, score)
+    model = dpopt.LinearRegression(
+        epsilon=20.0, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 6), insecure_seed=1
+    ).fit(X, score)
     assert model.coef_ == pytest.approx([0.5, -0.3, 0.0], abs=0.1)
     assert model.intercept_ == pytest.approx(-1.0, abs=0.5)
     assert model.score(X, score) > 0.85
@@ -181,10 +193,11 @@ def test_mean_is_close_and_states_its_noise(table):
     assert "clipped-mean" in str(expected) and est.privacy_.ledger[0][0]["label"] == "clipped sum"
 
 
+@seeds
 def test_a_mean_of_rows_that_are_close_is_found_in_rounds():
     rng = np.random.default_rng(3)
     X = 2.0 + 0.1 * rng.normal(size=(5000, 10))
-    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-5, 5)}
+    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-5, 5), "insecure_seed": 1}
     plain = dpopt.MeanEstimator(**common).fit(X)
     # half the diagonal is 5·√10, and rows are .1·√10 from their mean
     est = dpopt.MeanEstimator(spread=0.03, **common).fit(X)
@@ -205,10 +218,11 @@ def test_a_mean_of_rows_that_are_close_is_found_in_rounds():
     assert float(far.privacy_.epsilon) <= 1.0
 
 
+@seeds
 def test_who_has_no_rows_is_nowhere_whatever_the_centre():
     rng = np.random.default_rng(4)
     X, ids = 4.0 + 0.01 * rng.normal(size=(4000, 2)), np.arange(4000) % 1000
-    common = {"epsilon": 2.0, "delta": 1e-6, "bounds": (-5, 5), "spread": 0.01}
+    common = {"epsilon": 2.0, "delta": 1e-6, "bounds": (-5, 5), "spread": 0.01, "insecure_seed": 1}
     # under add-or-remove the number of units is a guess: of these a tenth have no rows
     few = dpopt.MeanEstimator(n_units=1000, **common).fit(X[ids < 900], units=ids[ids < 900])
     all_of_them = dpopt.MeanEstimator(**common).fit(X, units=ids)
@@ -308,7 +322,7 @@ def test_missing_bounds_and_classes_are_said(table):
     with pytest.warns(PrivacyWarning, match="bounds"):
         dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, y)
     with pytest.warns(PrivacyWarning, match="classes were not declared"):
-        model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X, y)
+        model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 10), insecure_seed=1).fit(X, y)
     assert list(model.classes_) == [0, 1]
     assert [s["name"] for s in model.privacy_.stages] == ["labels", "model"]
     assert model.privacy_.epsilon <= 1.0
@@ -321,11 +335,12 @@ def test_missing_bounds_and_classes_are_said(table):
         dpopt.LogisticRegression(**PUBLIC, insecure_seed=1).fit(X, y)
 
 
+@seeds
 def test_the_range_of_a_target_is_found_or_follows_from_a_moment():
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (12_000, 3))
     y = 900.0 + 200.0 * X[:, 0] + 60.0 * rng.standard_t(2.2, 12_000)
-    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1)}
+    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 4}
     found = dpopt.LinearRegression(**common).fit(X, y)
     assert [s["name"] for s in found.privacy_.stages] == ["bounds", "model"] and found.privacy_.epsilon <= 1.0
     # the 1 % and 99 % quantiles of y are about 560 and 1240
@@ -353,30 +368,29 @@ def test_the_range_of_a_target_is_found_or_follows_from_a_moment():
     ]:
         with pytest.raises(ValueError, match=message):
             dpopt.LinearRegression(**common, **wrong).fit(X, y)
-    same = {**common, "insecure_seed": 4, "heavy_tailed": (2, 230, 900)}
     moved = np.where(np.arange(len(y)) == 7, 1e9, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        # the range depends on public facts only
-        pair = [dpopt.Ridge(**same).fit(X, t) for t in (y, moved)]
+    # the range depends on public facts only
+    pair = [dpopt.Ridge(**common, heavy_tailed=(2, 230, 900)).fit(X, t) for t in (y, moved)]
     assert pair[0].target_range_ == pair[1].target_range_
 
 
+@seeds
 def test_where_no_range_is_found_the_ways_out_are_told():
     X = np.random.default_rng(7).uniform(-1, 1, (5000, 2))
     # all beyond the end of the public grid
     with pytest.raises(
         dpopt.PrivacyError, match="no range could be found for the target: .*; give target_bounds=.*heavy_tailed"
     ):
-        dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1)).fit(X, np.full(5000, 1e12))
+        dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), insecure_seed=1).fit(X, np.full(5000, 1e12))
 
 
+@seeds
 def test_a_range_of_units_is_found_from_one_row_of_each():
     rng = np.random.default_rng(6)
     ids = np.repeat(np.arange(3000), 3)
     X = rng.uniform(-1, 1, (9000, 2))
     y = 50.0 + 10.0 * X[:, 0]
-    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), max_rows_per_unit=3)
+    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), max_rows_per_unit=3, insecure_seed=1)
     fitted = model.fit(X, y, units=ids)
     assert [s["name"] for s in fitted.privacy_.stages] == ["bounds", "model"]
     assert 20 < fitted.target_range_[0] < 41 and 59 < fitted.target_range_[1] < 80
@@ -388,18 +402,20 @@ def test_a_rare_label_does_not_leave(table):
     y[0] = "Zoe Smith"
     y = np.where(y == 0, "no", np.where(y == 1, "yes", y)).astype(str)
     with pytest.warns(PrivacyWarning):
-        # δ = 1e-9·5 %: the label of one record passes with probability below 1e-10
+        # δ = 1e-9·5 %: the label of one record passes with probability below 1e-10; at 5 % of ε = 2 those of 1,900 records fail with e^-50 or less
         model = dpopt.LogisticRegression(epsilon=2.0, delta=1e-9, bounds=(0, 10)).fit(X, y)
     assert list(model.classes_) == ["no", "yes"]
 
 
+@seeds
 def test_multinomial_and_one_against_rest(table):
     X, _, score = table
     y = np.digitize(score, [-0.8, 0.8])
-    softmax = dpopt.LogisticRegression(epsilon=4.0, delta=1e-6, bounds=(0, 10), classes=[0, 1, 2]).fit(X, y)
+    common = {"delta": 1e-6, "bounds": (0, 10), "classes": [0, 1, 2], "insecure_seed": 1}
+    softmax = dpopt.LogisticRegression(epsilon=4.0, **common).fit(X, y)
     assert softmax.coef_.shape == (3, 3) and softmax.predict_proba(X[:5]).shape == (5, 3)
     assert softmax.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
-    svc = dpopt.LinearSVC(epsilon=6.0, delta=1e-6, bounds=(0, 10), classes=[0, 1, 2]).fit(X, y)
+    svc = dpopt.LinearSVC(epsilon=6.0, **common).fit(X, y)
     assert len(svc.privacy_.stages) == 3 and svc.privacy_.epsilon <= 6.0
     assert softmax.score(X, y) > 0.5 and svc.score(X, y) > 0.5
 
@@ -572,11 +588,13 @@ def test_ensembles_of_text_labels_say_what_to_declare_and_give_the_labels_back()
 
     X = np.random.default_rng(0).uniform(-1, 1, (1500, 2))
     y = np.where(X[:, 0] > 0, "late", "early")
-    member = lambda classes: dpopt.LogisticRegression(epsilon=5.0, delta=1e-6, bounds=(-1, 1), classes=classes)  # noqa: E731
+    member = lambda classes: dpopt.LogisticRegression(  # noqa: E731
+        epsilon=5.0, delta=1e-6, bounds=(-1, 1), classes=classes, insecure_seed=1
+    )
     ensembles = {
         "voting": lambda m: VotingClassifier([("a", m), ("b", m)], voting="soft"),
         "stacking": lambda m: StackingClassifier([("a", m)], cv=2),
-        "bagging": lambda m: BaggingClassifier(m, n_estimators=2),
+        "bagging": lambda m: BaggingClassifier(m, n_estimators=2, random_state=0),
     }
     for name, make in ensembles.items():
         with pytest.raises(ValueError, match=r"declare classes=\[0, 1\]"):

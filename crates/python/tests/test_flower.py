@@ -140,7 +140,8 @@ def test_the_mod_lets_out_noisy_arrays_and_declared_constants(tmp_path):
     assert dict(reply.content["metrics"]) == {"num-examples": 10.0, "version": 3.0}
     got = {name: array.numpy() for name, array in reply.content["arrays"].items()}
     assert {n: (a.shape, a.dtype) for n, a in got.items()} == {n: (a.shape, a.dtype) for n, a in SENT.items()}
-    # of an update of norm 316 no number is moved by more than the clip and noise: z·C, ten numbers at eight standard deviations
+    # of an update of norm 316 no number is moved by more than the clip and noise: z·C, ten numbers at eight standard deviations, beyond which one is with
+    # probability below 2e-14
     std = mod.updates(context()).noise_multiplier
     assert all(np.abs(got[name]).max() < 1 + 8 * std for name in ("first", "second")) and got["batches"] == 5
 
@@ -542,6 +543,7 @@ def test_the_strategy_keeps_the_largest_coordinates_of_the_clients_mean(tmp_path
 
     strategy = HardThresholding(2, 30)
     result = strategy.start(InProcess([made, made]), num_rounds=3)
+    # a session takes no seed: weights of 1.4, and noise of .01 on each
     assert set(np.flatnonzero(strategy.weights)) == {7, 11}
     (weights,) = result.arrays.to_numpy_ndarrays()
     assert np.array_equal(weights, strategy.weights)
@@ -553,6 +555,7 @@ def test_the_strategy_keeps_the_largest_coordinates_of_the_clients_mean(tmp_path
 @pytest.mark.parametrize(
     ("app", "lines"),
     [
+        # secret noise, of .01 on weights of 2.2
         ("federated_sparse", ["server: chosen features [7, 31]", "client 0: 4 noisy sums", "3 of 3 rounds released"]),
         ("federated_update", ["server: rounds [1, 2, 3] of 4 answered", "a model of 3 numbers, metrics {}", "3 of 3 rounds released"]),
     ],

@@ -141,7 +141,9 @@ def test_blocks_are_chosen_where_they_promise_enough():
     }  # fmt: skip
     for game in chosen.values():
         assert game.bounded_for == ("independent" if game.player == "blocks" else "any")
-    pure = chosen[0.0, None]
+    # its regret is random, and the bound is one of its mean
+    pure = Experts(**few, delta=0.0, insecure_seed=1)
+    assert pure.player == "blocks" and pure.regret_bound == chosen[0.0, None].regret_bound
     assert pure.privacy.delta == 0.0 and pure.regret_bound < 0.6 * chosen[0.0, "any"].regret_bound
     rng = np.random.default_rng(1)
     lost = np.zeros(20)
@@ -285,17 +287,19 @@ def test_a_game_of_arms_goes_on_where_it_was(tmp_path, player):
     game = Bandit(**ARMS, session=path, player=player)
     for _ in range(1000):
         game.observe([0.0, 1.0, 0.5][game.play()])
-    shown = game.play()
+    shown, weights = game.play(), game.weights
     old = path.read_bytes()
     with pytest.raises(ValueError, match="held by another process"):
         Bandit(**ARMS, session=path)
     game.observe(0.5)  # told, never shown
     del game
     game = Bandit(**ARMS, session=path)
-    assert (game.observed, game.play()) == (1000, shown)
+    assert (game.observed, game.play()) == (1000, shown) and np.array_equal(game.weights, weights)
     while (arm := game.play()) is not None:
         game.observe([0.0, 1.0, 0.5][arm])
-    assert np.argmax(game.weights) == 1 and game.player == player and game.privacy.epsilon <= 2.0
+    assert game.player == player and game.privacy.epsilon <= 2.0
+    # a session takes no seed. The noise of a mean of 454 rewards takes the second arm's for another's with probability e^-100; what weights come to is less
+    # certain, and asserted of seeded games
     assert game.left == ([1] if player == "elimination" else [0, 1, 2])
     del game
     other = {"weights": "elimination", "elimination": "weights"}[player]

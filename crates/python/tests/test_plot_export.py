@@ -8,6 +8,7 @@ import pytest
 from dpopt import accounting, export
 
 plt = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.filterwarnings("ignore:insecure_seed makes")
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def data():
 @pytest.fixture(scope="module")
 def models(data):
     X, score = data
-    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1)}
+    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
     three = np.digitize(score, [-0.3, 0.3])
     return {
         "binary": dpopt.LogisticRegression(**common, classes=["no", "yes"]).fit(X, np.where(score > 0, "yes", "no")),
@@ -122,7 +123,11 @@ def test_shapes_are_what_a_model_adds_for_each_value(data, tmp_path):
         (lambda: plot.shapes(three), ValueError, "3 classes, each with its own shapes"),
         (lambda: plot.shapes(number, output="a"), ValueError, "output is for models of three or more"),
         (lambda: plot.shapes(table), TypeError, "give a fitted estimator"),
-        (lambda: plot.shapes(dpopt.LinearRegression().fit(*data)), ValueError, "give encoding={} beside bounds"),
+        (
+            lambda: plot.shapes(dpopt.LinearRegression(insecure_seed=1).fit(*data)),
+            ValueError,
+            "give encoding={} beside bounds",
+        ),
     ):
         with pytest.raises(error, match=message):
             call()
@@ -150,7 +155,7 @@ def test_intervals_cover_the_noise():
 
 def test_scikit_learn_objects_decide_the_same_and_have_the_models_probabilities_or_none(models, data):
     X, score = data
-    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1]}
+    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1], "insecure_seed": 1}
     y = (score > 0).astype(int)
     shifted = dpopt.LogisticRegression(**common, shift=4.0, method="objective-perturbation").fit(X, y)
     raw = dpopt.LogisticRegression(**common, shift=4.0, method="objective-perturbation", calibration=0).fit(X, y)

@@ -216,7 +216,7 @@ def test_clients_that_are_started_anew_count_their_sums_in_a_file(tmp_path):
 def test_the_example_runs():
     pytest.importorskip("flwr")
     example = Path(__file__).parents[1] / "examples" / "secure_sum.py"
-    done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "unmasked = sum of the clipped integers: True" in done.stdout
     assert "trusted aggregator: epsilon 8" in done.stdout and "3 honest clients: epsilon 8" in done.stdout

@@ -21,6 +21,13 @@ def table():
     return X, (X[:, 0] > 0).astype(int)
 
 
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "insecure_seed makes")
+        yield
+
+
 def search(**kwargs):
     given = {"epsilon": 6.0, "delta": 1e-5, "expected_runs": 4, **kwargs}
     return PrivateSearchCV(
@@ -41,8 +48,8 @@ def test_a_search_pays_once_and_finds_a_useful_model(table):
     assert set(vars(fitted)) - set(fitted.get_params()) - {"estimator"} <= {
         "best_estimator_", "best_params_", "best_score_", "privacy_", "plan_", "param_candidates",
     }  # fmt: skip
-    # K ≥ 1 candidates, each with probability 1/2 the useless one; its accuracy is still above chance or about it
-    assert fitted.score(X, y) > 0.4
+    # of use, if K ≥ 1 candidates were not all the useless one: by a seed, which no ledger takes
+    assert search(insecure_seed=1).fit(X, y).score(X, y) > 0.9
 
 
 def test_the_better_candidate_wins_when_there_are_many_runs(table):
@@ -106,7 +113,9 @@ def test_pipelines_of_public_encoders_and_regression():
     X = rng.uniform(0, 10, (2000, 2))
     y = X[:, 0] / 10
     pipe = make_pipeline(dpopt.PublicScaler((0, 10)), dpopt.Ridge(bounds=(-1, 1), target_bounds=(0, 1)))
-    fitted = PrivateSearchCV(pipe, {"ridge__alpha": [1.0, 5.0]}, epsilon=9.0, delta=1e-5, expected_runs=2).fit(X, y)
+    fitted = PrivateSearchCV(
+        pipe, {"ridge__alpha": [1.0, 5.0]}, epsilon=9.0, delta=1e-5, expected_runs=2, insecure_seed=1
+    ).fit(X, y)
     assert fitted.predict(X[:3]).shape == (3,)
     assert 6.0 < fitted.best_estimator_[-1].privacy_.epsilon <= 9.0
 
@@ -159,7 +168,7 @@ def test_a_search_takes_tables_with_named_columns(people, library, tmp_path):
         given = module.DataFrame(people.to_dict("list")) if library == "polars" else module.Table.from_pandas(people)
     else:
         given = people
-    search = named_search({"encoding": [PLAIN, {**PLAIN, "knots": 8}], "row_norm": [1.0]})
+    search = named_search({"encoding": [PLAIN, {**PLAIN, "knots": 8}], "row_norm": [1.0]}, insecure_seed=1)
     fitted = search.fit(given, "income")
     assert fitted.score(given, "income") > 0.9 and 0.5 < fitted.best_score_ < 1.5
     assert fitted.predict(given).tolist() == fitted.best_estimator_.predict(given).tolist()
@@ -201,7 +210,7 @@ def test_a_search_pays_for_all_that_its_runs_release(people, monkeypatch):
         ({"encoding": {**PLAIN, "spread": True}}, ["model"], {"histograms of numbers"}),
         ({"bounds": {"gain": (0, 99999)}, "numeric": ["age"], "bounds_budget": 0.3, "encoding": {**PLAIN, "spread": True}}, ["bounds", "model"], {"histograms of numbers"}),
     ):  # fmt: skip
-        search = named_search([{"encoding": PLAIN}], **facts)
+        search = named_search([{"encoding": PLAIN}], insecure_seed=1, **facts)
         plan = search.explain(X, y=y)
         with monkeypatch.context() as patched:
             patched.setattr(dpopt.LogisticRegression, "_fit", watched)
@@ -262,15 +271,16 @@ def test_pipelines_of_table_encoders_and_matrices_with_an_encoding(people):
         dpopt.TableEncoder(**PEOPLE), dpopt.LinearSVC(row_norm=1, fit_intercept=False, classes=["low", "high"], method="objective-perturbation")
     )  # fmt: skip
     grid = {"tableencoder__encoding": [{"knots": 4}]}
-    fitted = PrivateSearchCV(pipe, grid, epsilon=8.0, delta=1e-5, expected_runs=1).fit(people, "income")
+    fitted = PrivateSearchCV(pipe, grid, epsilon=8.0, delta=1e-5, expected_runs=1, insecure_seed=1)
+    fitted.fit(people, "income")
     assert fitted.score(people.drop(columns="income"), people.income) > 0.8
     assert fitted.plan_ == PrivateSearchCV(pipe, grid, epsilon=8.0, delta=1e-5, expected_runs=1).explain(
         people, y="income"
     )
     matrix = people[["age", "gain"]].to_numpy(dtype=float)
-    search = named_search({"encoding": [None, PLAIN]}, bounds=([17, 0], [90, 99999]), levels=None)
+    search = named_search({"encoding": [None, PLAIN]}, bounds=([17, 0], [90, 99999]), levels=None, insecure_seed=1)
     assert search.fit(matrix, people.income).score(matrix, people.income) > 0.9
-    number = named_search([{"encoding": PLAIN}], inner=dpopt.Ridge, target_bounds=(17, 90))
+    number = named_search([{"encoding": PLAIN}], inner=dpopt.Ridge, target_bounds=(17, 90), insecure_seed=1)
     assert number.fit(people[["gain", "sex"]].assign(age=people.age), people.age.astype(object)).best_score_ > 0.7
 
 

@@ -291,10 +291,14 @@ def test_the_declared_loss_makes_the_slopes_whatever_the_loop_calls(make):
     )
 
 
+@pytest.mark.filterwarnings("ignore:insecure_seed makes")
 @pytest.mark.parametrize("stray", [lambda a: a + 0.5 * a.roll(1, 0), lambda a: a.add_(1.0)])
 def test_a_loop_that_gives_the_model_other_records_is_of_research_grade(stray):
     model = nn.Linear(6, 2)
-    model, optimizer, loader = make_private(model, trained(model), (numbers(6), classes()), loss=CE, **ASKED)
+    # of a batch without records, which one of secret coins is once in 100,000 times, the first of these is the batch itself
+    model, optimizer, loader = make_private(
+        model, trained(model), (numbers(6), classes()), loss=CE, insecure_seed=1, **ASKED
+    )
     a, b = next(iter(loader))
     CE(model(a.clone()), b).backward()
     optimizer.step()

@@ -398,7 +398,9 @@ def test_messages_are_in_the_words_of_python(table, facts, message):
 
 def test_every_estimator_takes_tables_and_says_what_it_cannot(table, tmp_path):
     X, y = table[["age", "sex"]], (table.age > 50).map({False: "young", True: "old"})
-    facts = {"bounds": {"age": (17, 90)}, "levels": {"sex": ["f", "m"]}, "epsilon": 20.0, "delta": 1e-6}
+    facts = {
+        "bounds": {"age": (17, 90)}, "levels": {"sex": ["f", "m"]}, "epsilon": 20.0, "delta": 1e-6, "insecure_seed": 1,
+    }  # fmt: skip
     two = {**facts, "classes": ["young", "old"]}
     steps = {"steps": 60, "sampling_probability": 0.2}
     towers = {"user_features": ["age"], "item_features": ["sex"]}
@@ -446,7 +448,9 @@ def test_every_estimator_takes_tables_and_says_what_it_cannot(table, tmp_path):
         dpopt.TwoTowerRegressor(**facts, target_bounds=(0, 1)).fit(X, table.age)
     with pytest.raises(TypeError, match="columns are declared by name, and X is a sequence"):
         dpopt.LogisticRegression(bounds={"age": (17, 90)}, classes=CLASSES).fit(X.to_numpy(), y)
-    sparse = dpopt.SparseLogisticRegression(max_features=3, epsilon=8.0, bounds={"age": (17, 90)}, classes=CLASSES)
+    sparse = dpopt.SparseLogisticRegression(
+        max_features=3, epsilon=8.0, bounds={"age": (17, 90)}, classes=CLASSES, insecure_seed=1
+    )
     assert 1 <= sparse.fit(X[["age"]], table.income).get_support().sum() <= 4
 
 
@@ -454,7 +458,7 @@ def test_ways_out_are_told(table):
     X, y = table[["age", "sex"]], table.income
     with pytest.raises(ValueError, match="declare the columns by name, bounds="):
         dpopt.LogisticRegression(classes=CLASSES).fit(X, y)
-    facts = {"levels": {"sex": ["f", "m"]}, "epsilon": 1.0}
+    facts = {"levels": {"sex": ["f", "m"]}, "epsilon": 1.0, "insecure_seed": 1}
     # of 4,000 rows so little of so little finds no range
     with pytest.raises(dpopt.PrivacyError, match="need about [0-9]+ rows at this budget; declare their ranges"):
         dpopt.LinearRegression(**{**facts, "epsilon": 0.01}).fit(X, "age")
@@ -500,7 +504,7 @@ def test_the_encoder_reads_names_and_dtypes_only(table, tmp_path):
     assert (same.transform(X) != rows).nnz == 0
     pipe = make_pipeline(
         dpopt.TableEncoder(bounds=FACTS["bounds"], levels=FACTS["levels"], ignore=["message", "city"]),
-        dpopt.LinearSVC(epsilon=8.0, delta=1e-6, row_norm=1.0, fit_intercept=False, classes=CLASSES),
+        dpopt.LinearSVC(epsilon=8.0, delta=1e-6, row_norm=1.0, fit_intercept=False, classes=CLASSES, insecure_seed=1),
     )
     assert pipe.fit(X, table.income).score(X, table.income) > 0.7
     with pytest.raises(ValueError, match="numeric columns without bounds: age"):

@@ -24,12 +24,15 @@ def per_sample(model, X, y):
     return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(params, X, y)
 
 
-def test_training_learns_within_its_budget():
+@pytest.mark.filterwarnings("ignore:insecure_seed makes")
+@pytest.mark.parametrize("seed", [None, 1])
+def test_training_learns_within_its_budget(seed):
     rng = np.random.default_rng(0)
     X = torch.tensor(rng.uniform(-1, 1, (4000, 3)), dtype=torch.float32)
     y = (X[:, 0] > 0).float()
     model, inner = linear()
-    ledger = dpopt.Ledger(2.0, 1e-5)
+    # one takes no seed, and what is learnt hangs on the noise
+    ledger = dpopt.Ledger(2.0, 1e-5) if seed is None else None
     private = PrivateOptimizer(
         inner,
         dataset_size=4000,
@@ -39,13 +42,14 @@ def test_training_learns_within_its_budget():
         epsilon=2.0,
         delta=1e-6,
         budget=ledger,
+        insecure_seed=seed,
     )
-    assert private.privacy_.epsilon <= 2.0 and ledger.remaining[0] == 0.0
+    assert private.privacy_.epsilon <= 2.0 and (ledger is None or ledger.remaining[0] == 0.0)
     for _ in range(60):
         at = private.sample()
         private.step(per_sample(model, X[at], y[at]) if len(at) else None)
     accuracy = ((model(X)[:, 0] > 0) == (y > 0)).float().mean()
-    assert accuracy > 0.8
+    assert seed is None or accuracy > 0.8
     with pytest.raises(dpopt.BudgetExceeded, match="planned"):
         private.step(None)
     assert [(r["label"], r["count"]) for r in private.releases] == [("batch gradient", 60)]
@@ -97,7 +101,7 @@ def test_a_step_is_the_clipped_sum_plus_noise():
     before = [p.detach().clone() for p in model.parameters()]
     private.step(g)
     # each record is clipped to norm 1 over all four coordinates: the sum is 1000·(1/2), divided by q·n = 1000; the noise
-    # of a weight is 0.5·0.5/1000
+    # of a weight is 0.5·0.5/1000: four weights at eight standard deviations
     for p, b in zip(model.parameters(), before):
         assert torch.allclose(p, b - 0.5 * 0.5, atol=2e-3)
 
@@ -135,14 +139,15 @@ def test_odd_budgets_are_said():
         PrivateOptimizer(inner, **common, delta=1e-6, insecure_seed=1)
 
 
+@pytest.mark.filterwarnings("ignore:insecure_seed makes")
 def test_gradients_of_opacus_modules_are_taken_as_they_are():
     opacus = pytest.importorskip("opacus")
     torch.manual_seed(0)
     model = opacus.GradSampleModule(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)))
     inner = torch.optim.Adam(model.parameters(), lr=0.05)
     private = PrivateOptimizer(
-        inner, dataset_size=2000, sampling_probability=0.1, steps=40, clip_norm=1.0, epsilon=4.0, delta=1e-6
-    )
+        inner, dataset_size=2000, sampling_probability=0.1, steps=40, clip_norm=1.0, epsilon=4.0, delta=1e-6, insecure_seed=1
+    )  # fmt: skip
     X = torch.rand(2000, 3) * 2 - 1
     y = (X[:, 0] > X[:, 1]).float()
     for _ in range(40):

@@ -11,7 +11,7 @@ pytest.importorskip("mypy")
 
 
 def run(*arguments):
-    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -183,9 +183,11 @@ def test_means_of_people_are_told_as_such():
     X = pd.DataFrame(rows(1.0), columns=["a", "b"]).assign(person=IDS)
     mean = dpopt.MeanEstimator(epsilon=2.0, delta=1e-4, bounds=(0, 9), max_rows_per_unit=3)
     plan = mean.explain(X, units="person")
-    mean.fit(X, units="person")
+    promised = str(mean.fit(X, units="person").privacy_)
+    # the digits of a noisy mean below hold this number or not: secret ones do once in a while
+    mean.set_params(insecure_seed=1).fit(X, units="person")
     assert (plan.event, plan.n_units, plan.noise_std) == (mean.plan_.event, UNITS, mean.plan_.noise_std)
-    assert str(mean.privacy_).endswith("privacy per person, zero-out") and mean.n_features_in_ == 2
+    assert promised.endswith("privacy per person, zero-out") and mean.n_features_in_ == 2
     assert str(plan).startswith("30 units") and "per person" in mean.report()
     told = dpopt.MeanEstimator(epsilon=2.0, delta=1e-4, bounds=(0, 9), n_units=UNITS).explain(ROWS, 2, units="person")
     assert told.event == plan.event

@@ -91,7 +91,9 @@ def test_people_are_protected_by_a_search(panel):
     X, y, ids = panel
     ledger = dpopt.Ledger(6.0, 1e-3, unit="user")
     found = search(budget=ledger).fit(X, y, units=ids)
-    assert found.score(X, y) > 0.85 and 0.5 < found.best_score_ < 1.2
+    # a ledger takes no seed, and how good the model is hangs on the noise
+    seeded = search(insecure_seed=4).fit(X, y, units=ids)
+    assert seeded.score(X, y) > 0.85 and 0.5 < seeded.best_score_ < 1.2
     assert (found.privacy_.unit, found.privacy_.epsilon <= 6.0, len(ledger.entries)) == ("user", True, 1)
     assert str(found.privacy_).endswith("differential privacy per user, zero-out")
     best = found.best_estimator_
@@ -119,15 +121,17 @@ def test_tables_pipelines_and_methods_that_need_rows(panel, tmp_path):
     table = pd.DataFrame(X, columns=list("abc")).assign(person=ids, member=np.where(y == 1, "yes", "no"))
     named = dpopt.LogisticRegression(bounds={c: (-1, 1) for c in "abc"}, classes=["no", "yes"], **DESCENT)
     for settings in ({}, {"classes": "public"}):
-        found = search(named.set_params(**settings), n_units=UNITS + 20).fit(table, "member", units="person")
-        assert found.score(table.drop(columns="person"), table.member) > 0.8
+        of_table = lambda **more: search(named, n_units=UNITS + 20, **more).fit(table, "member", units="person")
+        named.set_params(**settings)
+        found, seeded = of_table(), of_table(insecure_seed=4)
+        assert seeded.score(table.drop(columns="person"), table.member) > 0.8
         assert str(found.privacy_).endswith("privacy per person, zero-out")
         assert found.best_estimator_.plan_.n_units == 315
         found.best_estimator_.save(tmp_path / "model.json")
         written = json.loads((tmp_path / "model.json").read_text())["guarantee"]
         assert (written["unit"], written["unit_column"]) == ("user", "person")
     piped = make_pipeline(dpopt.PublicScaler(bounds=(-1, 1)), inner())
-    found = search(piped, {"logisticregression__regularization": [0.1]}).fit(X, y, units=ids)
+    found = search(piped, {"logisticregression__regularization": [0.1]}, insecure_seed=4).fit(X, y, units=ids)
     assert found.score(X, y) > 0.85 and found.privacy_.unit == "user"
     by_row = inner(method="output-perturbation", steps=None, max_rows_per_unit=2)
     found = search(by_row, {"regularization": [0.1]}, neighbors="replace-one").fit(X, y, units=ids)
@@ -135,7 +139,7 @@ def test_tables_pipelines_and_methods_that_need_rows(panel, tmp_path):
     with pytest.raises(dpopt.PrivacyError, match="max_rows_per_unit"):
         search(inner(method="output-perturbation", steps=None), {"regularization": [0.1]}).fit(X, y, units=ids)
     numbers = dpopt.Ridge(bounds=(-1, 1), target_bounds=(-2.5, 2.5), **DESCENT)
-    found = search(numbers, {"alpha": [0.1]}).fit(X, X @ [1.0, -1.0, 0.5], units=ids)
+    found = search(numbers, {"alpha": [0.1]}, insecure_seed=4).fit(X, X @ [1.0, -1.0, 0.5], units=ids)
     assert found.score(X, X @ [1.0, -1.0, 0.5]) > 0.5
 
 

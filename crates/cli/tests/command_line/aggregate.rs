@@ -41,6 +41,8 @@ fn what_most_groups_agree_on_is_released_with_its_guarantee() {
     assert!(said.contains("150 groups of 1200 units (person)") && said.contains("charge 1"), "{said}");
     let found = json(&d.path().join("aggregate.json"));
     let (value, noise) = (found["value"][0].as_f64().unwrap(), found["noise_std"][0].as_f64().unwrap());
+    // a ledger takes secret noise only. It is .3: 5.6 standard deviations, beyond which it lies with probability below 1e-7; that no answer comes
+    // though all groups agree has 1e-7 at most
     assert!((value - 4.5).abs() < 5.0 * noise + 0.2 && noise < 1.0, "{value} {noise}");
     assert_eq!((&found["guarantee"]["unit"], &found["guarantee"]["grade"]), (&"user".into(), &"certified".into()));
     assert!(succeed(d.path(), &["verify", "aggregate.json"]).contains("holds"));
@@ -105,9 +107,10 @@ fn a_run_that_does_not_end_ends_with_its_limit() {
     )
     .unwrap();
     let begun = Instant::now();
-    let slow = aggregate("sh s.sh {group}", &["--unit", "person", "--time-limit", "3s", "--jobs", "2"]);
-    assert!(succeed(d.path(), &slow).contains("number 1: "));
-    assert!(begun.elapsed() < Duration::from_secs(120));
+    let slow = ["--unit", "person", "--time-limit", "3s", "--jobs", "2", "--insecure-seed", "3"];
+    assert!(succeed(d.path(), &aggregate("sh s.sh {group}", &slow)).contains("number 1: "));
+    // well before the program would have ended by itself, on a busy machine too
+    assert!(begun.elapsed() < Duration::from_secs(900));
 }
 
 #[test]
@@ -181,10 +184,15 @@ fn a_signal_stops_what_runs_and_leaves_no_rows() {
         assert!(!child.wait().unwrap().success());
         assert!(files(&temporary).is_empty(), "{signal}: {:?}", files(&temporary));
         assert!(!d.path().join("aggregate.json").exists());
-        std::thread::sleep(Duration::from_millis(200));
-        for pid in pids().lines() {
+        let goes_on = |pid: &str| {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            assert!(state.is_empty() || state.contains(" Z "), "{signal}: {pid} goes on: {state}");
+            !state.is_empty() && !state.contains(" Z ")
+        };
+        // a process that was killed ends when the machine comes to it, and this one would sleep for ten minutes
+        let ended = Instant::now();
+        while pids().lines().any(goes_on) {
+            assert!(ended.elapsed() < Duration::from_secs(60), "{signal}: a program goes on");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

@@ -230,7 +230,9 @@ fn no_output_holds_a_value_of_a_record() {
     ]);
     let mut failures = 0;
     for run in &runs {
-        let output = dpopt(d.path(), run);
+        // among the digits of secret noise these seven would stand once in some thousand times
+        let seed: &[&str] = if run[0] == "fit" { &["--insecure-seed", "1"] } else { &[] };
+        let output = dpopt(d.path(), &[&run[..], seed].concat());
         failures += usize::from(!output.status.success());
         for text in [&output.stdout, &output.stderr] {
             let text = String::from_utf8_lossy(text);

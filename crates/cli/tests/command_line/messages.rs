@@ -170,6 +170,10 @@ fn no_pair_of_swapped_files_shows_a_cell() {
                 }
                 for mut command in commands {
                     command.extend(reading);
+                    // of some hundred secret numbers of the canary's size one is the canary's too often
+                    if matches!(command[0], "fit" | "mean") {
+                        command.extend(["--insecure-seed", "1"]);
+                    }
                     check(d.path(), &command, &[]);
                     runs += 1;
                 }

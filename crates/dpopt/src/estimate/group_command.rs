@@ -561,14 +561,19 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn with_fixed_times_all_of_it_takes_what_was_said() {
+        let limit = Duration::from_millis(800);
+        // two rounds of two groups, the empty one among them
+        let told = 2 * (limit + AFTERWARDS);
         for script in ["echo 1", "sleep 100", "if grep -q ^4$ $0; then sleep 100; fi; echo 1"] {
-            let begun = Instant::now();
-            let limit = Duration::from_millis(800);
-            let found = answers(script, limit, true);
-            assert_eq!(found[3], None);
-            // two rounds of two groups, the empty one among them; a busy machine may be late
-            let (taken, told) = (begun.elapsed(), 2 * (limit + AFTERWARDS));
-            assert!(taken >= told && taken < told + Duration::from_secs(4), "{script}: {taken:?}");
+            let late = |_| {
+                let begun = Instant::now();
+                let found = answers(script, limit, true);
+                let taken = begun.elapsed();
+                assert!(found[3].is_none() && taken >= told, "{script}: {taken:?}");
+                taken >= told + Duration::from_secs(4)
+            };
+            // a busy machine may be late, and is not always
+            assert!(!(0..5).all(late), "{script}");
         }
     }
 }

@@ -75,7 +75,9 @@ impl HeavyTailedOptions {
 /// let text: String = (0..20_000).fold("claim\n".into(), |text, i| format!("{text}{}\n", u(i).powi(-2)));
 /// let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default())?;
 /// let claims = vec![("claim".to_string(), "2:52".parse()?)];
-/// let answer = HeavyTailedMean::new(table, claims, 1.0, HeavyTailedOptions::default())?.run()?;
+/// // the seed is for this page: without one the noise is secret
+/// let options = HeavyTailedOptions { insecure_seed: Some(1), ..HeavyTailedOptions::default() };
+/// let answer = HeavyTailedMean::new(table, claims, 1.0, options)?.run()?;
 /// let (low, high) = answer.means[0].interval;
 /// assert!(low < 20.0 && 20.0 < high && high - low < 6.0, "{low} {high}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -48,8 +48,9 @@ pub struct BanditOptions {
 ///
 /// ```
 /// use dpopt::online::{Bandit, BanditOptions};
-/// // the second of two arms always gives more
-/// let mut game = Bandit::open(2, 20_000, 1.0, BanditOptions::default())?;
+/// // the second of two arms always gives more; the seed is for this page: without one the noise is secret
+/// let options = BanditOptions { insecure_seed: Some(1), ..BanditOptions::default() };
+/// let mut game = Bandit::open(2, 20_000, 1.0, options)?;
 /// let mut won = 0.0;
 /// while let Some(arm) = game.play() {
 ///     let reward = [0.1, 0.9][arm];
@@ -352,8 +353,10 @@ mod tests {
             let again = game.recent();
             assert!(again.iter().all(|play| shown.contains(play)) && !again.is_empty());
         }
+        // the noise is secret: that of a mean of 554 rewards takes the second arm's for another's with probability e^-100. What weights come to is less
+        // certain (five standard deviations), and asserted of seeded games
         let weights = game.weights();
-        assert!(weights[1] > weights[0].max(weights[2]) || player == ArmPlayer::Elimination && weights[0] == 0.0);
+        assert!(player == ArmPlayer::Weights || weights[1] > weights[0].max(weights[2]));
         assert!(shown.iter().map(|(round, _)| *round).eq(2..=6000));
         let promised = game.close().guarantee;
         assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);

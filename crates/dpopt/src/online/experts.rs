@@ -65,8 +65,9 @@ impl Default for ExpertsOptions {
 ///
 /// ```
 /// use dpopt::online::{Experts, ExpertsOptions};
-/// // three experts, the last of whom is always right; a hundred rounds
-/// let mut game = Experts::open(3, 100, 5.0, &ExpertsOptions::default())?;
+/// // three experts, the last of whom is always right; a hundred rounds. The seed is for this page: without one the noise is secret
+/// let options = ExpertsOptions { insecure_seed: Some(1), ..ExpertsOptions::default() };
+/// let mut game = Experts::open(3, 100, 5.0, &options)?;
 /// let mut lost = 0.0;
 /// while let Some(expert) = game.play() {
 ///     let losses = [1.0, 0.5, 0.0];
