@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility crosscheck figures audit
+.PHONY: help lint demo test test-slow test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,14 +34,35 @@ demo: ## build, generate a census-like table, fit it privately, score it, write 
 	@echo
 	@echo 'Open demo/report.html in a browser.'
 
-test: ## lints, and all tests: Rust, then the Python package
-	@# packages for Python come over the network while the compiler works
-	$(MAKE) --no-print-directory --jobs=2 lint $(VENV)/ready
-	$(MAKE) --no-print-directory test-rust
-	$(MAKE) --no-print-directory test-python
+# Seconds of each phase are printed at the end.
+PHASE := .ci/phase
+# What stands on the product and does not ship: figures of the sources, and the library audited by its makers.
+RESEARCH := dpopt-reproduce dpopt-self-audit
+PRODUCT := --workspace --exclude dpopt-python $(addprefix --exclude ,$(RESEARCH))
 
-test-rust: ## the Rust workspace
-	$(CARGO) test --release --workspace --exclude dpopt-python
+test: ## what guards correctness and privacy: lints, tests of the Rust crates that ship, then of the Python package
+	@$(PHASE) --begin
+	@# packages for Python come over the network while the compiler works
+	@$(PHASE) "lints, packages" $(MAKE) --no-print-directory --jobs=2 lint $(VENV)/ready
+	@$(PHASE) "build of the Rust tests" $(CARGO) test --release $(PRODUCT) --lib --bins --tests --no-run
+	@$(PHASE) "Rust tests" $(MAKE) --no-print-directory test-rust
+	@$(PHASE) "wheel, command line" $(MAKE) --no-print-directory lint-python wheel command
+	@$(PHASE) "Python tests" $(MAKE) --no-print-directory pytest SLOW='not slow'
+	@$(PHASE) --end
+
+test-slow: $(VENV)/ready ## what is long by nature: the self-audit, figures, the walk of neighbouring tables, doctests of Rust, long Python tests
+	@$(PHASE) --begin
+	@$(PHASE) "build of the research crates' tests" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests --no-run
+	@$(PHASE) "research" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests
+	@$(PHASE) "neighbours by the command line" $(CARGO) test --release --package dpopt-cli --test same_observable
+	@$(PHASE) "documentation tests" $(CARGO) test --release --workspace --exclude dpopt-python --doc
+	@$(PHASE) "wheel, command line" $(MAKE) --no-print-directory wheel command
+	@$(PHASE) "long Python tests" $(MAKE) --no-print-directory pytest SLOW=slow
+	@$(PHASE) --end
+
+.PHONY: test-rust
+test-rust: ## the Rust crates that ship, without what test-slow has
+	$(CARGO) test --release $(PRODUCT) --lib --bins --tests
 
 # An interpreter of Python 3.10 or newer for the tests; the wheel serves all of them.
 PYTHON ?= python3
@@ -50,8 +71,13 @@ PY := $(VENV)/bin/python
 # Tests of a file stay in one process.
 PROCESSES ?= 2
 
-test-python: lint-python wheel command ## the Python package: ruff, wheel, pytest, doctests, type stubs, gallery, the first day
-	$(PY) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile crates/python/tests
+test-python: lint-python wheel command pytest ## the Python package: ruff, wheel, pytest, doctests, type stubs, gallery, the first day
+
+.PHONY: pytest
+SLOW ?=
+
+pytest:
+	$(PY) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile $(if $(SLOW),-m '$(SLOW)') crates/python/tests
 
 .PHONY: lint-python
 lint-python: $(VENV)/ready ## layout and lints of the Python code: ruff

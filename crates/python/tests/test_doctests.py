@@ -46,6 +46,7 @@ def test_docstrings_have_examples():
     assert sum(found) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(GALLERY.glob("*.py")), ids=lambda p: p.stem)
 def test_gallery(path, tmp_path):
     environment = {**os.environ, "MPLBACKEND": "Agg", "DPOPT_GALLERY_OUT": str(tmp_path), "DPOPT_GALLERY_SMALL": "1"}

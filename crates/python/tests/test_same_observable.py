@@ -22,6 +22,7 @@ SLICE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), SLICE, ids=[name for name, _ in SLICE])
 def test_neighbours_look_the_same(name, case):
     pairs, found, _ = walk.differing(case)

@@ -8,6 +8,7 @@ import dpopt
 import pytest
 
 pytest.importorskip("mypy")
+pytestmark = pytest.mark.slow
 
 
 def run(*arguments):
