@@ -160,8 +160,8 @@ def test_ghost_clipping_of_opacus_moves_weights_as_a_clip_here_does():
         torch.nn.functional.cross_entropy(whole(X[at]), y[at], reduction="sum").backward()
         ours.step()
     a, b = (torch.cat([p.detach().flatten() for p in m.parameters()]) for m in (ghost, whole))
-    # noise of a weight: four steps of two runs, rate·.5·.3/4000 each; six of its standard deviations, which one of 66 weights misses with probability below
-    # 2e-7, and twice as much for what it does to later steps
+    # noise of a weight: four steps of two runs, rate·.5·.3/4000 each; six of its standard deviations, which one of 66 weights misses with
+    # probability below 2e-7, and twice as much for what it does to later steps
     room = 2 * 6 * rate * 0.5 * 0.3 / n * np.sqrt(2 * steps)
     assert float((a - b).abs().max()) < room < 0.03 * float((a - start).abs().max())
     assert theirs.privacy_.event == ours.privacy_.event

@@ -33,8 +33,8 @@ def clocks():
 
 
 def interrupted(work, begun=lambda: True):
-    """What `work` raises when Ctrl-C comes in its middle, after `begun()`, and how long after: in the process's own time where the machine is busy with other
-    work, by the clock where many cores work for it."""
+    """What `work` raises when Ctrl-C comes in its middle, after `begun()`, and how long after: in the process's own time where the machine is
+    busy with other work, by the clock where many cores work for it."""
     at = []
 
     def press():

@@ -298,8 +298,8 @@ def test_a_game_of_arms_goes_on_where_it_was(tmp_path, player):
     while (arm := game.play()) is not None:
         game.observe([0.0, 1.0, 0.5][arm])
     assert game.player == player and game.privacy.epsilon <= 2.0
-    # a session takes no seed. The noise of a mean of 454 rewards takes the second arm's for another's with probability e^-100; what weights come to is less
-    # certain, and asserted of seeded games
+    # a session takes no seed. The noise of a mean of 454 rewards takes the second arm's for another's with probability e^-100; what weights
+    # come to is less certain, and asserted of seeded games
     assert game.left == ([1] if player == "elimination" else [0, 1, 2])
     del game
     other = {"weights": "elimination", "elimination": "weights"}[player]

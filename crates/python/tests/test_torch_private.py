@@ -213,8 +213,8 @@ def test_a_made_up_record_counts_for_nothing():
         optimizer.step()
         (empty if (x == 0).all() else full).append(float(model.bias.grad))
     assert len(empty) > 250
-    # 368 of 1,000 expected, standard deviation 15. A record's gradient is (1, 1) clipped to 1, the made-up one's (0, 1); six standard deviations, and more for
-    # those below: false alarm below 1e-8
+    # 368 of 1,000 expected, standard deviation 15. A record's gradient is (1, 1) clipped to 1, the made-up one's (0, 1); six standard deviations,
+    # and more for those below: false alarm below 1e-8
     assert abs(np.mean(empty)) < 6 * 0.5 / np.sqrt(len(empty))
     assert np.mean(full) > np.sqrt(0.5)
 

@@ -56,8 +56,8 @@ def test_the_estimate_is_the_gradient_along_the_directions():
         private.step(lambda a: model(a)[:, 0] + 0.5 * model.weight.square().sum(), A)
         mean += model.weight.grad.numpy()[0] / 300
     exact = (A.mean(0) + before[0]).numpy()
-    # each of 1500 directions gives ⟨g, u⟩u, of standard deviation below √2‖g‖ per entry; noise adds 3·100·√5/4000 = .17 to ⟨g, u⟩. Of the six entries, means
-    # of 1500 draws, one is 5.5 standard deviations off with probability below 3e-7
+    # each of 1500 directions gives ⟨g, u⟩u, of standard deviation below √2‖g‖ per entry; noise adds 3·100·√5/4000 = .17 to
+    # ⟨g, u⟩. Of the six entries, means of 1500 draws, one is 5.5 standard deviations off with probability below 3e-7
     assert np.abs(mean - exact).max() < 5.5 * np.sqrt(2 / 1500) * np.linalg.norm(exact)
     # and the weights came back from every evaluation, but for rounding
     torch.testing.assert_close(model.weight.detach(), before, rtol=0, atol=1e-11)

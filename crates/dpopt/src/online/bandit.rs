@@ -353,8 +353,8 @@ mod tests {
             let again = game.recent();
             assert!(again.iter().all(|play| shown.contains(play)) && !again.is_empty());
         }
-        // the noise is secret: that of a mean of 554 rewards takes the second arm's for another's with probability e^-100. What weights come to is less
-        // certain (five standard deviations), and asserted of seeded games
+        // the noise is secret: that of a mean of 554 rewards takes the second arm's for another's with probability e^-100. What weights come to
+        // is less certain (five standard deviations), and asserted of seeded games
         let weights = game.weights();
         assert!(player == ArmPlayer::Weights || weights[1] > weights[0].max(weights[2]));
         assert!(shown.iter().map(|(round, _)| *round).eq(2..=6000));
