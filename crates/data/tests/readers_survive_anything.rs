@@ -272,7 +272,7 @@ fn columns_of_every_type() -> Vec<(&'static str, ArrayRef, Vec<Field<'static>>)>
 #[test]
 fn every_type_of_a_parquet_column_is_read() {
     for (name, array, expected) in columns_of_every_type() {
-        let bytes = write_parquet(RecordBatch::try_from_iter([("x", array)]).unwrap(), 0);
+        let bytes = write_parquet(RecordBatch::try_from_iter_with_nullable([("x", array, true)]).unwrap(), 0);
         let table = open_bytes(bytes, Format::Parquet, &ReadOptions::default()).unwrap();
         let mut rows = 0;
         let seen = table.for_each_block(&mut |block| {
