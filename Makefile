@@ -34,6 +34,13 @@ demo: ## build, generate a census-like table, fit it privately, score it, write 
 	@echo
 	@echo 'Open demo/report.html in a browser.'
 
+# An interpreter of Python 3.10 or newer for the tests; the wheel serves all of them.
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+# Tests of a file stay in one process.
+PROCESSES ?= 2
+
 # Seconds of each phase are printed at the end.
 PHASE := .ci/phase
 # What stands on the product and does not ship: figures of the sources, and the library audited by its makers.
@@ -63,13 +70,6 @@ test-slow: $(VENV)/ready ## what is long by nature: the self-audit, figures, the
 .PHONY: test-rust
 test-rust: ## the Rust crates that ship, without what test-slow has
 	$(CARGO) test --release $(PRODUCT) --lib --bins --tests
-
-# An interpreter of Python 3.10 or newer for the tests; the wheel serves all of them.
-PYTHON ?= python3
-VENV ?= .venv
-PY := $(VENV)/bin/python
-# Tests of a file stay in one process.
-PROCESSES ?= 2
 
 test-python: lint-python wheel command pytest ## the Python package: ruff, wheel, pytest, doctests, type stubs, gallery, the first day
 
