@@ -37,18 +37,25 @@ pub(crate) fn lines(cases: &[Case]) -> Vec<String> {
 /// Runs a case on the usual table.
 fn digest(directory: &Path, case: &Case) -> String {
     let inputs = write(directory, case, Record::Usual);
-    let Ended { code, messages, .. } = ended(directory, &case.arguments);
+    let command = case.arguments[0].as_str();
+    let mut arguments = case.arguments.clone();
+    if command == "mean" {
+        arguments.extend(["-o", "mean.json"].map(String::from));
+    }
+    let Ended { code, messages, .. } = ended(directory, &arguments);
     if code != Some(0) {
         assert!(code == Some(2), "{}: ended with {code:?}: {messages}", case.name);
         return "refused".into();
     }
-    let command = case.arguments[0].as_str();
     let document = directory.join(if command == "fit" { "model.json".into() } else { format!("{command}.json") });
     let document: Value = serde_json::from_slice(&std::fs::read(document).expect("a document")).expect("JSON");
     let guarantee = &document["guarantee"];
     assert!(guarantee.is_object(), "{}: no guarantee", case.name);
     let answer = if command == "fit" {
-        let arguments = ["predict", "model.json", inputs[0], "-o", "seen.csv"].map(String::from);
+        let mut arguments = ["predict", "model.json", inputs[0], "-o", "seen.csv"].map(String::from).to_vec();
+        if inputs.contains(&"v.txt") {
+            arguments.extend(["--public-vectors", "v.txt"].map(String::from));
+        }
         let Ended { code, messages, .. } = ended(directory, &arguments);
         assert!(code == Some(0), "{}: predict ended with {code:?}: {messages}", case.name);
         String::from_utf8(std::fs::read(directory.join("seen.csv")).expect("predictions")).expect("text")
