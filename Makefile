@@ -53,6 +53,8 @@ test: ## what guards correctness and privacy: lints, tests of the Rust crates th
 	@$(PHASE) "lints, packages" $(MAKE) --no-print-directory --jobs=2 lint $(VENV)/ready
 	@$(PHASE) "build of the Rust tests" $(CARGO) test --release $(PRODUCT) --lib --bins --tests --no-run
 	@$(PHASE) "Rust tests" $(MAKE) --no-print-directory test-rust
+	@# programs that would misuse the kernel do not compile; test-slow has the other examples of the documentation
+	@$(PHASE) "misuse" $(CARGO) test --release $(PRODUCT) --doc -- misuse
 	@$(PHASE) "wheel, command line" $(MAKE) --no-print-directory lint-python wheel command
 	@$(PHASE) "Python tests" $(MAKE) --no-print-directory pytest SLOW='not slow'
 	@$(PHASE) --end

@@ -1,4 +1,4 @@
-//! Empirical lower bounds on ε, for any mechanism: attacks, statistics, and audits of one run (spec 20 §1).
+//! Empirical lower bounds on ε, for any mechanism: attacks, statistics, and audits of one run (docs/audit.md).
 //!
 //! An audit can refute a guarantee, never prove one: a pass says that the attack with the stated power found nothing. What the
 //! attacks find in code with a planted bug, and in the library itself, `research/self-audit` measures.

@@ -354,14 +354,20 @@ mod tests {
             assert!(again.iter().all(|play| shown.contains(play)) && !again.is_empty());
         }
         // the noise is secret: that of a mean of 554 rewards takes the second arm's for another's with probability e^-100. What weights come to
-        // is less certain (five standard deviations), and asserted of seeded games
+        // is less certain (five standard deviations), and asked of a seeded game below
         let weights = game.weights();
         assert!(player == ArmPlayer::Weights || weights[1] > weights[0].max(weights[2]));
         assert!(shown.iter().map(|(round, _)| *round).eq(2..=6000));
         let promised = game.close().guarantee;
         assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);
         assert!(Bandit::open_at(&path, 3, 6000, 1.0, options()).is_err());
-        let seeded = BanditOptions { insecure_seed: Some(1), ..options() };
-        assert!(Bandit::open_at(&directory.path().join("other"), 3, 6000, 1.0, seeded).is_err());
+        let seeded = || BanditOptions { insecure_seed: Some(1), ..options() };
+        assert!(Bandit::open_at(&directory.path().join("other"), 3, 6000, 1.0, seeded()).is_err());
+        let mut game = Bandit::open(3, 6000, 1.0, seeded()).unwrap();
+        while let Some(arm) = game.play() {
+            game.observe([0.0, 1.0, 0.5][arm]).unwrap();
+        }
+        let weights = game.weights();
+        assert!(weights[1] > weights[0].max(weights[2]), "{player:?} {weights:?}");
     }
 }

@@ -64,8 +64,6 @@ macro_rules! events {
     ($($variant:ident $class:literal $module:ident { $($field:ident : $range:ident $(= $left_out:expr)?),* })*) => {
         /// The entry of an event.
         pub(super) fn entry(event: &Event) -> Entry<'_> {
-            // those without a field push none
-            #[allow(unused_mut, reason = "events without a field")]
             let mut fields = Vec::new();
             let (class, module) = match event {
                 $(Event::$variant { $($field),* } => {
