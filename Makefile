@@ -155,7 +155,7 @@ same-observable: wheel ## do neighbouring tables look the same from outside? eve
 .PHONY: seeded-fits
 KEEP ?=
 
-seeded-fits: wheel ## do seeded runs answer and spend what they did? every method, face, relation and task (10 minutes; KEEP=1: keeps the new answers)
+seeded-fits: wheel ## do seeded runs answer and spend what they did? every method, face, relation and task (five minutes; KEEP=1: keeps the new answers)
 	@mkdir -p target/seeded-fits
 	$(CARGO) test -q --release -p dpopt-cli --test same_observable -- --seeded > target/seeded-fits/command-line.txt
 	$(PY) crates/python/tests/seeded_fits.py > target/seeded-fits/python.txt
