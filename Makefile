@@ -44,7 +44,7 @@ PROCESSES ?= 2
 # Seconds of each phase are printed at the end.
 PHASE := .ci/phase
 # What stands on the product and does not ship: figures of the sources, and the library audited by its makers.
-RESEARCH := dpopt-reproduce dpopt-self-audit
+RESEARCH := dpopt-bar dpopt-reproduce dpopt-self-audit
 PRODUCT := --workspace --exclude dpopt-python $(addprefix --exclude ,$(RESEARCH))
 
 test: ## what guards correctness and privacy: lints, tests of the Rust crates that ship, then of the Python package

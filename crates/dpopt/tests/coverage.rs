@@ -78,7 +78,7 @@ impl Annotation {
         match self.file.as_str() {
             file if file.starts_with("docs/") => Place::Proof,
             file if file.starts_with("research/self-audit/") => Place::Audit,
-            file if file.starts_with("crates/reproduce/") => Place::Figure,
+            file if file.starts_with("research/reproduce/") => Place::Figure,
             _ => Place::Code,
         }
     }

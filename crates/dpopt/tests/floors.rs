@@ -466,7 +466,7 @@ fn every_crate_stands_on_its_floors() {
         ("dpopt-data", "crates/data/src", 10),
         ("dpopt-audit", "crates/audit/src", 10),
         ("dpopt", "crates/dpopt/src", 10),
-        ("dpopt-reproduce", "crates/reproduce/src", 50),
+        ("dpopt-reproduce", "research/reproduce/src", 50),
         ("dpopt-self-audit", "research/self-audit/src", 60),
     ] {
         held_against_the_list(source, &format!("Floors of `{name}`"), at_least);

@@ -1,12 +1,11 @@
 //! `dpopt-self-audit`: what the audits would catch, and what the library proves about itself.
 #![forbid(unsafe_code)]
 
-mod bar;
 mod date;
 mod tables;
 
-use bar::Bar;
 use clap::Parser;
+use dpopt_bar::Bar;
 use dpopt_data::{failure, output};
 use dpopt_self_audit::Tier;
 use dpopt_self_audit::document::AuditRun;

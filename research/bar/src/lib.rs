@@ -1,16 +1,17 @@
-//! A progress bar of trials on stderr, on a terminal only.
+//! A progress bar of planned steps on stderr, on a terminal only.
+#![forbid(unsafe_code)]
 
-use dpopt::progress::Progress;
+use dpopt_mechanism::progress::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Shows how many trials are done, and how long the rest will take.
+/// Shows how many steps are done, and how long the rest will take.
 #[derive(Default)]
-pub(crate) struct Bar(Mutex<Option<ProgressBar>>);
+pub struct Bar(Mutex<Option<ProgressBar>>);
 
 impl Bar {
-    fn current(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
+    fn current(&self) -> MutexGuard<'_, Option<ProgressBar>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -21,7 +22,7 @@ impl Progress for Bar {
             return;
         }
         let bar = ProgressBar::new(steps);
-        if let Ok(style) = ProgressStyle::with_template("  {msg} {bar:32} {pos}/{len} trials, {eta} left") {
+        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len} steps, about {eta} left") {
             bar.set_style(style);
         }
         bar.set_message(phase.to_string());

@@ -1,8 +1,6 @@
 //! `dpopt-reproduce`: the figures and tables of the papers, computed again and compared.
 #![forbid(unsafe_code)]
 
-mod bar;
-
 use clap::{Parser, Subcommand};
 use dpopt_reproduce::{Entry, Failure, Lab, Scale, document, entries};
 use std::io::Write;
@@ -119,7 +117,7 @@ fn run(names: &[String], short: bool, out: Option<PathBuf>, seed: u64, data: Opt
     let scale = if short { Scale::Short } else { Scale::Full };
     for entry in chosen {
         say(&format!("{} ({}): {}", entry.name, entry.source, entry.shows))?;
-        let bar = bar::Bar::default();
+        let bar = dpopt_bar::Bar::default();
         let lab = Lab::open(
             (entry.name, entry.revision),
             scale,
