@@ -10,10 +10,11 @@ use dpopt::data::{EncoderForm, MAX_FEATURES};
 use dpopt::loss::embedding::Embedding;
 use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt::moment::TargetClip;
-use dpopt::optimize::{Regime, Regimes, candidates, check_options};
+use dpopt::optimize::{Regime, Regimes};
 use dpopt::plan::{Problem, RecordOf};
 use dpopt::report::{CandidateRow, Outcome, Ownership, number, probability};
 use dpopt::session::default_delta;
+use dpopt_methods::registry;
 use dpopt_privacy::{Budget, Shown};
 use std::path::PathBuf;
 
@@ -170,7 +171,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         Some(asked) => Some(Embedding { dimension: asked.dimension, towers: None, seed: asked.seed }),
         None => None,
     };
-    check_options(&method).map_err(|why| refused(&why))?;
+    registry().check_options(&method).map_err(|why| refused(&why))?;
     if common.reading.memory().is_some() {
         return Err(usage(
             "--memory is about rows that are read, and there is no table here; leave it out, or give a table",
@@ -181,7 +182,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         delta: budget.delta(),
         model_epsilon: budget.epsilon(),
         model_delta: budget.delta(),
-        candidates: candidates(&problem, budget, &method).iter().map(CandidateRow::from).collect(),
+        candidates: registry().candidates(&problem, budget, &method).iter().map(CandidateRow::from).collect(),
         weights: method.embedding.as_ref().map_or(problem.weights(), |model| model.weights(features, loss.outputs())),
         encoders: Vec::new(),
         problem,

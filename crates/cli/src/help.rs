@@ -6,7 +6,8 @@ use crate::usage;
 use clap::{Args, Command, CommandFactory};
 use dpopt::data::did_you_mean;
 use dpopt::optimize::options::{Form, NORMS};
-use dpopt::optimize::{Described, METHODS, RowAccess, about, catalogue, row_access};
+use dpopt::optimize::{Described, RowAccess};
+use dpopt_methods::registry;
 
 /// The method of embedding models, which is not chosen by name.
 const EMBEDDING: &str = "embedding-sgd";
@@ -53,7 +54,7 @@ sensitive. `dpopt check` shows what a fit makes of it, `dpopt generate census -o
 ";
 
 fn methods() -> impl Iterator<Item = &'static str> {
-    METHODS.into_iter().chain([EMBEDDING])
+    registry().names().chain([EMBEDDING])
 }
 
 /// A page of flags as the commands show them.
@@ -68,22 +69,22 @@ fn of_method(name: &str) -> String {
         EMBEDDING => "--model embedding, --model two-tower".to_string(),
         _ => format!("--method {name}"),
     };
-    let rows = match row_access(name) {
+    let rows = match registry().row_access(name) {
         Some(RowAccess::Batches) => "memory, or on disk in batches (--memory)",
         Some(RowAccess::Passes) => "memory, or on disk (--memory)",
         _ => "memory",
     };
     let text = format!(
         "{how}: {}\nrows: {rows}\n\nEvery option is chosen from public facts unless it is given:",
-        about(name).unwrap_or("")
+        registry().about(name).unwrap_or("")
     );
-    page(name, text, catalogue().iter().filter(|option| option.methods.contains(&name)))
+    page(name, text, registry().catalogue().iter().filter(|option| option.methods.contains(&name)))
 }
 
 fn all_methods() -> String {
     let mut text = String::from("Methods (--method NAME; `dpopt help NAME` shows the options of each):\n\n");
     for name in methods() {
-        text.push_str(&format!("  {name:<28}{}\n", about(name).unwrap_or("")));
+        text.push_str(&format!("  {name:<28}{}\n", registry().about(name).unwrap_or("")));
     }
     text
 }
@@ -97,7 +98,7 @@ fn markdown() -> String {
          refuses it by name; without `--method`, only methods that have all given options are compared.\n\n\
          | option | values | what it does |\n|---|---|---|\n",
     );
-    for Described { info, .. } in catalogue() {
+    for Described { info, .. } in registry().catalogue() {
         let values = match &info.form {
             Form::Real { in_words, .. } => in_words.to_string(),
             Form::Norm => NORMS.to_string(),
@@ -112,9 +113,9 @@ fn markdown() -> String {
     }
     text.push_str("\n| method | what it does | its options |\n|---|---|---|\n");
     for name in methods() {
-        let own = catalogue().iter().filter(|option| option.methods.contains(&name));
+        let own = registry().catalogue().iter().filter(|option| option.methods.contains(&name));
         let own = own.map(|option| format!("`{}`", option.info.name)).collect::<Vec<_>>().join(" ");
-        text.push_str(&format!("| `{name}` | {} | {own} |\n", about(name).unwrap_or("")));
+        text.push_str(&format!("| `{name}` | {} | {own} |\n", registry().about(name).unwrap_or("")));
     }
     text
 }
@@ -127,9 +128,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     program.build();
     let text = match topic {
         "options" if arguments.markdown => markdown(),
-        "options" => {
-            page("options", "Options of methods (`dpopt help METHOD` shows those of one):".into(), catalogue().iter())
-        }
+        "options" => page(
+            "options",
+            "Options of methods (`dpopt help METHOD` shows those of one):".into(),
+            registry().catalogue().iter(),
+        ),
         "methods" => all_methods(),
         "bounds" => BOUNDS.into(),
         name if methods().any(|method| method == name) => of_method(name),

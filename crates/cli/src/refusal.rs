@@ -3,8 +3,8 @@
 use crate::output::Failure;
 use crate::training::flag;
 use crate::usage;
-use dpopt::optimize::catalogue;
 use dpopt::plan::NotApplicable;
+use dpopt_methods::registry;
 
 /// A refusal. The library names an option as Python does (`clip_norm`); here it is a flag (`--clip-norm`).
 pub(crate) fn refused(why: &NotApplicable) -> Failure {
@@ -19,7 +19,7 @@ pub(crate) fn in_flags(why: &NotApplicable) -> String {
 /// `text` with the names of options as flags: those in backticks, those of several words anywhere, a single word where the text
 /// opens with "word is".
 pub(crate) fn with_flags(text: &str) -> String {
-    let is_option = |word: &str| catalogue().iter().any(|option| option.info.name == word);
+    let is_option = |word: &str| registry().catalogue().iter().any(|option| option.info.name == word);
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let opens = text.split_once(" is ").map_or("", |(first, _)| first);
     let mut before = ' ';

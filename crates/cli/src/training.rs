@@ -178,6 +178,7 @@ impl Common {
             schema,
             shares: StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() },
             method: self.method()?,
+            registry: Some(dpopt_methods::registry().clone()),
             embedding: self.embedding()?,
             regression: self.task == Some(Task::Regression),
             classification: self.task == Some(Task::Classification),

@@ -9,7 +9,7 @@ use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::optimize::gibbs_parameters::{RiskFacts, empirical, shares};
-use dpopt::optimize::{METHODS, MethodOptions, Prepared, Run, candidates, choose};
+use dpopt::optimize::{MethodOptions, Prepared, Run, candidates, choose, registry};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
@@ -225,7 +225,7 @@ impl Map<'_> {
 }
 
 fn colour(method: &str) -> RGBColor {
-    let place = METHODS.iter().position(|m| *m == method);
+    let place = registry().names().position(|m| m == method);
     let (r, g, b) = place.map_or((225, 225, 228), |place| COLOURS[place % COLOURS.len()]);
     RGBColor(r, g, b)
 }

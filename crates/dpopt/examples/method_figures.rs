@@ -10,7 +10,7 @@ use dpopt::data::{BadCells, Encoder, Format, ReadOptions, Schema, open_bytes};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
-use dpopt::optimize::{METHODS, MethodOptions, Run, choose};
+use dpopt::optimize::{MethodOptions, Run, choose, registry};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::problems;
@@ -195,7 +195,7 @@ fn encoded(
 
 fn measure(task: &Task) -> Result<Vec<Curve>, Box<dyn Error>> {
     let mut curves = Vec::new();
-    for method in METHODS {
+    for method in registry().names() {
         let options = MethodOptions::of(method).with_if("max_features", task.max_features);
         let mut points = Vec::new();
         for epsilon in EPSILONS {

@@ -42,10 +42,19 @@ pub use dpopt_mechanism::progress;
 pub use dpopt_mechanism::{Public, Released, Sensitive};
 pub use dpopt_noise as noise;
 pub use dpopt_objective::{geometry, loss, objective, records, resque};
-pub use dpopt_optimize as optimize;
 pub use dpopt_optimize::plan;
 pub use dpopt_privacy as privacy;
 pub use dpopt_problems as problems;
+
+/// What methods are made of, the methods for linear models, and the registry that compares them; [`minimize`](optimize::minimize) for objectives of
+/// anybody's own, and [`online`](optimize::online) for games.
+pub mod optimize {
+    pub use dpopt_linear::*;
+    pub use dpopt_minimize as minimize;
+    pub use dpopt_minimize::stationary;
+    pub use dpopt_online as online;
+    pub use dpopt_optimize::*;
+}
 
 /// The only doors out: the curator, and the mechanisms it applies.
 pub mod mechanism {

@@ -3,7 +3,7 @@
 //! Gradients are clipped, so the guarantee holds whatever the objective is. That what is said of a record depends on that record only is a promise of whoever
 //! writes the objective ([`Objective`], [`PerRecord`]).
 
-pub use dpopt_optimize::minimize::{
+pub use dpopt_minimize::{
     Answers, Around, Averaged, Batches, Candidate, ConversionSchedule, DirectionSchedule, Directions, Elsewhere,
     Escape, Estimator, Goal, InMemory, KeptBlock, METHODS, MinimizePlan, MinimizeProblem, MinimizeSchedule,
     NetSchedule, OnePassSchedule, PerRecord, Phase, Rule, SecondStage, Source, SpiderSchedule, block_sizes, candidates,
@@ -16,10 +16,11 @@ use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, Repor
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
 use dpopt_mechanism::Sensitive;
 use dpopt_mechanism::progress::{Progress, Silent};
+use dpopt_minimize as task;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
+use dpopt_optimize::MethodOptions;
 use dpopt_optimize::plan::Assumption;
-use dpopt_optimize::{MethodOptions, minimize as task};
 use dpopt_privacy::{Budget, Neighbours, Relation, Unit};
 use std::time::Instant;
 

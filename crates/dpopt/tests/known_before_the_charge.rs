@@ -10,7 +10,7 @@ use dpopt::loss::Loss;
 use dpopt::mechanism::{Curator, CuratorError};
 use dpopt::model::{Fit, FitError, FitOptions};
 use dpopt::noise::NoiseSource;
-use dpopt::optimize::{METHODS, MethodOptions, Run, RunError, has_option, named};
+use dpopt::optimize::{MethodOptions, Run, RunError, has_option, named, registry};
 use dpopt::plan::Problem;
 use dpopt::privacy::ledger::{Quote, Receipt};
 use dpopt::privacy::{Budget, Certificate, Neighbours, Relation};
@@ -136,7 +136,8 @@ const MOST_WORK: f64 = 2e8;
 fn planned_runs(case: u64) -> Result<bool, String> {
     let coins = &mut Coins(case);
     let (problem, budget) = (problem(coins), budget(coins));
-    let method = METHODS[case as usize % METHODS.len()];
+    let methods: Vec<_> = registry().names().collect();
+    let method = methods[case as usize % methods.len()];
     let limited = has_option(method, "max_features") && method != "frank-wolfe";
     let mut options = MethodOptions::of(method).with_if("max_features", limited.then_some(2));
     options.intercept = (method == "centred-descent").then_some(0);
@@ -198,7 +199,7 @@ fn fit(coins: &mut Coins, account: Arc<dyn Account>) -> Result<(), FitError> {
         "[a]\nlower = -{wide}\nupper = {wide}\n[b]\nlower = 0\nupper = 50\n[level]\nlevels = ['blue', 'green', 'red']\n{target}"
     );
     let budget = budget(coins);
-    let method = (coins.below(4) > 0).then(|| one_of(coins, &METHODS).to_string());
+    let method = (coins.below(4) > 0).then(|| one_of(coins, &registry().names().collect::<Vec<_>>()).to_string());
     let options = FitOptions {
         delta: Some(budget.delta()),
         relation: one_of(coins, &RELATIONS),

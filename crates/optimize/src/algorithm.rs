@@ -1,9 +1,10 @@
 //! What a method of this folder is: options that plan, and a plan that runs through a curator.
 
-use super::options::Said;
+use crate::options::Said;
 use crate::plan::{NotApplicable, Plan, Problem, RecordOf};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
+use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::{Elsewhere, Examples, SpilledExamples};
 use dpopt_privacy::{Budget, Unit};
@@ -59,6 +60,10 @@ pub struct Traits {
     pub pools: bool,
     /// Needs nothing of the records but sums that can be told in words, over all of them or over Poisson samples: they may be elsewhere, in parts.
     pub sums: bool,
+    /// It has the option `calibration`: its scores of linear models can be calibrated after the run.
+    pub calibrates: bool,
+    /// For which losses it stands after all methods that predictions cannot tell from it.
+    pub stands_last: fn(Loss) -> bool,
     /// What its scores of several classes usually have to be multiplied with to be probabilities.
     pub usual_scale: f64,
 }
@@ -71,6 +76,8 @@ impl Traits {
         reference: false,
         pools: false,
         sums: false,
+        calibrates: true,
+        stands_last: |_| false,
         usual_scale: 1.0,
     };
 }
@@ -159,7 +166,7 @@ impl<'a, R: OfRows> Run<'a, R> {
     }
 
     /// The same for a method that needs all rows in memory.
-    pub(crate) fn in_memory(self, method: &'static str) -> Result<Run<'a>, RunError>
+    pub fn in_memory(self, method: &'static str) -> Result<Run<'a>, RunError>
     where
         R: 'static,
     {
@@ -169,7 +176,7 @@ impl<'a, R: OfRows> Run<'a, R> {
 }
 
 /// A run on rows, wherever they are.
-pub(crate) enum ByRow<'a> {
+pub enum ByRow<'a> {
     /// In memory.
     Memory(Run<'a>),
     /// On disk.
@@ -180,7 +187,7 @@ pub(crate) enum ByRow<'a> {
 
 impl<'a, R: OfRows + 'static> Run<'a, R> {
     /// For a method that looks into single rows.
-    pub(crate) fn by_row(self, method: &'static str) -> Result<ByRow<'a>, RunError> {
+    pub fn by_row(self, method: &'static str) -> Result<ByRow<'a>, RunError> {
         let Self { problem, examples, curator, progress } = self;
         let any = examples as &dyn Any;
         match (any.downcast_ref(), any.downcast_ref(), any.downcast_ref()) {
@@ -193,7 +200,7 @@ impl<'a, R: OfRows + 'static> Run<'a, R> {
 }
 
 /// The rows, for a method that needs all of them in memory.
-pub(crate) fn in_memory<'a, R: OfRows + 'static>(
+pub fn in_memory<'a, R: OfRows + 'static>(
     rows: &'a Sensitive<R>,
     method: &'static str,
 ) -> Result<&'a Sensitive<Examples>, RunError> {

@@ -8,24 +8,24 @@ use dpopt_mechanism::progress::Progress;
 use dpopt_objective::geometry::{norm, project_box, project_l2_ball, project_l2_ball_in_norm};
 
 /// One step of the weights along a gradient that has been released.
-pub(crate) trait Driver {
+pub trait Driver {
     /// Moves `weights`; `step` counts from 0.
     fn step(&mut self, step: u64, weights: &mut [f64], gradient: &[f64]);
 }
 
 /// How long a run is, and what of it is the answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Course {
+pub struct Course {
     /// T.
-    pub(crate) steps: u64,
+    pub steps: u64,
     /// The first step whose iterate is in the mean that is the answer.
-    pub(crate) first_averaged: u64,
+    pub first_averaged: u64,
     /// Makes gradients of released sums: by public numbers, never by how many records were drawn.
-    pub(crate) per_record: f64,
+    pub per_record: f64,
 }
 
 /// T steps of `driver` from `start` along what `oracle` releases; the mean of the last iterates.
-pub(crate) fn drive(
+pub fn drive(
     driver: &mut dyn Driver,
     course: Course,
     start: Vec<f64>,
@@ -48,7 +48,7 @@ pub(crate) fn drive(
 }
 
 /// v ← βv + g, θ ← a_tθ − η_tv: what a descent without other wishes does.
-pub(crate) struct HeavyBall<F> {
+pub struct HeavyBall<F> {
     momentum: f64,
     rule: F,
     /// The weight that is not decayed.
@@ -58,7 +58,7 @@ pub(crate) struct HeavyBall<F> {
 
 impl<F: Fn(u64) -> (f64, f64)> HeavyBall<F> {
     /// `rule` gives η_t and a_t.
-    pub(crate) fn new(weights: usize, momentum: f64, exempt: Option<usize>, rule: F) -> Self {
+    pub fn new(weights: usize, momentum: f64, exempt: Option<usize>, rule: F) -> Self {
         Self { momentum, rule, exempt, velocity: vec![0.0; weights] }
     }
 }
@@ -79,7 +79,7 @@ impl<F: Fn(u64) -> (f64, f64)> Driver for HeavyBall<F> {
 
 impl Domain {
     /// Nearest point in l2, in place.
-    pub(crate) fn keep(self, x: &mut [f64]) {
+    pub fn keep(self, x: &mut [f64]) {
         let same = vec![1.0; x.len()];
         self.project(x, || same);
     }
@@ -98,22 +98,24 @@ impl Domain {
 
 /// Public numbers of an adaptive update.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AdaptiveStep {
-    pub(crate) rule: AdaptiveRule,
+pub struct AdaptiveStep {
+    /// Which second moment scales the steps.
+    pub rule: AdaptiveRule,
     /// β in [0, 1): the step follows the fading mean of ĝ.
-    pub(crate) momentum: f64,
+    pub momentum: f64,
     /// β₂ of Adam.
-    pub(crate) second_momentum: f64,
+    pub second_momentum: f64,
     /// λ/n: adds to the gradient.
-    pub(crate) regularization: f64,
-    pub(crate) domain: Domain,
+    pub regularization: f64,
+    /// Where the weights stay.
+    pub domain: Domain,
 }
 
 /// Adam's ε: 1e-8 as published.
 const ADAM_FLOOR: f64 = 1e-8;
 
 /// The state of an adaptive update: sums of squares and fading means of what was released.
-pub(crate) struct AdaptiveSteps<F> {
+pub struct AdaptiveSteps<F> {
     step: AdaptiveStep,
     /// α_t.
     rate: F,
@@ -126,7 +128,8 @@ pub(crate) struct AdaptiveSteps<F> {
 }
 
 impl<F: Fn(u64) -> f64> AdaptiveSteps<F> {
-    pub(crate) fn new(step: AdaptiveStep, weights: usize, rate: F) -> Self {
+    /// At rest, with the rate of each step.
+    pub fn new(step: AdaptiveStep, weights: usize, rate: F) -> Self {
         let squares = if step.rule == AdaptiveRule::Scalar { 1 } else { weights };
         Self {
             step,
@@ -140,7 +143,7 @@ impl<F: Fn(u64) -> f64> AdaptiveSteps<F> {
 
     /// Standard deviation that noise of standard deviation 1 in each gradient leaves in the weights, to first order, in
     /// directions where the data pull nothing back and without an average over iterates: an upper bound otherwise.
-    pub(crate) fn reach(&self) -> impl Iterator<Item = f64> {
+    pub fn reach(&self) -> impl Iterator<Item = f64> {
         self.reach.iter().map(|r| r.sqrt())
     }
 
@@ -211,9 +214,11 @@ impl<F: Fn(u64) -> f64> Driver for AdaptiveSteps<F> {
 }
 
 /// A driver whose weights somebody looks at after each step: they are released, so anybody may.
-pub(crate) struct Watched<'a, D> {
-    pub(crate) driver: D,
-    pub(crate) look: &'a mut dyn FnMut(u64, &[f64]),
+pub struct Watched<'a, D> {
+    /// What moves the weights.
+    pub driver: D,
+    /// Sees each step's number and the weights after it.
+    pub look: &'a mut dyn FnMut(u64, &[f64]),
 }
 
 impl<D: Driver> Driver for Watched<'_, D> {
@@ -226,7 +231,7 @@ impl<D: Driver> Driver for Watched<'_, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::Lcg;
+    use dpopt_objective::synthetic::Lcg;
 
     fn plain(rule: AdaptiveRule, domain: Domain) -> AdaptiveStep {
         AdaptiveStep { rule, momentum: 0.0, second_momentum: 0.999, regularization: 0.0, domain }

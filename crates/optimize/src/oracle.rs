@@ -8,7 +8,7 @@ use dpopt_objective::records::{RecordSet, Records};
 use dpopt_objective::solver::Spectrum;
 
 /// Σ clip(∇φ_i(x)) + N(0, (z·C)²) over all records, or over a secret Poisson batch of them.
-pub(crate) struct NoisySum<O> {
+pub struct NoisySum<O> {
     clipped: Clipped<O>,
     noise: Gaussian,
     /// q; `None` for all records.
@@ -17,28 +17,28 @@ pub(crate) struct NoisySum<O> {
 
 impl<O> NoisySum<O> {
     /// Over all records, each gradient clipped to the norm that the noise is made for.
-    pub(crate) fn new(objective: O, noise: Gaussian) -> Result<Self, CuratorError> {
+    pub fn new(objective: O, noise: Gaussian) -> Result<Self, CuratorError> {
         let clipped = Clipped::new(objective, noise.clip_norm(), noise.grid())?;
         Ok(Self { clipped, noise, sampling: None })
     }
 
     /// Over Poisson batches, one per call.
-    pub(crate) fn sampled(self, q: f64) -> Self {
+    pub fn sampled(self, q: f64) -> Self {
         Self { sampling: Some(q), ..self }
     }
 
     /// The same of another objective.
-    pub(crate) fn with<P>(&self, objective: P) -> Result<NoisySum<P>, CuratorError> {
+    pub fn with<P>(&self, objective: P) -> Result<NoisySum<P>, CuratorError> {
         Ok(NoisySum { sampling: self.sampling, ..NoisySum::new(objective, self.noise.clone())? })
     }
 
     /// Whose gradients they are.
-    pub(crate) fn objective(&self) -> &O {
+    pub fn objective(&self) -> &O {
         self.clipped.objective()
     }
 
     /// The noisy sum at `x`.
-    pub(crate) fn release<R: RecordSet>(
+    pub fn release<R: RecordSet>(
         &self,
         records: &Sensitive<R>,
         curator: &mut Curator,
@@ -54,19 +54,20 @@ impl<O> NoisySum<O> {
 }
 
 /// A noisy second moment of the rows, released once.
-pub(crate) struct NoisyMoment {
+pub struct NoisyMoment {
     /// R.
-    pub(crate) row_norm: f64,
+    pub row_norm: f64,
     /// What each record's outer product is multiplied by.
-    pub(crate) factor: f64,
+    pub factor: f64,
     /// z: noise standard deviation of the sum, over its sensitivity factor·R².
-    pub(crate) noise_multiplier: f64,
-    pub(crate) grid: Grid,
+    pub noise_multiplier: f64,
+    /// Of the sum.
+    pub grid: Grid,
 }
 
 impl NoisyMoment {
     /// Its spectrum, for rows of d features.
-    pub(crate) fn release<R: Records>(
+    pub fn release<R: Records>(
         &self,
         rows: &Sensitive<R>,
         curator: &mut Curator,

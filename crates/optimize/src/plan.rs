@@ -82,7 +82,7 @@ impl RecordOf {
     }
 
     /// What a guarantee for units rests on besides.
-    pub(crate) fn assumption(self) -> Option<Assumption> {
+    pub fn assumption(self) -> Option<Assumption> {
         match self {
             Self::Row => None,
             Self::UnitsRow { most } => Some(Assumption::enforced(format!(
@@ -119,7 +119,7 @@ impl Before {
     }
 
     /// What of `mu` it leaves to a later Gaussian release.
-    pub(crate) fn rest_of(&self, mu: f64) -> f64 {
+    pub fn rest_of(&self, mu: f64) -> f64 {
         (mu * mu - self.mu * self.mu).max(0.0).sqrt()
     }
 }
@@ -132,7 +132,7 @@ pub struct Calibrated {
     /// What the whole run may spend, as μ of Gaussian differential privacy.
     mu: f64,
     /// The feature that is the same in all rows, or nearly, and what it is.
-    pub(crate) intercept: Option<(u32, f64)>,
+    pub intercept: Option<(u32, f64)>,
 }
 
 /// Budgets beyond this one calibrate as if they were this.
@@ -150,7 +150,7 @@ impl Calibrated {
     const MOST_NOISE_OF_NUMBERS: f64 = 0.01;
 
     /// Bound on what a record adds to a sum: few records of classes add more, those that are surely wrong, and of numbers outliers.
-    pub(crate) fn clip_norm(loss: Loss) -> f64 {
+    pub fn clip_norm(loss: Loss) -> f64 {
         if loss == Loss::Squared { 1.0 } else { std::f64::consts::SQRT_2 }
     }
 
@@ -161,12 +161,28 @@ impl Calibrated {
     }
 
     /// What the sums cost, as gradients.
-    pub(crate) fn gradients(&self, problem: &Problem) -> f64 {
+    pub fn gradients(&self, problem: &Problem) -> f64 {
         Self::ROUNDS as f64 * problem.rows as f64
     }
 }
 
 impl Problem {
+    /// Rows of norm 1 at most, each its own privacy unit, any of whose features may be other than zero, and nothing else known of them.
+    pub fn new(rows: u64, features: usize, loss: Loss, neighbours: Neighbours) -> Self {
+        Self {
+            directions: None,
+            before: None,
+            calibrated: None,
+            record: RecordOf::default(),
+            rows,
+            features,
+            nonzeros: features,
+            row_norm: 1.0,
+            loss,
+            neighbours,
+        }
+    }
+
     /// With a calibration after the method for the usual share of the budget, where that is of use.
     #[must_use]
     pub fn with_usual_calibration(self, budget: Budget, intercept: Option<(u32, f64)>) -> Self {
@@ -193,7 +209,7 @@ impl Problem {
     }
 
     /// Noise multiplier of each sum of the calibration.
-    pub(crate) fn calibration_noise(&self, calibrated: &Calibrated) -> f64 {
+    pub fn calibration_noise(&self, calibrated: &Calibrated) -> f64 {
         let mu = self.before.as_ref().map_or(calibrated.mu, |before| before.rest_of(calibrated.mu));
         let of_each = mu * (calibrated.share / Calibrated::ROUNDS as f64).sqrt();
         self.group() as f64 * self.relation().sum_sensitivity() / of_each
@@ -207,13 +223,13 @@ impl Problem {
     }
 
     /// Of the μ that is left to the method and its calibration, the method's.
-    pub(crate) fn method_mu(&self, mu: f64) -> f64 {
+    pub fn method_mu(&self, mu: f64) -> f64 {
         let taken = |calibrated: &Calibrated| calibrated.share * mu.min(calibrated.mu).powi(2);
         self.calibrated.as_ref().map_or(mu, |calibrated| (mu * mu - taken(calibrated)).max(0.0).sqrt())
     }
 
     /// The same records with `features` of the features only, for a part of a method whose whole plan pays for what is released before.
-    pub(crate) fn with_features(&self, features: usize) -> Self {
+    pub fn with_features(&self, features: usize) -> Self {
         Self {
             features,
             nonzeros: self.nonzeros.min(features),
@@ -225,7 +241,7 @@ impl Problem {
     }
 
     /// What is released in all, where the method's part is this: what is certified, and what a curator is opened for.
-    pub(crate) fn whole(&self, method: Event) -> Event {
+    pub fn whole(&self, method: Event) -> Event {
         let method = match &self.calibrated {
             Some(calibrated) => Event::composed(vec![method, self.calibration(calibrated)]),
             None => method,
@@ -263,7 +279,7 @@ impl Problem {
     }
 
     /// Rows of a record, on average.
-    pub(crate) fn rows_of_a_record(&self) -> f64 {
+    pub fn rows_of_a_record(&self) -> f64 {
         match self.record {
             RecordOf::Unit { rows, most } => {
                 let mean = rows as f64 / self.rows.max(1) as f64;
@@ -284,7 +300,7 @@ impl Problem {
     }
 
     /// Upper bound on the norm of a record's gradient, where there is one.
-    pub(crate) fn lipschitz(&self) -> Option<f64> {
+    pub fn lipschitz(&self) -> Option<f64> {
         self.objective().known().lipschitz().map(|l| l.value())
     }
 
@@ -358,7 +374,7 @@ impl Display for Assumption {
 }
 
 /// That what code outside of this library says of a record is that record's `own`, and why it may be believed.
-pub(crate) fn own_evidence(evidence: Warrant, own: &str) -> Assumption {
+pub fn own_evidence(evidence: Warrant, own: &str) -> Assumption {
     match evidence {
         Warrant::Enforced | Warrant::Proved | Warrant::Public => {
             Assumption::proved(format!("{own}: every step of it treats records one by one"))

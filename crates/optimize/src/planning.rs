@@ -2,7 +2,7 @@
 
 use crate::options::Said;
 use crate::plan::{Assumption, NotApplicable, Problem};
-pub(crate) use dpopt_mechanism::SamplerError;
+pub use dpopt_mechanism::SamplerError;
 use dpopt_mechanism::{Gaussian, Mechanism};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
@@ -10,26 +10,26 @@ use dpopt_objective::solver::{Accuracy, IntegerSums, MOST_CURVED_WEIGHTS, Scale,
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
 
 /// Regression targets are scaled to [−1, 1] by the encoder.
-pub(crate) const TARGET_BOUND: f64 = 1.0;
+pub const TARGET_BOUND: f64 = 1.0;
 
 /// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
-pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
+pub fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
     require_delta(budget)?;
     Ok(remaining_mu(problem, budget.epsilon(), budget.delta()) / problem.relation().sum_sensitivity())
 }
 
 /// μ of Gaussian differential privacy that (ε, δ) leaves to the method for one record, after what is released before it.
-pub(crate) fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
+pub fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
     left_of_mu(problem, special::gaussian_mu(epsilon, delta))
 }
 
 /// What of the μ of a whole run is left to the method for one record.
-pub(crate) fn left_of_mu(problem: &Problem, mu: f64) -> f64 {
+pub fn left_of_mu(problem: &Problem, mu: f64) -> f64 {
     problem.method_mu(problem.before.as_ref().map_or(mu, |before| before.rest_of(mu))) / problem.group() as f64
 }
 
 /// Gaussian noise has no pure guarantee.
-pub(crate) fn require_delta(budget: Budget) -> Result<(), NotApplicable> {
+pub fn require_delta(budget: Budget) -> Result<(), NotApplicable> {
     if budget.delta() > 0.0 {
         Ok(())
     } else {
@@ -42,7 +42,7 @@ pub(crate) fn require_delta(budget: Budget) -> Result<(), NotApplicable> {
 const TYPICAL_NONZEROS: usize = 128;
 
 /// Cost of a weight that is reached by a batch's entries over that of one in a loop over all of them, on one thread.
-pub(crate) const COST_RATIO: f64 = 8.0;
+pub const COST_RATIO: f64 = 8.0;
 
 fn likely_nonzeros(problem: &Problem) -> usize {
     let most = if problem.nonzeros < problem.features { problem.nonzeros } else { TYPICAL_NONZEROS };
@@ -50,20 +50,20 @@ fn likely_nonzeros(problem: &Problem) -> usize {
 }
 
 /// Non-zeros of a row, from public facts: a row of norm R has entries of about R/√m.
-pub(crate) fn typical_nonzeros(problem: &Problem) -> f64 {
+pub fn typical_nonzeros(problem: &Problem) -> f64 {
     likely_nonzeros(problem).clamp(1, TYPICAL_NONZEROS) as f64
 }
 
 /// Entries of the rows of so many records, from public facts.
-pub(crate) fn entries(problem: &Problem, records: f64) -> f64 {
+pub fn entries(problem: &Problem, records: f64) -> f64 {
     records * problem.rows_of_a_record() * likely_nonzeros(problem) as f64
 }
 
 /// Features beyond which rows whose entries nothing bounds are taken for words, and not for dense ones.
-pub(crate) const MOST_DENSE_FEATURES: usize = 2048;
+pub const MOST_DENSE_FEATURES: usize = 2048;
 
 /// Products of entries with weights in so many gradients or values of one record, from public facts.
-pub(crate) fn products(problem: &Problem, evaluations: f64) -> f64 {
+pub fn products(problem: &Problem, evaluations: f64) -> f64 {
     let evaluations = evaluations * problem.rows_of_a_record();
     let entries = if problem.features <= MOST_DENSE_FEATURES {
         evaluations * problem.nonzeros.min(problem.features) as f64
@@ -74,18 +74,18 @@ pub(crate) fn products(problem: &Problem, evaluations: f64) -> f64 {
 }
 
 /// The steps that somebody asked for.
-pub(crate) fn asked_steps(steps: Option<u64>) -> Result<Option<u64>, NotApplicable> {
+pub fn asked_steps(steps: Option<u64>) -> Result<Option<u64>, NotApplicable> {
     if steps == Some(0) { Err(NotApplicable::Option("steps is 0; give at least 1".into())) } else { Ok(steps) }
 }
 
 /// η on the mean loss: what somebody asked for, or the largest that is stable.
-pub(crate) fn asked_or_stable_rate(rate: Option<f64>, problem: &Problem) -> Result<f64, NotApplicable> {
+pub fn asked_or_stable_rate(rate: Option<f64>, problem: &Problem) -> Result<f64, NotApplicable> {
     let stable = 1.0 / (problem.loss.facts().smoothness.unwrap_or(1.0) * (problem.row_norm * problem.row_norm));
     positive("the learning rate", rate.unwrap_or(stable))
 }
 
 /// Refuses a weight decay by half or more per step.
-pub(crate) fn check_decay(decay: f64, regularization: f64, learning_rate: f64) -> Result<(), NotApplicable> {
+pub fn check_decay(decay: f64, regularization: f64, learning_rate: f64) -> Result<(), NotApplicable> {
     if decay < 0.5 {
         return Ok(());
     }
@@ -96,29 +96,29 @@ pub(crate) fn check_decay(decay: f64, regularization: f64, learning_rate: f64) -
 }
 
 /// The grid of a sum of at most `records` vectors of norm at most `clip_norm` with Gaussian noise of standard deviation `noise_std`, on which both can be made.
-pub(crate) fn sum_grid(clip_norm: f64, noise_std: f64, records: u64, dimension: usize) -> Result<Grid, NotApplicable> {
+pub fn sum_grid(clip_norm: f64, noise_std: f64, records: u64, dimension: usize) -> Result<Grid, NotApplicable> {
     let grid = Grid::for_sum(clip_norm, noise_std, records, dimension);
     can_sum(clip_norm, noise_std, grid)?;
     Ok(grid)
 }
 
 /// Refuses a sum whose clip or whose noise can't be made on the grid: known now, and not when the budget is spent.
-pub(crate) fn can_sum(clip_norm: f64, noise_std: f64, grid: Grid) -> Result<(), NotApplicable> {
+pub fn can_sum(clip_norm: f64, noise_std: f64, grid: Grid) -> Result<(), NotApplicable> {
     Ok(Gaussian::new(noise_std / clip_norm, clip_norm, grid, 1, "sum").can_draw()?)
 }
 
 /// What a clipped sum keeps.
-pub(crate) fn clipped() -> Assumption {
+pub fn clipped() -> Assumption {
     Assumption::enforced("each record's gradient has l2 norm at most the clip norm: enforced in exact integers")
 }
 
 /// What a Poisson batch of the curator's is.
-pub(crate) fn sampled_secretly() -> Assumption {
+pub fn sampled_secretly() -> Assumption {
     Assumption::enforced("each record enters each batch independently and secretly: drawn by the curator")
 }
 
 /// The smallest noise whose event is certified, together with what is released before it.
-pub(crate) fn noise(
+pub fn noise(
     problem: &Problem,
     budget: Budget,
     event_of: impl Fn(f64) -> Event,
@@ -127,7 +127,7 @@ pub(crate) fn noise(
 }
 
 /// `value` if it lies in [low, high].
-pub(crate) fn in_range(name: &str, value: f64, low: f64, high: f64) -> Result<f64, NotApplicable> {
+pub fn in_range(name: &str, value: f64, low: f64, high: f64) -> Result<f64, NotApplicable> {
     if value >= low && value <= high {
         Ok(value)
     } else {
@@ -136,7 +136,7 @@ pub(crate) fn in_range(name: &str, value: f64, low: f64, high: f64) -> Result<f6
 }
 
 /// `value` if it is positive and finite.
-pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
+pub fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
     if value > 0.0 && value.is_finite() {
         Ok(value)
     } else {
@@ -145,7 +145,7 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
 }
 
 /// (G, k) of the public promise (E‖gradient‖^k)^(1/k) ≤ G, if there is one.
-pub(crate) fn asked_moment(root: Option<f64>, order: Option<f64>) -> Result<Option<(f64, f64)>, NotApplicable> {
+pub fn asked_moment(root: Option<f64>, order: Option<f64>) -> Result<Option<(f64, f64)>, NotApplicable> {
     if order.is_some() && root.is_none() {
         return Err(NotApplicable::Option(
             "moment_order is given without gradient_moment; give both, or neither".into(),
@@ -160,7 +160,7 @@ pub(crate) fn asked_moment(root: Option<f64>, order: Option<f64>) -> Result<Opti
 
 /// At least the number of records. Under add-or-remove it is protected and `rows` is a guess: sixteen times as many, and at
 /// least sixteen million, is what a plan is made for and says it is made for ([`most_rows_assumption`]).
-pub(crate) fn most_rows(problem: &Problem) -> u64 {
+pub fn most_rows(problem: &Problem) -> u64 {
     match problem.relation() {
         Relation::AddOrRemove => problem.rows.max(1_000_000).saturating_mul(16),
         Relation::ZeroOut | Relation::ReplaceOne => problem.rows,
@@ -168,7 +168,7 @@ pub(crate) fn most_rows(problem: &Problem) -> u64 {
 }
 
 /// What a report must say about [`most_rows`] where the number of records is protected.
-pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<Assumption> {
+pub fn most_rows_assumption(problem: &Problem) -> Option<Assumption> {
     let most = most_rows(problem);
     (problem.relation() == Relation::AddOrRemove).then(|| {
         Assumption::public(format!(
@@ -194,12 +194,12 @@ pub enum Solver {
 
 impl Solver {
     /// Of rows that are where the options say.
-    pub(crate) fn of(said: &Said<'_>) -> Self {
+    pub fn of(said: &Said<'_>) -> Self {
         if said.elsewhere() { Self::InParts } else { Self::Here }
     }
 
     /// What it promises for the problem's records, a loss, λ of the sum objective and a linear term of norm at most `linear_norm`.
-    pub(crate) fn accuracy(
+    pub fn accuracy(
         self,
         problem: &Problem,
         loss: Loss,
@@ -248,7 +248,7 @@ impl Solver {
     }
 
     /// Passes over the records, on most tables.
-    pub(crate) fn passes(self) -> f64 {
+    pub fn passes(self) -> f64 {
         match self {
             Self::Here => 15.0,
             Self::InParts => USUAL_PASSES as f64,
@@ -268,7 +268,7 @@ fn check_loss(loss: Loss) -> Result<(), NotApplicable> {
 }
 
 /// Refuses problems no linear method can plan for.
-pub(crate) fn check_problem(problem: &Problem) -> Result<(), NotApplicable> {
+pub fn check_problem(problem: &Problem) -> Result<(), NotApplicable> {
     positive("the row norm", problem.row_norm)?;
     check_loss(problem.loss)?;
     if problem.rows == 0 || problem.features == 0 {

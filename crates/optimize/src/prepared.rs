@@ -117,7 +117,7 @@ pub fn prepare<A: Algorithm>(
 }
 
 /// A plan with its type erased.
-pub(crate) fn erased<A: Algorithm>(algorithm: A, problem: Problem, plan: Plan<A::Schedule>) -> Box<dyn Prepared> {
+pub fn erased<A: Algorithm>(algorithm: A, problem: Problem, plan: Plan<A::Schedule>) -> Box<dyn Prepared> {
     let mut summary = plan.summary.clone();
     if let (Some(calibrated), Some(loss)) = (&problem.calibrated, calibrated_loss(problem.loss)) {
         summary.loss = loss;

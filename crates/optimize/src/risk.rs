@@ -31,11 +31,11 @@ const MOST_DIRECTIONS: usize = 512;
 
 /// The quadratic model of a learning problem.
 #[derive(Clone, Debug)]
-pub(crate) struct RiskModel {
+pub struct RiskModel {
     /// n.
-    pub(crate) rows: f64,
+    pub rows: f64,
     /// All weights, for the norm of noise vectors.
-    pub(crate) weights: f64,
+    pub weights: f64,
     /// R²/(j·H_p): spectrum of the mean of x xᵀ, the same for each output; or what the encoder says of its rows.
     moments: Vec<f64>,
     /// How many directions have each moment, and the squared distance of the minimiser from 0 along each.
@@ -50,20 +50,24 @@ pub(crate) struct RiskModel {
     /// Of the variance of useful scores, what encoded columns reach.
     score_share: f64,
     /// Typical φ''.
-    pub(crate) curvature: f64,
+    pub curvature: f64,
     /// Squared distance of the minimiser from 0, per direction.
-    pub(crate) signal: f64,
+    pub signal: f64,
 }
 
 /// A phase of SGD: step on one record's loss, records, noise in each weight of what is released.
-pub(crate) struct PhaseRisk {
-    pub(crate) rate: f64,
-    pub(crate) records: f64,
-    pub(crate) noise_std: f64,
+pub struct PhaseRisk {
+    /// η.
+    pub rate: f64,
+    /// Steps, one for each record.
+    pub records: f64,
+    /// Of the noise of the phase's answer, per coordinate.
+    pub noise_std: f64,
 }
 
 impl RiskModel {
-    pub(crate) fn of(problem: &Problem) -> Self {
+    /// From the public facts of a problem of scores.
+    pub fn of(problem: &Problem) -> Self {
         let usual = Self::usual(problem);
         match &problem.directions {
             Some(directions) => usual.along(directions),
@@ -73,7 +77,7 @@ impl RiskModel {
 
     /// The same without looking at what the encoder says: for answers of few features, which the directions of functions of columns
     /// say nothing about.
-    pub(crate) fn usual(problem: &Problem) -> Self {
+    pub fn usual(problem: &Problem) -> Self {
         let p = problem.features.clamp(1, MOST_DIRECTIONS);
         let harmonic: f64 = (1..=p).map(|j| 1.0 / j as f64).sum();
         // typical curvature of the loss, and size of a useful score
@@ -114,7 +118,7 @@ impl RiskModel {
     }
 
     /// The usual problem with columns that go together: rows of numbers as they are.
-    pub(crate) fn of_numbers(problem: &Problem) -> Self {
+    pub fn of_numbers(problem: &Problem) -> Self {
         let usual = Self::usual(problem);
         let moments = usual.moments.clone();
         let share = 1.0 / moments.len() as f64;
@@ -140,7 +144,7 @@ impl RiskModel {
     }
 
     /// The same problem where rows count with a norm so many times smaller: weights that make the same scores are larger.
-    pub(crate) fn shrunk(mut self, ratio: f64) -> Self {
+    pub fn shrunk(mut self, ratio: f64) -> Self {
         let square = ratio * ratio;
         self.moments.iter_mut().for_each(|m| *m *= square);
         self.signals.iter_mut().for_each(|s| *s /= square);
@@ -150,20 +154,20 @@ impl RiskModel {
     }
 
     /// The least excess risk of a regularised minimiser with one Gaussian sum of noise `sum_noise`.
-    pub(crate) fn balanced(&self, sum_noise: f64, row_norm: f64) -> f64 {
+    pub fn balanced(&self, sum_noise: f64, row_norm: f64) -> f64 {
         self.regularized(sum_noise * row_norm / self.tolerable_noise(sum_noise, row_norm), sum_noise, 0.0)
     }
 
     /// The noise in a score, of a row along flat directions, at which bias and noise are best balanced, where one Gaussian sum of the
     /// whole budget has noise `sum_noise`.
-    pub(crate) fn tolerable_noise(&self, sum_noise: f64, row_norm: f64) -> f64 {
+    pub fn tolerable_noise(&self, sum_noise: f64, row_norm: f64) -> f64 {
         let noise = |k: i32| 2f64.powf(0.25 * f64::from(k));
         let risk = |k: i32| self.regularized(sum_noise * row_norm / noise(k), sum_noise, 0.0);
         noise((-24..=20).min_by(|a, b| risk(*a).total_cmp(&risk(*b))).unwrap_or(0))
     }
 
     /// The same problem with gradients clipped to `clip_norm`, where the loss's own bound is `lipschitz`.
-    pub(crate) fn clipped(mut self, clip_norm: f64, lipschitz: Option<f64>) -> Self {
+    pub fn clipped(mut self, clip_norm: f64, lipschitz: Option<f64>) -> Self {
         // of K > 1 outputs slopes are near √(1 − 1/K) while scores are small, and not at their bound √2
         let usual = if self.outputs > 1 { (0.5 - 0.5 / self.outputs as f64).sqrt() } else { 1.0 };
         // an unbounded slope (squared loss) is clipped for outliers only
@@ -182,12 +186,12 @@ impl RiskModel {
     }
 
     /// ‖θ*‖².
-    pub(crate) fn squared_norm(&self) -> f64 {
+    pub fn squared_norm(&self) -> f64 {
         self.signal * (self.outputs * self.moments.len()) as f64
     }
 
     /// A loss shifted by m pulls with slope σ(m) instead of ½ at score 0: noise counts 2σ(m) times less against it.
-    pub(crate) fn pull(loss: Loss) -> f64 {
+    pub fn pull(loss: Loss) -> f64 {
         match loss {
             Loss::Logistic { shift } => 2.0 * dpopt_objective::loss::sigmoid(shift),
             _ => 1.0,
@@ -195,12 +199,12 @@ impl RiskModel {
     }
 
     /// Smallest second moment of the directions: n times it is the smallest eigenvalue to expect of Σxxᵀ.
-    pub(crate) fn smallest_moment(&self) -> f64 {
+    pub fn smallest_moment(&self) -> f64 {
         self.smallest
     }
 
     /// Σφ + (λ/2)‖θ‖² + b·θ with b of standard deviation σ, and noise σ_out on the minimiser.
-    pub(crate) fn regularized(&self, lambda: f64, linear_noise: f64, output_noise: f64) -> f64 {
+    pub fn regularized(&self, lambda: f64, linear_noise: f64, output_noise: f64) -> f64 {
         self.excess(|m, signal| {
             let total = self.rows * self.curvature * m + lambda;
             signal * (lambda / total).powi(2) + (linear_noise / total).powi(2) + output_noise * output_noise
@@ -208,7 +212,7 @@ impl RiskModel {
     }
 
     /// The last iterate of `steps` steps of size h from 0 on Σφ + (λ/2)‖θ‖², each with noise of this standard deviation.
-    pub(crate) fn last_iterate(&self, lambda: f64, step_size: f64, steps: f64, noise: f64) -> f64 {
+    pub fn last_iterate(&self, lambda: f64, step_size: f64, steps: f64, noise: f64) -> f64 {
         self.excess(|m, signal| {
             let total = self.rows * self.curvature * m + lambda;
             let rate = (step_size * total).clamp(1e-12, 1.0);
@@ -218,7 +222,7 @@ impl RiskModel {
     }
 
     /// A draw from e^(−β(Σφ + (λ/2)‖θ‖²)): bias of the minimiser, variance 1/(β(na + λ)).
-    pub(crate) fn gibbs(&self, lambda: f64, inverse_temperature: f64) -> f64 {
+    pub fn gibbs(&self, lambda: f64, inverse_temperature: f64) -> f64 {
         self.excess(|m, signal| {
             let total = self.rows * self.curvature * m + lambda;
             signal * (lambda / total).powi(2) + 1.0 / (inverse_temperature * total)
@@ -227,7 +231,7 @@ impl RiskModel {
 
     /// Gradient descent for learning time s = ηT/(1−β) on the mean loss; `flat_noise` is the standard deviation that the
     /// noise of all steps leaves in a direction without curvature.
-    pub(crate) fn learning_time(&self, time: f64, flat_noise: f64) -> f64 {
+    pub fn learning_time(&self, time: f64, flat_noise: f64) -> f64 {
         self.excess(|m, signal| {
             let (bias, variance) = self.learnt(m, time, flat_noise);
             signal * bias + variance
@@ -236,7 +240,7 @@ impl RiskModel {
 
     /// Phases of SGD, one step per record, each from the noisy mean of the iterates of the one before. A mean over T steps of size η has
     /// come (1 − e^(−aηT))/(aηT) of its way short, and has the noise of its own records: at most that of the minimiser over them.
-    pub(crate) fn phased(&self, phases: &[PhaseRisk]) -> f64 {
+    pub fn phased(&self, phases: &[PhaseRisk]) -> f64 {
         self.excess(|m, signal| {
             phases.iter().fold(signal, |error, phase| {
                 let pull = self.curvature * m;
@@ -259,7 +263,7 @@ impl RiskModel {
     }
 
     /// What to multiply the answer of [`learning_time`](Self::learning_time) with so that the excess is least, at most 1; and that excess.
-    pub(crate) fn scaled_learning_time(&self, time: f64, flat_noise: f64) -> (f64, f64) {
+    pub fn scaled_learning_time(&self, time: f64, flat_noise: f64) -> (f64, f64) {
         // along each direction c·(1 − bias) of the signal and c² of the noise: a parabola in c, known from three of its values
         let at = |scale: f64| {
             self.excess(|m, signal| {
@@ -275,7 +279,7 @@ impl RiskModel {
     }
 
     /// T steps θ ← θ − (gradient + λθ + noise)/(n·bound·m + λ + damping), then the mean of the last half.
-    pub(crate) fn preconditioned(&self, steps: f64, bound: f64, lambda: f64, damping: f64, noise: f64) -> f64 {
+    pub fn preconditioned(&self, steps: f64, bound: f64, lambda: f64, damping: f64, noise: f64) -> f64 {
         self.excess(|m, signal| {
             let step = 1.0 / (self.rows * bound * m + lambda + damping);
             let total = self.rows * self.curvature * m + lambda;
@@ -288,7 +292,7 @@ impl RiskModel {
     }
 
     /// Weight of a feature whose entry is R/√m that gives its rows half a score of useful size: a row has several features.
-    pub(crate) fn useful_weight(&self, nonzeros: f64) -> f64 {
+    pub fn useful_weight(&self, nonzeros: f64) -> f64 {
         0.5 * (self.signal * nonzeros).sqrt()
     }
 
@@ -297,7 +301,7 @@ impl RiskModel {
     /// bound 2Γ/(T+2), Γ ∝ λ², says far more for large λ than is seen, and would choose balls too small to hold any answer.)
     ///
     /// This is what radius and steps are chosen by: it leaves out what every choice of them has in common.
-    pub(crate) fn frank_wolfe_unfound(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
+    pub fn frank_wolfe_unfound(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
         let (found, one) = (self.found(steps, visible), self.one_step(radius, steps, nonzeros));
         let value: f64 = self.moments.iter().take(found).map(|m| self.worth(*m)).sum();
         let reached = if one < 1.0 { (one * steps / (found as f64).max(1.0)).min(1.0) } else { one.min(2.0) };
@@ -307,7 +311,7 @@ impl RiskModel {
     /// Frank–Wolfe's excess risk. Of the directions that it finds, choices no longer see a slope below `visible`: an error of
     /// that over the curvature. Until a feature is chosen again its weight shrinks by 2/(T+1) per step, on average by half of 2·found/T;
     /// and weights are multiples of a step, as far off as a uniform number.
-    pub(crate) fn frank_wolfe(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
+    pub fn frank_wolfe(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
         let (found, one) = (self.found(steps, visible), self.one_step(radius, steps, nonzeros));
         let coarse = (found as f64 / steps).powi(2) + one * one / 12.0;
         let left = |m: f64| (visible / (self.curvature * m * self.signal.sqrt())).powi(2) + coarse;
@@ -336,14 +340,14 @@ impl RiskModel {
 
     /// What the first `kept` directions are worth together whose slope of the mean loss at 0 is below `visible`: a selection
     /// of features that sees no smaller slope leaves them out.
-    pub(crate) fn missed(&self, kept: usize, visible: f64) -> f64 {
+    pub fn missed(&self, kept: usize, visible: f64) -> f64 {
         let all = self.moments.iter().flat_map(|m| std::iter::repeat_n(m, self.outputs));
         let slopes = all.take(kept).map(|m| self.curvature * m);
         slopes.filter(|a| a * self.signal.sqrt() < visible).map(|a| 0.5 * a * self.signal).sum()
     }
 
     /// T steps of Newton's method with eigenvalues raised to λ0, from noisy gradients, with noise on each step.
-    pub(crate) fn newton(&self, lambda: f64, gradient_noise: f64, step_noise: f64, steps: f64) -> f64 {
+    pub fn newton(&self, lambda: f64, gradient_noise: f64, step_noise: f64, steps: f64) -> f64 {
         self.excess(|m, signal| {
             // the majorising curvature is about 3/2 of the typical one
             let matrix = (1.5 * self.rows * self.curvature * m).max(lambda);

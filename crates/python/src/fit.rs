@@ -137,7 +137,7 @@ pub(crate) struct Fit {
 /// Every option of every method as JSON: name, help, values, methods that have it.
 #[pyfunction]
 pub(crate) fn method_options() -> PyResult<String> {
-    json(&dpopt::optimize::catalogue())
+    json(&dpopt_methods::registry().catalogue())
 }
 
 #[pymethods]
@@ -149,7 +149,8 @@ impl Fit {
         let units = r.units.map(UnitsAsked::facts);
         let facts = MatrixFacts { rows, features, nonzeros, row_norm, units };
         let budget = (r.epsilon, r.delta);
-        let fit = model::MatrixFit::new(facts, r.target, relation(&r.relation)?, budget, r.options);
+        let methods = model::MethodRequest { registry: dpopt_methods::registry().clone(), options: r.options };
+        let fit = model::MatrixFit::new(facts, r.target, relation(&r.relation)?, budget, methods);
         let fit = if r.finds_range { fit.and_then(model::MatrixFit::finding_range) } else { fit };
         Ok(Self { inner: Arc::new(fit.map_err(invalid)?) })
     }

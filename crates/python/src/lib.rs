@@ -102,6 +102,6 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("LABEL_SHARE", dpopt::model::StageShares::default().labels)?;
-        module.add("METHODS", dpopt::optimize::METHODS.to_vec())
+        module.add("METHODS", dpopt_methods::registry().names().collect::<Vec<_>>())
     }
 }

@@ -235,6 +235,7 @@ impl TableFit {
             schema: declarations.schema.clone(),
             shares: StageShares { bounds: r.bounds_budget, ..StageShares::default() },
             method: r.options,
+            registry: Some(dpopt_methods::registry().clone()),
             embedding: r.embedding.map(|asked| EmbeddingRequest {
                 dimension: asked.dimension,
                 towers: asked.towers,

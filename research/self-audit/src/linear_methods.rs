@@ -5,6 +5,7 @@
 
 use dpopt_audit::statistics::Claim;
 use dpopt_audit::statistics::threshold::choose as choose_event;
+use dpopt_linear::{Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation};
 use dpopt_mechanism::{Curator, CuratorError, Mechanism, PerturbedObjective, Sensitive, past_the_curator};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
@@ -12,8 +13,8 @@ use dpopt_objective::objective::Linear;
 use dpopt_objective::records::{Examples, Rows};
 use dpopt_objective::solver::{Accuracy, RegularizedSum, Split, minimise, norm};
 use dpopt_objective::synthetic::Lcg;
+use dpopt_optimize::Algorithm;
 use dpopt_optimize::plan::{Plan, Problem};
-use dpopt_optimize::{Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 const ALPHA: f64 = 1e-6;

@@ -5,7 +5,8 @@ use crate::usage;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use dpopt::optimize::options::{Form, Value};
-use dpopt::optimize::{Described, MethodOptions, catalogue};
+use dpopt::optimize::{Described, MethodOptions};
+use dpopt_methods::registry;
 use std::path::{Path, PathBuf};
 
 /// Leaves an option to the program, as `--method auto` does.
@@ -45,7 +46,7 @@ pub(crate) fn argument(option: &'static Described) -> Arg {
 
 impl Args for Tuning {
     fn augment_args(command: Command) -> Command {
-        command.args(catalogue().iter().map(argument))
+        command.args(registry().catalogue().iter().map(argument))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -61,7 +62,7 @@ impl FromArgMatches for Tuning {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for option in catalogue() {
+        for option in registry().catalogue() {
             let name = option.info.name;
             let value = match &option.info.form {
                 Form::Flag => matches.get_flag(name).then_some(Value::Flag(true)),

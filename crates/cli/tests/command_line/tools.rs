@@ -198,10 +198,10 @@ fn help_shows_every_method_and_option_and_the_documentation_agrees() {
     let d = tempfile::tempdir().unwrap();
     let methods = succeed(d.path(), &["help", "methods"]);
     let options = succeed(d.path(), &["help", "options"]);
-    for method in dpopt::optimize::METHODS {
+    for method in dpopt_methods::registry().names() {
         assert!(methods.contains(&format!("\n  {method} ")), "{method}");
         let page = succeed(d.path(), &["help", method]);
-        for option in dpopt::optimize::catalogue() {
+        for option in dpopt_methods::registry().catalogue() {
             let flag = format!("--{}", option.info.name.replace('_', "-"));
             let shown = page.lines().any(|line| line.split_whitespace().next() == Some(&flag));
             assert_eq!(shown, option.methods.contains(&method), "{method} {flag}");

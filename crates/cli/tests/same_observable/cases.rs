@@ -1,7 +1,7 @@
 //! Which runs are compared: methods × relations × tasks × options that are extreme but allowed.
 
 use crate::neighbours::{Others, Record, Task, UNREADABLE};
-use dpopt::optimize::METHODS;
+use dpopt_methods::registry;
 
 /// A command and the records that must not change what is seen of it.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ const MEANS: [&str; 6] = ["auto", "projected-gaussian", "projected-laplace", "l1
 
 /// All of them, or a part in which every method, relation, task and option comes up; `only` keeps names with all its words.
 pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
-    let methods = || ["auto"].iter().chain(METHODS.iter()).copied();
+    let methods = || std::iter::once("auto").chain(registry().names());
     let mut cases = Vec::new();
     let mut turn = 0;
     for (m, method) in methods().enumerate() {

@@ -24,7 +24,7 @@ use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::{Encoded, Examples};
 use dpopt_optimize::plan::{Assumption, Problem};
-use dpopt_optimize::{Candidate, METHODS, RowAccess, RunError, Solution, check_options, first_from_disk, row_access};
+use dpopt_optimize::{Candidate, RowAccess, RunError, Solution};
 use dpopt_privacy::ledger::Quote;
 use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms};
 use planned::{intercept, provisional};
@@ -129,15 +129,16 @@ impl Fit {
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
             options.method.embedding = Some(model);
         }
-        check_options(&options.method)?;
+        let registry = options.registry().clone();
+        registry.check_options(&options.method)?;
         if options.memory.is_some() && options.method.embedding.is_none() {
             // decided by the flag, not by the size of the data: which method runs is public
             let taken = match options.method.method.as_deref() {
-                Some(named) => METHODS.into_iter().find(|m| *m == named),
-                None => first_from_disk(&options.method),
+                Some(named) => registry.names().find(|m| *m == named),
+                None => registry.first_from_disk(&options.method),
             };
             match taken {
-                Some(method) if row_access(method) != Some(RowAccess::Memory) => {
+                Some(method) if registry.row_access(method) != Some(RowAccess::Memory) => {
                     options.method.method = Some(method.into());
                 }
                 method => {

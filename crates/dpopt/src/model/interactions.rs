@@ -3,11 +3,12 @@
 
 use super::error::FitError;
 use dpopt_data::Encoder;
+use dpopt_linear::choose;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, Sensitive};
 use dpopt_objective::records::Examples;
 use dpopt_optimize::plan::{Assumption, Before, NotApplicable, Problem};
-use dpopt_optimize::{MethodOptions, Prepared, Run, choose};
+use dpopt_optimize::{MethodOptions, Prepared, Run};
 use dpopt_privacy::{Budget, Relation, special};
 
 /// Share of the squared privacy parameter μ that the first model takes, the histograms before it among it.

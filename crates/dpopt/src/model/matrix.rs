@@ -3,6 +3,7 @@
 
 use super::division::{Division, StageShares};
 use super::error::FitError;
+use super::options::MethodRequest;
 use super::parts::{Asked, View, numbers_elsewhere};
 use super::prepare::no_range;
 use super::scheme::{Planned, Scheme, Target};
@@ -18,7 +19,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Warrant;
 use dpopt_objective::records::{BelowCounts, Bounded, Elsewhere, Encoded, Examples, Parts, Rows, Units};
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{MethodOptions, Run, RunError, Solution, check_values};
+use dpopt_optimize::{MethodOptions, Registry, Run, RunError, Solution};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,6 +85,7 @@ pub struct MatrixFit {
     neighbours: Neighbours,
     budget: Budget,
     division: Division,
+    registry: Registry,
     options: MethodOptions,
     /// The target's range is found before the model.
     range: Option<PrivateBounds>,
@@ -129,17 +131,28 @@ impl MatrixFit {
         target: Target,
         relation: Relation,
         (epsilon, delta): (f64, Option<f64>),
-        options: MethodOptions,
+        methods: impl Into<MethodRequest>,
     ) -> Result<Self, FitError> {
+        let MethodRequest { registry, options } = methods.into();
         let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.protected())))?;
-        check_values(&options)?;
+        registry.check_values(&options)?;
         facts.units.map_or(Ok(()), |units| units.check("units", relation))?;
         if options.elsewhere {
             may_be_elsewhere(&facts, target)?;
         }
         let division = Division::new(budget, StageShares::default(), target.finds_labels(), false)?;
         let neighbours = facts.neighbours(relation);
-        Ok(Self { facts, target, neighbours, budget, division, options, range: None, plans: Mutex::default() })
+        Ok(Self {
+            facts,
+            target,
+            neighbours,
+            budget,
+            division,
+            registry,
+            options,
+            range: None,
+            plans: Mutex::default(),
+        })
     }
 
     /// The same, and before the model the range of a number that is predicted is found privately, for the first of 5, 10, 20 and 30 % of ε that is enough for
@@ -214,7 +227,8 @@ impl MatrixFit {
             None => problem,
         };
         // not under the lock: planning runs in parallel
-        let planned = Arc::new(Planned::new(problem, models, &self.division, &self.options, compare)?);
+        let planned =
+            Arc::new(Planned::new(problem, models, &self.division, (&self.registry, &self.options), compare)?);
         plans().insert((classes, compare), planned.clone());
         Ok(planned)
     }

@@ -34,7 +34,7 @@ pub(crate) use error::same_count;
 pub use fit::{Explanation, Fit, Fitted};
 pub use linear::{Evaluation, Model, ModelError, Predictions};
 pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
-pub use options::FitOptions;
+pub use options::{FitOptions, MethodRequest};
 pub use parts::{LargeShard, LostPiece, Shard, empty_question, numbers_elsewhere};
 pub use reading::Reading;
 pub use scheme::{ClassLoss, Planned, Target};

@@ -8,7 +8,7 @@ use crate::moment::Moment;
 use crate::session::LedgerFile;
 use dpopt_data::{BadCells, Schema};
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::MethodOptions;
+use dpopt_optimize::{MethodOptions, Registry};
 use dpopt_privacy::{Neighbours, Relation};
 
 /// Everything a fit can be told. The defaults need no tuning.
@@ -21,6 +21,7 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `schema` | empty | public ranges, levels and kinds of columns |
 /// | `shares` | 5 % for undeclared labels | what private preparation may spend |
 /// | `method` | auto | method and hyper-parameters |
+/// | `registry` | those that ship | which methods there are |
 /// | `embedding` | none | an embedding model instead of a linear one |
 /// | `regression` | false | the target is a number |
 /// | `classification` | false | it is said that the target holds labels |
@@ -46,6 +47,8 @@ pub struct FitOptions {
     pub shares: StageShares,
     /// Method and hyper-parameters that the user fixes.
     pub method: MethodOptions,
+    /// Which methods there are. `None`: those that ship.
+    pub registry: Option<Registry>,
     /// An embedding model instead of a linear one.
     pub embedding: Option<EmbeddingRequest>,
     /// The target is a number. Classes otherwise, unless the schema declares a range.
@@ -77,7 +80,27 @@ pub struct FitOptions {
     pub schema_source: Option<String>,
 }
 
+/// What is said of methods, and which methods there are: those that ship unless somebody brings a registry.
+#[derive(Clone, Debug)]
+pub struct MethodRequest {
+    /// Which methods there are.
+    pub registry: Registry,
+    /// What is said of them.
+    pub options: MethodOptions,
+}
+
+impl From<MethodOptions> for MethodRequest {
+    fn from(options: MethodOptions) -> Self {
+        Self { registry: dpopt_linear::registry().clone(), options }
+    }
+}
+
 impl FitOptions {
+    /// Which methods there are.
+    pub fn registry(&self) -> &Registry {
+        self.registry.as_ref().unwrap_or(dpopt_linear::registry())
+    }
+
     /// Which data sets are neighbours: those that differ in all rows of one unit, or in one row where nobody says whose it is.
     pub fn neighbours(&self) -> Neighbours {
         match self.unit {

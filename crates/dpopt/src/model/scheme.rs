@@ -7,7 +7,7 @@ use crate::session::any_within;
 use dpopt_mechanism::{LabelSelection, PrivateBounds};
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::{NotApplicable, Problem};
-use dpopt_optimize::{Candidate, MethodOptions, Prepared, candidates, first_applicable, named};
+use dpopt_optimize::{Candidate, MethodOptions, Prepared, Registry, first_applicable};
 use dpopt_privacy::{Budget, Certificate, Neighbours, certify};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Planned {
         problem: Problem,
         models: usize,
         division: &Division,
-        options: &MethodOptions,
+        (registry, options): (&Registry, &MethodOptions),
         compare: bool,
     ) -> Result<Self, FitError> {
         let budget = division.of_each_model(models)?;
@@ -119,8 +119,8 @@ impl Planned {
             )
             .into());
         }
-        let one = if compare { None } else { named(&problem, budget, options) };
-        let candidates = one.map_or_else(|| candidates(&problem, budget, options), |one| vec![one]);
+        let one = if compare { None } else { registry.named(&problem, budget, options) };
+        let candidates = one.map_or_else(|| registry.candidates(&problem, budget, options), |one| vec![one]);
         let chosen = first_applicable(&candidates, options);
         Ok(Self { problem, models, budget, candidates, chosen, in_parts: options.elsewhere })
     }

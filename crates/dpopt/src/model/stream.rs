@@ -8,11 +8,12 @@ use super::scheme::{Planned, Target};
 use super::{Division, StageShares};
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Entered, Opening, Session, StageFacts, default_delta};
+use dpopt_linear::check_values;
 use dpopt_mechanism::{ReleaseRecord, Sensitive};
 use dpopt_objective::records::{Bounded, Examples};
-use dpopt_optimize::online::{LinearLearner, LinearStreamPlan, plan_linear_stream};
+use dpopt_online::{LinearLearner, LinearStreamPlan, plan_linear_stream};
 use dpopt_optimize::plan::NotApplicable;
-use dpopt_optimize::{Candidate, MethodOptions, check_values};
+use dpopt_optimize::{Candidate, MethodOptions};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
 
 /// Models of a stream, planned from public facts: `facts.rows` records in at most `batches` batches.

@@ -5,7 +5,7 @@ use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, Opening, Session, StageFacts};
 use dpopt_mechanism::{CuratorError, NotApplicable, RoundLosses, SavedSums, SumsFile};
 use dpopt_objective::objective::Warrant;
-use dpopt_optimize::online::{
+use dpopt_online::{
     ArmPlayer, BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, Rewards, bandit_candidates,
     plan_bandit,
 };

@@ -4,7 +4,7 @@ use super::error::OnlineError;
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, Opening, Session, StageFacts, default_delta};
 use dpopt_objective::objective::Warrant;
-use dpopt_optimize::online::{ConvexPlan, ConvexPlays, ConvexProblem, Losses, PlayRegion, plan_convex};
+use dpopt_online::{ConvexPlan, ConvexPlays, ConvexProblem, Losses, PlayRegion, plan_convex};
 use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Neighbours, Relation};
 

@@ -11,7 +11,7 @@ use dpopt_mechanism::{
     SavedExperts,
 };
 use dpopt_objective::objective::Warrant;
-use dpopt_optimize::online::{
+use dpopt_online::{
     ExpertLosses, ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of, plan_experts,
 };
 use dpopt_privacy::ledger::Receipt;

@@ -12,10 +12,11 @@ mod ownership;
 
 use crate::guarantee::Guarantee;
 use crate::moment::TargetClip;
+use dpopt_linear::registry;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::Grade;
-use dpopt_optimize::{Candidate, METHODS, logarithmic, octave};
+use dpopt_optimize::{Candidate, octave};
 use dpopt_privacy::Shown;
 use dpopt_privacy::ledger::Receipt;
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,7 @@ pub struct Report {
 
 impl Outcome {
     /// Of a method that minimizes an objective.
-    pub(crate) fn of_minimizing(candidate: &dpopt_optimize::minimize::Candidate) -> Self {
+    pub(crate) fn of_minimizing(candidate: &dpopt_minimize::Candidate) -> Self {
         match &candidate.plan {
             Ok(plan) => Self::Planned(PlannedRow {
                 grade: plan.grade(),
@@ -156,7 +157,7 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
         return format!("its predicted error is the smallest of the {} methods that apply", applicable.len());
     }
     let who = format!("{}, {}", best.0.method, number(smallest));
-    let place = |c: &CandidateRow| METHODS.iter().position(|m| *m == c.method).unwrap_or(METHODS.len());
+    let place = |c: &CandidateRow| registry().names().position(|m| m == c.method).unwrap_or(usize::MAX);
     let as_good: Vec<_> = applicable.iter().filter(|(_, (risk, _))| octave(*risk, smallest) == 0).collect();
     let fewest = as_good.iter().map(|(_, (_, gradients))| *gradients).fold(f64::INFINITY, f64::min);
     // what stands before it is passed over only for ten times the gradients, and objective perturbation of squared loss for any descent
@@ -171,7 +172,7 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
              gradients"
         );
     }
-    if logarithmic(&own.0.method) {
+    if registry().logarithmic(&own.0.method) {
         // the only other rule there is
         return format!(
             "features are so many for these rows that only an error that grows with ln d is of use: predictions (the smallest is {who}) \
@@ -405,9 +406,10 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dpopt_linear::candidates;
     use dpopt_objective::loss::Loss;
     use dpopt_optimize::plan::Problem;
-    use dpopt_optimize::{MethodOptions, Regime, Regimes, candidates, first_applicable};
+    use dpopt_optimize::{MethodOptions, Regime, Regimes, first_applicable};
     use dpopt_privacy::{Budget, Neighbours, Relation};
 
     #[test]

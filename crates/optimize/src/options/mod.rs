@@ -1,15 +1,14 @@
 //! What a user can say about a method. An option is one [`Setting`], kept where the method that has it is, and a method has the
 //! options that it [asks for](Said::get) and no others: what it does not ask for is refused by name, so nothing that a user says is
 //! ignored. Flags of the command line, keywords of Python and the tables of the documentation are made from the same
-//! descriptions ([`catalogue`](super::catalogue)).
+//! descriptions ([`Registry::catalogue`](super::Registry::catalogue)).
 
-pub(crate) mod common;
+pub mod common;
 mod said;
 mod setting;
 mod value;
 
-pub use said::Said;
-pub(crate) use said::options_of;
+pub use said::{Said, options_of};
 pub use setting::{Choice, Form, NORMS, OptionInfo, Range, Setting};
 pub use value::Value;
 
@@ -21,16 +20,12 @@ use std::collections::BTreeMap;
 ///
 /// ```
 /// use dpopt_optimize::MethodOptions;
-/// let options = MethodOptions::of("noisy-sgd").with("clip_norm", 0.5).with("steps", 100);
-/// assert!(options.check().is_ok());
-/// let wrong = MethodOptions::of("noisy-sgd").with("clip_norm", -1.0).check().unwrap_err();
-/// assert_eq!(wrong.to_string(), "clip_norm is -1; give a positive, finite number");
-/// let unknown = MethodOptions::default().with("clip_nrom", 1.0).check().unwrap_err();
-/// assert_eq!(unknown.to_string(), "there is no option `clip_nrom`; did you mean `clip_norm`?");
+/// let options = MethodOptions::of("noisy-sgd").with("clip-norm", 0.5).with("steps", 100);
+/// assert_eq!(options.names().collect::<Vec<_>>(), ["clip_norm", "steps"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MethodOptions {
-    /// Only this method (a name of [`METHODS`](super::METHODS)).
+    /// Only this method (its name in the registry).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Index of the feature that is always kept, not counted and not decayed. Set by whoever encodes the rows.
@@ -47,7 +42,7 @@ pub struct MethodOptions {
     pub elsewhere: bool,
     /// What is said of single options.
     #[serde(flatten)]
-    pub(super) said: BTreeMap<String, Value>,
+    said: BTreeMap<String, Value>,
 }
 
 /// A flag that is not set says nothing.
@@ -85,6 +80,20 @@ impl MethodOptions {
         self
     }
 
+    /// With the feature that is always kept, not counted and not decayed.
+    #[must_use]
+    pub fn with_intercept(mut self, feature: u32) -> Self {
+        self.intercept = Some(feature);
+        self
+    }
+
+    /// With all that `more` says of single options, too.
+    #[must_use]
+    pub fn with_all(mut self, more: &Self) -> Self {
+        self.said.extend(more.said.clone());
+        self
+    }
+
     /// As [`with`](Self::with) if there is a value.
     pub fn with_if<T: Into<Value>>(self, option: &str, value: Option<T>) -> Self {
         match value {
@@ -98,6 +107,18 @@ impl MethodOptions {
         self.said.get(option).filter(|value| **value != NOT_SAID)
     }
 
+    /// All that was said of single options, as it was said.
+    pub fn said_values(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.said.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// With only those of the options that were said whose name `keeps` takes.
+    #[must_use]
+    pub fn saying_only(mut self, keeps: impl Fn(&str) -> bool) -> Self {
+        self.said.retain(|name, _| keeps(name));
+        self
+    }
+
     /// Names of the options of which something is said.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.said.iter().filter(|(_, value)| **value != NOT_SAID).map(|(name, _)| name.as_str())
@@ -105,7 +126,7 @@ impl MethodOptions {
 }
 
 /// A word that somebody typed, short enough for a message.
-pub(super) fn shown(word: &str) -> String {
+pub fn shown(word: &str) -> String {
     match word.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &word[..end]),
         None => word.to_string(),
@@ -115,11 +136,10 @@ pub(super) fn shown(word: &str) -> String {
 /// Why a published method is refused by name: as it was published it is not private.
 ///
 /// ```
-/// use dpopt_optimize::{MethodOptions, check_options};
-/// let refused = check_options(&MethodOptions::of("localized-clipped-sgd")).unwrap_err().to_string();
+/// let refused = dpopt_optimize::options::not_private("localized-clipped-sgd").unwrap();
 /// assert!(refused.contains("not differentially private") && refused.contains("clipped-sgd"));
 /// ```
-pub(super) fn not_private(method: &str) -> Option<String> {
+pub fn not_private(method: &str) -> Option<String> {
     matches!(method, "localized-clipped-sgd" | "clip-count-sgd").then(|| {
         format!(
             "`{method}`, one pass that counts its clips against a threshold with noise, is not differentially private as it was published: the noise of the \
@@ -131,7 +151,7 @@ pub(super) fn not_private(method: &str) -> Option<String> {
 }
 
 /// The name that was probably meant.
-pub(super) fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     names
         .iter()
         .map(|name| (strsim::jaro_winkler(word, name), *name))

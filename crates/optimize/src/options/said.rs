@@ -14,7 +14,7 @@ pub struct Said<'a> {
 
 impl<'a> Said<'a> {
     /// Nothing asked yet.
-    pub(crate) fn new(options: &'a MethodOptions) -> Self {
+    pub fn new(options: &'a MethodOptions) -> Self {
         Self { options, asked: RefCell::default(), clash: RefCell::default() }
     }
 
@@ -64,12 +64,12 @@ impl<'a> Said<'a> {
     }
 
     /// The options that were asked for, in the order of asking.
-    pub(super) fn asked(self) -> Vec<OptionInfo> {
+    pub(crate) fn asked(self) -> Vec<OptionInfo> {
         self.asked.into_inner()
     }
 
     /// Refuses what was said and not asked for, and what excludes each other.
-    pub(crate) fn all_used(self, method: &str) -> Result<(), NotApplicable> {
+    pub fn all_used(self, method: &str) -> Result<(), NotApplicable> {
         let asked = self.asked.into_inner();
         if let Some(stray) = self.options.names().find(|name| !asked.iter().any(|info| info.name == *name)) {
             let known: Vec<&str> = asked.iter().map(|info| info.name).collect();
@@ -86,7 +86,7 @@ impl<'a> Said<'a> {
 }
 
 /// The options that `read` asks for.
-pub(crate) fn options_of(read: impl Fn(&Said<'_>)) -> Vec<OptionInfo> {
+pub fn options_of(read: impl Fn(&Said<'_>)) -> Vec<OptionInfo> {
     let nothing = MethodOptions::default();
     let said = Said::new(&nothing);
     read(&said);

@@ -12,14 +12,13 @@ use dpopt::minimize::{InMemory, Minimization, MinimizePlan, MinimizeProblem, Sou
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::objective::{Admitted, Closures, Linear, Objective};
 use dpopt::optimize::plan::{Plan, Problem};
-use dpopt::optimize::{
-    Algorithm, ClippedSchedule, ClippedSgd, MethodOptions, PhasedSchedule, PhasedSgd, Run, minimize,
-};
+use dpopt::optimize::{Algorithm, MethodOptions, Run, minimize};
 use dpopt::privacy::special::gaussian_mu;
 use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::{Chart, Series};
+use dpopt_methods::{ClippedSchedule, ClippedSgd, PhasedSchedule, PhasedSgd};
 use serde::{Deserialize, Serialize};
 
 /// Excess against n on four instances.

@@ -8,12 +8,13 @@ use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::model::probability::of_margin;
 use dpopt::noise::{NoiseSource, Purpose};
-use dpopt::optimize::{Candidate, METHODS, MethodOptions, Run, candidates};
+use dpopt::optimize::{Candidate, MethodOptions, Run};
 use dpopt::plan::{Grade, Problem};
 use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
+use dpopt_methods::registry;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -107,7 +108,7 @@ impl Measured {
     /// The method with the least; of equals the one that is taken, or the first in the standing order.
     fn best(&self, risk: Risk) -> (&str, f64) {
         let mut best = (self.taken.as_str(), self.of(&self.taken, risk));
-        for name in METHODS.into_iter().chain([NOTHING]) {
+        for name in registry().names().chain([NOTHING]) {
             let found = self.of(name, risk);
             if found < best.1 {
                 best = (name, found);
@@ -232,7 +233,7 @@ fn measure(s: &Setting, trial: Trial) -> Result<Measured, Failure> {
     let budget = Budget::new(s.epsilon, DELTA).map_err(Failure::of)?;
     let certified = |c: &Candidate| c.plan.as_ref().is_ok_and(|plan| plan.summary().grade() == Grade::Certified);
     let all: Vec<Candidate> =
-        candidates(&problem, budget, &MethodOptions::default()).into_iter().filter(certified).collect();
+        registry().candidates(&problem, budget, &MethodOptions::default()).into_iter().filter(certified).collect();
     let taken = all.first().map_or(NOTHING, |c| c.method).to_string();
     let work = |c: &Candidate| {
         c.plan.as_ref().map_or(f64::INFINITY, |plan| plan.summary().gradients * (2.0 * s.features as f64 + 60.0))
@@ -293,7 +294,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         }
     }
     let results: Vec<Measured> = lab.trials("map", &settings, 1, measure)?.into_iter().flatten().collect();
-    let names: Vec<&str> = std::iter::once(NOTHING).chain(METHODS).collect();
+    let names: Vec<&str> = std::iter::once(NOTHING).chain(registry().names()).collect();
     let share = |risk: Risk, within: &dyn Fn(&Measured, Risk) -> f64| {
         results.iter().filter(|f| within(f, risk) <= NEAR).count() as f64 / results.len() as f64
     };

@@ -10,11 +10,12 @@ use dpopt::minimize::{InMemory, Minimization, MinimizePlan, MinimizeProblem};
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::objective::Linear;
 use dpopt::optimize::plan::{Plan, Problem};
-use dpopt::optimize::{Algorithm, MethodOptions, PhasedSchedule, PhasedSgd, Run, minimize};
+use dpopt::optimize::{Algorithm, MethodOptions, Run, minimize};
 use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::Chart;
+use dpopt_methods::{PhasedSchedule, PhasedSgd};
 use serde::{Deserialize, Serialize};
 
 /// Excess against n, in few dimensions and in more.

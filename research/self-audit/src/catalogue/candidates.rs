@@ -8,7 +8,7 @@ use super::{Code, PlantedBug};
 use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
-use dpopt_optimize::stationary::{CurvatureOptions, StationaryOptions};
+use dpopt_minimize::stationary::{CurvatureOptions, StationaryOptions};
 use dpopt_privacy::Relation;
 
 /// A net of a cube with noise for the middle of a side, where its corners are √3 times as far from the centre.

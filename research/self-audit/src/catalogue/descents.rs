@@ -5,12 +5,12 @@ use super::{Code, PlantedBug};
 use crate::worst_cases::methods::{Subject, centred, followed, following, problem};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
+use dpopt_linear::{AdaptiveClipDescent, AdaptiveClipSchedule, CentredDescent};
 use dpopt_mechanism::{Clipped, Curator, Gaussian, SamplerError, Sensitive, past_the_curator};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{GradientSizes, Linear};
 use dpopt_objective::records::{Examples, Rows};
-use dpopt_optimize::{AdaptiveClipDescent, AdaptiveClipSchedule, CentredDescent};
 use dpopt_privacy::{Event, Relation};
 
 /// (ε, δ) of all plans here: μ = 1.

@@ -8,10 +8,10 @@ use crate::worst_cases::methods::{Subject, descent, problem};
 use crate::worst_cases::sums::SumDoor;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
+use dpopt_linear::{EmbeddingSgd, Selection};
 use dpopt_noise::{Exceedances, Grid, RoundedGaussian};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
-use dpopt_optimize::{EmbeddingSgd, Selection};
 
 /// log2 of counts per unit.
 const GRID: i32 = 10;

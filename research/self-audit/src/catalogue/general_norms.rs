@@ -9,8 +9,8 @@ use crate::library::general_norms::subject;
 use crate::library::gibbs::ideal;
 use crate::worst_cases::methods::Subject;
 use dpopt_audit::statistics::Claim;
+use dpopt_linear::{ExponentialMechanism, GibbsSchedule};
 use dpopt_mechanism::sampler::NormSquare;
-use dpopt_optimize::{ExponentialMechanism, GibbsSchedule};
 use dpopt_privacy::Relation;
 
 /// q = 1 + 1/ln d and c = 1/(q − 1): strongly convex in l_q, but not in l_1.

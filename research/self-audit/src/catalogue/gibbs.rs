@@ -11,12 +11,13 @@ use crate::worst_cases::methods::{Subject, alone, problem};
 use crate::worst_cases::sums::canaries;
 use dpopt_audit::statistics::Claim;
 use dpopt_audit::statistics::laws::ks_distance;
+use dpopt_linear::{ExponentialMechanism, GibbsSchedule};
 use dpopt_mechanism::sampler::{Chain, Contraction, Convexity, Domain, Oracle, Potential};
 use dpopt_mechanism::{GibbsChain, Mechanism, past_the_curator};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::loss::Loss;
+use dpopt_optimize::Algorithm;
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{Algorithm, ExponentialMechanism, GibbsSchedule};
 use dpopt_privacy::special::{gaussian_mu, normal_cdf};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
 

@@ -11,14 +11,14 @@ use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, problem};
 use crate::worst_cases::sums::canaries;
 use dpopt_audit::statistics::Claim;
+use dpopt_linear::{
+    DpGdHt, HardThresholdSchedule, InnerSteps, SourceProblem, SparseOptions, scsg_ht_noise, sgd_ht_noise,
+};
 use dpopt_mechanism::{Clipped, Gaussian, Sensitive, past_the_curator};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Difference, Linear};
 use dpopt_objective::records::{Examples, Rows};
-use dpopt_optimize::{
-    DpGdHt, HardThresholdSchedule, InnerSteps, SourceProblem, SparseOptions, scsg_ht_noise, sgd_ht_noise,
-};
 use dpopt_privacy::{Event, Relation, accountant};
 
 /// Rényi cost of all inner steps over the ε/2 that the paper's proof spends, where its conditions hold.

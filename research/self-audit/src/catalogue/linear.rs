@@ -6,15 +6,16 @@ use crate::worst_cases::methods::{Subject, alone, crowd, gradient, problem};
 use crate::worst_cases::{Logistic, indicator};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
+use dpopt_linear::{
+    Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
+    SufficientStatistics,
+};
 use dpopt_mechanism::{Mechanism, past_the_curator};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
+use dpopt_optimize::Algorithm;
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{
-    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
-    SufficientStatistics,
-};
 use dpopt_privacy::Relation;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };

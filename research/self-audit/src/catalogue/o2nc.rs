@@ -9,7 +9,7 @@ use crate::worst_cases::indicator;
 use crate::worst_cases::o2nc::{evidence, numbers, plan as conversion, smooth_plan};
 use crate::worst_cases::restarted::{plan, run};
 use dpopt_audit::statistics::Claim;
-use dpopt_optimize::minimize::MinimizePlan;
+use dpopt_minimize::MinimizePlan;
 use dpopt_privacy::{Event, Relation};
 
 /// (ε, δ) of the plans: μ = 1.

@@ -11,13 +11,14 @@ use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, Batching, Correlation, Sensitive, StreamShape, past_the_curator};
+use dpopt_methods::LastIterateDescent;
+use dpopt_minimize::{
+    Answers, Batches, Directions, Elsewhere, Goal, InMemory, MinimizePlan, MinimizeProblem, PerRecord, choose, run,
+};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Closures;
-use dpopt_optimize::minimize::{
-    Answers, Batches, Directions, Elsewhere, Goal, InMemory, MinimizePlan, MinimizeProblem, PerRecord, choose, run,
-};
-use dpopt_optimize::{LastIterateDescent, MethodOptions, RunError};
+use dpopt_optimize::{MethodOptions, RunError};
 use dpopt_privacy::accountant::epsilon as certified_epsilon;
 use dpopt_privacy::special::normal_cdf;
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};

@@ -19,13 +19,13 @@ use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, problem};
 use crate::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
 use dpopt_audit::statistics::Claim;
+use dpopt_linear::{SparseOutputPerturbation, SparseOutputSchedule};
 use dpopt_mechanism::{Choice, ChoiceLaw, Counts, Mechanism, past_the_curator};
 use dpopt_noise::{ExponentialChoice, Grid, NoiseSource, RoundedGaussian};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
-use dpopt_optimize::{SparseOutputPerturbation, SparseOutputSchedule};
 use dpopt_privacy::Relation;
 
 /// What noise is added to.

@@ -7,7 +7,7 @@ use super::Source::Shipped;
 use super::{Code, PlantedBug};
 use crate::worst_cases::spider::{evidence, far_plan, numbers, plan};
 use dpopt_audit::statistics::Claim;
-use dpopt_optimize::minimize::MinimizePlan;
+use dpopt_minimize::MinimizePlan;
 use dpopt_privacy::{Event, Relation};
 
 /// (ε, δ) of the plans: μ = 1.

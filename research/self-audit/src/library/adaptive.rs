@@ -11,11 +11,11 @@ use super::releases::TIGHT_RUNS;
 use crate::worst_cases::adaptive::{ROWS, anisotropic, axis, moments};
 use crate::worst_cases::methods::{Subject, alone, coordinate, problem};
 use dpopt_audit::attack::likelihood;
-use dpopt_objective::loss::Loss;
-use dpopt_optimize::{
+use dpopt_linear::{
     Adaptive, AdaptiveKind, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdam, MomentRelease, MomentSchedule,
     Moments, Pagan, PaganKind, Pasan, PasanKind, PdpSgd,
 };
+use dpopt_objective::loss::Loss;
 
 /// Poisson batches of a method in a ball, all sums seen.
 fn sampled<K: AdaptiveKind>(text: (&'static str, &'static str)) -> LibraryAudit {

@@ -7,7 +7,7 @@ use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream};
 use crate::worst_cases::choices::largest_loss;
 use crate::worst_cases::comparisons::{plan, then_one_above_loss};
 use crate::worst_cases::indicator;
-use dpopt_optimize::stationary::StationaryOptions;
+use dpopt_minimize::stationary::StationaryOptions;
 use dpopt_privacy::{Event, Relation};
 
 pub(super) fn audits() -> Vec<LibraryAudit> {

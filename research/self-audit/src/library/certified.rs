@@ -6,8 +6,8 @@ use super::LibraryAudit;
 use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::methods::{Subject, alone, problem};
+use dpopt_methods::ClippedSgd;
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::ClippedSgd;
 
 /// Half of the largest slope, which a logistic loss has at 0: the first step is as long as the clip allows.
 fn clipped(phases: u64) -> ClippedSgd {

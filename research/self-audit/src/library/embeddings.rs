@@ -7,12 +7,12 @@ use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::embeddings::{chosen_rows, direction, one_row, towers};
 use crate::worst_cases::methods::{Subject, descent, problem};
+use dpopt_linear::{EmbeddingSgd, Selection};
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::objective::Embedded;
 use dpopt_objective::records::Examples;
-use dpopt_optimize::{EmbeddingSgd, Selection};
 
 const ROWS: usize = 4;
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };

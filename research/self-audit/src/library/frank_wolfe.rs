@@ -8,8 +8,8 @@ use super::{LibraryAudit, Reach};
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, crowd, problem};
 use crate::worst_cases::sums::canaries;
+use dpopt_linear::FrankWolfe;
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::FrankWolfe;
 use dpopt_optimize::plan::Problem;
 use dpopt_privacy::{Neighbours, Relation};
 

@@ -7,10 +7,10 @@ use super::gibbs::{STIFF, ideal};
 use super::methods::BUDGET;
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::methods::{Subject, problem};
+use dpopt_linear::ExponentialMechanism;
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Rows};
-use dpopt_optimize::ExponentialMechanism;
 use dpopt_optimize::plan::Problem;
 use dpopt_privacy::{Neighbours, Relation};
 

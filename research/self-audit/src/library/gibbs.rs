@@ -7,11 +7,11 @@ use super::methods::BUDGET;
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::methods::{Subject, View, alone, crowd, problem};
 use crate::worst_cases::sums::canaries;
+use dpopt_linear::ExponentialMechanism;
 use dpopt_mechanism::{Mechanism, ObjectiveDraw, SamplerError, Sensitive, Tempered, past_the_curator};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Closures, Facts};
-use dpopt_optimize::ExponentialMechanism;
 use dpopt_optimize::plan::Problem;
 use dpopt_privacy::{Event, Neighbours, Relation};
 

@@ -11,11 +11,12 @@ use super::releases::TIGHT_RUNS;
 use crate::worst_cases::methods::{Subject, alone, problem};
 use crate::worst_cases::sums::canaries;
 use dpopt_audit::attack::likelihood;
-use dpopt_objective::loss::Loss;
-use dpopt_optimize::{
-    Algorithm, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, SparseOptions, VarianceOptions,
+use dpopt_linear::{
+    DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, SparseOptions, VarianceOptions,
     VarianceReducedSchedule,
 };
+use dpopt_objective::loss::Loss;
+use dpopt_optimize::Algorithm;
 
 /// Records of the small problems; only the first is ever present.
 const ROWS: usize = 4;

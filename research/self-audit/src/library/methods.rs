@@ -13,16 +13,18 @@ use crate::worst_cases::methods::{
 };
 use crate::worst_cases::sums::canaries;
 use dpopt_audit::attack::likelihood;
+use dpopt_linear::{
+    Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
+    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
+};
 use dpopt_mechanism::{Sensitive, past_the_curator};
+use dpopt_methods::LastIterateDescent;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
+use dpopt_optimize::Algorithm;
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{
-    Algorithm, Inverse, LastIterateDescent, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation,
-    OutputSchedule, RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
-};
 use dpopt_privacy::{Neighbours, Relation};
 
 /// Records of the small problems; only the first is ever present.

@@ -6,8 +6,9 @@ use crate::worst_cases::sums::canaries;
 use dpopt_audit::attack::likelihood;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::one_run::Guesses;
+use dpopt_linear::DescentSchedule;
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::{Algorithm, DescentSchedule};
+use dpopt_optimize::Algorithm;
 
 /// All canaries, one per record and coordinate; guesses made: half of them "in", half "out".
 const CANARIES: usize = 1000;

@@ -8,10 +8,10 @@ use super::{LibraryAudit, Reach};
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, problem};
 use crate::worst_cases::peeling::{swapped, unseen};
+use dpopt_linear::{Peeling, SparseOptions, choose};
 use dpopt_mechanism::PeelingLaw;
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{Peeling, SparseOptions, choose};
 use dpopt_privacy::{Neighbours, Relation};
 
 /// k features of d, almost all of the budget for the picks; the fit has two steps.

@@ -6,8 +6,8 @@ use super::LibraryAudit;
 use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::methods::{Subject, alone, problem};
+use dpopt_methods::PhasedSgd;
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::PhasedSgd;
 
 /// Half of the largest slope, which a logistic loss has at 0: the first step is as long as the clip allows.
 pub(crate) fn phased(phases: u64) -> PhasedSgd {

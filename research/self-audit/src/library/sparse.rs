@@ -11,10 +11,11 @@ use crate::worst_cases::choices::largest_loss;
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, alone, crowd, problem};
 use crate::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
+use dpopt_linear::{SparseExponential, SparseOutputPerturbation};
 use dpopt_mechanism::{Curator, Mechanism, RandomStopping, RunScore, VouchedRun};
+use dpopt_methods::BiasReducedSgd;
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
-use dpopt_optimize::{BiasReducedSgd, SparseExponential, SparseOutputPerturbation};
 use dpopt_privacy::{Budget, Neighbours, Relation};
 
 /// Output perturbation whose ball does not touch the answer.

@@ -6,10 +6,10 @@ use super::{LibraryAudit, Reach};
 use crate::worst_cases::methods::{Subject, View, coordinate, descent, problem};
 use crate::worst_cases::streams::Filter;
 use crate::worst_cases::sums::canaries;
+use dpopt_linear::{DpFtrl, StreamSchedule};
 use dpopt_mechanism::{Correlation, StreamShape};
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{DpFtrl, StreamSchedule};
 use dpopt_privacy::{Neighbours, Relation};
 
 /// One record per batch.

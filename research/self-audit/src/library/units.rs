@@ -5,12 +5,13 @@ use super::methods::BUDGET;
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::methods::{Subject, View, coordinate, descent, problem, sgd};
 use crate::worst_cases::streams::Filter;
+use dpopt_linear::{DpFtrl, StreamSchedule};
 use dpopt_mechanism::{Correlation, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::{Examples, Owners, Rows, Units};
+use dpopt_optimize::Algorithm;
 use dpopt_optimize::plan::{Problem, RecordOf};
-use dpopt_optimize::{Algorithm, DpFtrl, StreamSchedule};
 use dpopt_privacy::special::log_sum_exp;
 use dpopt_privacy::{Neighbours, Relation};
 use std::num::NonZeroU64;
@@ -99,7 +100,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let unit = RecordOf::Unit { rows: (PERSONS * ROWS) as u64, most: None };
     let most = NonZeroU64::MIN.saturating_add(1);
     let rows = worlds(|units| units.capped(most, |_| 0).one_by_one());
-    let sum = |s: &dpopt_optimize::DescentSchedule, view: View| coordinate(view.seen, 0, s.clip_norm).iter().sum();
+    let sum = |s: &dpopt_linear::DescentSchedule, view: View| coordinate(view.seen, 0, s.clip_norm).iter().sum();
     vec![
         row(
             (

@@ -2,10 +2,10 @@
 
 use super::methods::{Subject, problem};
 use super::sums::canaries;
+use dpopt_linear::{Adaptive, AdaptiveKind, AdaptiveOptions, DescentOptions, Moments, Pagan};
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Rows};
-use dpopt_optimize::{Adaptive, AdaptiveKind, AdaptiveOptions, DescentOptions, Moments, Pagan};
 
 /// Records of the small problems; only the first is ever present.
 pub(crate) const ROWS: usize = 4;

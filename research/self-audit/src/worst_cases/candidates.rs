@@ -7,11 +7,11 @@ use dpopt_mechanism::{
     Choice, ChoiceLaw, ClippedVectors, Counts, Curator, CuratorError, Mechanism, Sensitive, Stationarity,
     past_the_curator,
 };
+use dpopt_minimize::stationary::{self, StationaryOptions, StationaryPlan, StationaryProblem, gradient_sum};
+use dpopt_minimize::{InMemory, MinimizePlan, MinimizeProblem, NetSchedule, Rule, choose, run};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::objective::{Closures, Warrant};
 use dpopt_optimize::MethodOptions;
-use dpopt_optimize::minimize::{InMemory, MinimizePlan, MinimizeProblem, NetSchedule, Rule, choose, run};
-use dpopt_optimize::stationary::{self, StationaryOptions, StationaryPlan, StationaryProblem, gradient_sum};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 /// A net of 3^d points of a box, whose corners one record of three makes better or worse: two others are against the low end.

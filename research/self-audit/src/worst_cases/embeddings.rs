@@ -1,11 +1,11 @@
 //! Worst cases of embedding models: one record whose gradient's direction is public.
 
+use dpopt_linear::{DescentSchedule, SelectionSchedule};
 use dpopt_mechanism::{Sensitive, past_the_curator};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::{Embedding, Towers};
 use dpopt_objective::objective::{Embedded, Objective};
 use dpopt_objective::records::{Examples, Rows};
-use dpopt_optimize::{DescentSchedule, SelectionSchedule};
 use dpopt_privacy::special::normal_cdf;
 
 /// A user, an item, an intercept.

@@ -2,6 +2,10 @@
 
 use super::sums::canaries;
 use dpopt_audit::draws::Draws;
+use dpopt_linear::{
+    AdaptiveClipDescent, AdaptiveClipSchedule, Average, CentredDescent, DescentOptions, NewtonSchedule,
+    NoisyGradientDescent, NoisySgd,
+};
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{Curator, Sensitive, past_the_curator};
 use dpopt_noise::NoiseSource;
@@ -9,10 +13,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::{Examples, Rows, SpilledExamples};
 use dpopt_optimize::plan::{Plan, Problem};
-use dpopt_optimize::{
-    AdaptiveClipDescent, AdaptiveClipSchedule, Algorithm, Average, CentredDescent, DescentOptions, NewtonSchedule,
-    NoisyGradientDescent, NoisySgd, Run,
-};
+use dpopt_optimize::{Algorithm, Run};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 /// Public facts of a problem with rows of norm 1 under zero-out.

@@ -4,9 +4,9 @@ use super::spider::{RECORDS, Steep, problem};
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::past_the_curator;
 use dpopt_mechanism::progress::Silent;
+use dpopt_minimize::{ConversionSchedule, Elsewhere, MinimizePlan, Rule, choose, run};
 use dpopt_noise::NoiseSource;
 use dpopt_optimize::MethodOptions;
-use dpopt_optimize::minimize::{ConversionSchedule, Elsewhere, MinimizePlan, Rule, choose, run};
 use dpopt_privacy::{Budget, Event, Relation};
 
 /// A certified plan of so many steps, of which one in `period` asks for a gradient.

@@ -5,11 +5,11 @@ use crate::worst_cases::sums::CLIP;
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, Interactive, Leaf, RestartedPlan, Sensitive, past_the_curator};
-use dpopt_noise::{Grid, NoiseSource};
-use dpopt_objective::objective::Closures;
-use dpopt_optimize::minimize::{
+use dpopt_minimize::{
     Batches, Directions, Elsewhere, MinimizePlan, MinimizeProblem, PerRecord, Rule, choose, run as minimize,
 };
+use dpopt_noise::{Grid, NoiseSource};
+use dpopt_objective::objective::Closures;
 use dpopt_optimize::{MethodOptions, RunError};
 use dpopt_privacy::{Budget, Neighbours, Relation};
 use std::sync::{Arc, Mutex};

@@ -3,10 +3,8 @@
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, past_the_curator};
+use dpopt_minimize::{Directions, Elsewhere, MinimizePlan, MinimizeProblem, PerRecord, SpiderSchedule, choose, run};
 use dpopt_noise::NoiseSource;
-use dpopt_optimize::minimize::{
-    Directions, Elsewhere, MinimizePlan, MinimizeProblem, PerRecord, SpiderSchedule, choose, run,
-};
 use dpopt_optimize::{MethodOptions, RunError};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 use std::sync::{Arc, Mutex};

@@ -9,9 +9,10 @@ use super::super::units::Units;
 use super::Fit;
 use crate::moment::TargetClip;
 use dpopt_data::{Encoder, EncoderForm, FeatureKind, Layout, TargetRule, Unit};
+use dpopt_linear::expected_risk;
 use dpopt_objective::loss::Loss;
+use dpopt_optimize::RunError;
 use dpopt_optimize::plan::{Before, Problem, RecordOf};
-use dpopt_optimize::{RunError, expected_risk, named};
 use dpopt_privacy::Budget;
 use std::sync::{Arc, PoisonError};
 
@@ -85,7 +86,10 @@ impl Fit {
             self.layout = said.with_form(forms[*place].0);
             self.options.method.method.is_none()
                 || self.problem(loss).is_ok_and(|problem| {
-                    named(&problem, budget, &self.options.method).is_some_and(|candidate| candidate.plan.is_ok())
+                    self.options
+                        .registry()
+                        .named(&problem, budget, &self.options.method)
+                        .is_some_and(|candidate| candidate.plan.is_ok())
                 })
         };
         match (0..forms.len()).find(fits) {
@@ -244,7 +248,7 @@ impl Fit {
         let (loss, models) = self.target_kind().models(classes);
         let mut options = self.options.method.clone();
         options.constant = provisional(&self.layout)?.constant();
-        Planned::new(self.problem(loss)?, models, &self.division, &options, compare)
+        Planned::new(self.problem(loss)?, models, &self.division, (self.options.registry(), &options), compare)
     }
 
     /// What runs with `classes` classes; refused if nothing does.

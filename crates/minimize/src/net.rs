@@ -1,0 +1,204 @@
+//! One point of a public net of the domain, by the exponential mechanism on clipped losses: a global minimum in few dimensions, with δ = 0
+//! (spec 06 §7; docs/proofs/net.md).
+//!
+//! With slopes of at most G, a cover of radius r and R the distance of its furthest point from the centre, the expected excess over the best point of the domain is
+//! at most Gr + (2kGR/(εn))(ln|P| + 1), k = 2 where a record is replaced and 1 where it is absent; with B in the place of 2GR where losses are told to lie between 0 and B.
+//!
+//! Covers: thesis theorem 6.4.8 (certified: losses are clipped by distance, and noise is made for the furthest point)
+
+use super::cells::{MOST_POINTS, NetSchedule, cells_within, points};
+use super::kind::Method;
+use super::plan::{Asked, MinimizePlan};
+use super::problem::{Answers, MinimizeProblem};
+use super::schedule::{Averaged, Batches, Goal, MinimizeSchedule, Rule};
+use super::source::Source;
+use dpopt_mechanism::progress::Progress;
+use dpopt_mechanism::{
+    Choice, ChoiceLaw, Curator, CuratorError, MOST_SCORED, Mechanism, POINT_UNITS, Released, ScoredPoints,
+};
+use dpopt_optimize::RunError;
+use dpopt_optimize::choices::Domain;
+use dpopt_optimize::plan::{Assumption, NotApplicable};
+use dpopt_optimize::planning::positive;
+use dpopt_privacy::{Budget, Event, calibrate};
+
+/// Dimensions that are covered: a net of radius r has about (D/r)^d points.
+const MOST_DIMENSIONS: usize = 3;
+/// Points of a net if nobody says.
+const USUAL_POINTS: u64 = 1_000_000;
+/// Losses that are evaluated if nobody says how many points: seconds.
+const USUAL_LOSSES: u64 = 1_000_000_000;
+/// The same where somebody else evaluates them.
+const CALLED_POINTS: u64 = 10_000;
+const CALLED_LOSSES: u64 = 300_000_000;
+
+/// Radius of the ball, or half a side of the box, that the net covers.
+fn half_width(problem: &MinimizeProblem, domain: Domain) -> (f64, bool) {
+    match domain {
+        Domain::Unconstrained => (problem.distance, true),
+        Domain::Ball { radius } => (radius, true),
+        Domain::Box { radius } => (radius, problem.dimension == 1),
+    }
+}
+
+fn check(problem: &MinimizeProblem) -> Result<(), NotApplicable> {
+    if problem.dimension > MOST_DIMENSIONS {
+        return Err(NotApplicable::Problem(format!(
+            "a net of {} dimensions has too many points: at most {MOST_DIMENSIONS} are covered; take dp-adam or noisy-sgd for gradients, zeroth-order for \
+             values",
+            problem.dimension
+        )));
+    }
+    if problem.elsewhere && problem.answers != Answers::Values {
+        return Err(NotApplicable::Problem(
+            "it compares losses, and this objective says no values; let it give one loss for each record (gives values)".into(),
+        ));
+    }
+    if problem.records > MOST_SCORED {
+        return Err(NotApplicable::Problem("scores of more than 2^38 records do not fit".into()));
+    }
+    Ok(())
+}
+
+/// The certified plan.
+pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<MinimizePlan, NotApplicable> {
+    check(problem)?;
+    let slope = positive("the clip norm", asked.clip_norm.unwrap_or(problem.usual_clip_norm))?;
+    let (d, n) = (problem.dimension, problem.records as f64);
+    let (half, ball) = half_width(problem, asked.domain);
+    let half = positive("the radius", half)?;
+    let most = match asked.points {
+        Some(points) if !(3..=MOST_POINTS).contains(&points) => {
+            return Err(NotApplicable::Option(format!(
+                "points is {points}; give the most points of the net, from 3 to {MOST_POINTS}"
+            )));
+        }
+        Some(points) => points,
+        // elsewhere each point is a call
+        None if problem.elsewhere => CALLED_POINTS.min(CALLED_LOSSES / problem.records.max(1)).max(3),
+        None => USUAL_POINTS.min(USUAL_LOSSES / problem.records.max(1)).max(3),
+    };
+    // pure whatever δ could be spent: the samplers' laws are exact up to 2^-170 a point
+    let pure = Budget::new(budget.epsilon(), 0.0).map_err(|e| NotApplicable::Option(e.to_string()))?;
+    let event = |inverse: f64| Event::ExponentialMechanism { epsilon: 1.0 / inverse };
+    let (inverse, certificate) = calibrate::noise(event, problem.neighbours.within(pure))?;
+    let choice_epsilon = 1.0 / inverse;
+    chosen_by(choice_epsilon, problem)?.can_draw()?;
+    let corner = if ball { 1.0 } else { (d as f64).sqrt() };
+    // GR, or B/2: what a record counts at most
+    let by_distance = slope * half * corner;
+    let most_counted = match asked.loss_bound {
+        Some(bound) if 0.5 * bound >= by_distance => {
+            return Err(NotApplicable::Option(format!(
+                "loss_bound is {bound}, and losses that change by at most the clip norm per unit of distance differ by less: {:.3e}; leave it out, or give their clip_norm",
+                2.0 * by_distance
+            )));
+        }
+        Some(bound) => 0.5 * positive("the bound on losses", bound)?,
+        None => by_distance,
+    };
+    // the expected excess of the choice is so many G for each unit of ln|P|
+    let per_log = 2.0 * problem.relation().sum_sensitivity() * most_counted / (slope * choice_epsilon * n);
+    // r = half·√d/m against d·ln m units
+    let wanted = (half / ((d as f64).sqrt() * per_log)).max(3.0);
+    let cells = cells_within(d, ball, wanted, most);
+    let spacing = 2.0 * half / cells.cells as f64;
+    let net = NetSchedule {
+        points: cells.count(),
+        cells: cells.cells as u64,
+        spacing,
+        cover_radius: 0.5 * spacing * (d as f64).sqrt(),
+        // that of the points themselves, as rounded far from 0, is what noise is made for
+        reach: half * corner,
+        choice_epsilon,
+        loss_bound: asked.loss_bound,
+    };
+    if net.points < 2 {
+        return Err(NotApplicable::Option("so few points are no net; raise points".into()));
+    }
+    let predicted_excess = slope * (net.cover_radius + per_log * ((net.points as f64).ln() + 1.0));
+    let mut assumptions = vec![
+        match asked.loss_bound {
+            Some(bound) => {
+                Assumption::enforced(format!("each record's loss is cut to 0 … {bound}: enforced in exact integers"))
+            }
+            None => Assumption::enforced(
+                "each record's loss at a point counts relative to that at the start, cut to the clip norm times the distance between the two: enforced in exact integers",
+            ),
+        },
+        Assumption::proved(format!(
+            "the {} points are public, cover the domain within {:.3e}, and one of them is drawn by its exact law (to within 2^-170 a point)",
+            net.points, net.cover_radius
+        )),
+    ];
+    if problem.elsewhere {
+        assumptions.push(super::plan::told_of_records(problem));
+    }
+    let mut warnings = Vec::new();
+    if predicted_excess >= 2.0 * most_counted {
+        warnings.push("noise outweighs what the records say: the bound is no better than any point's; more records, a larger epsilon, or a smaller domain would help".to_string());
+    }
+    if wanted >= (cells.cells + 2) as f64 && (asked.points.is_none() || most == MOST_POINTS) {
+        let more = if most < MOST_POINTS { "give points, if there is time" } else { "a smaller domain would help" };
+        warnings.push(format!(
+            "its resolution is that of {} points and not of the noise, for which about {:.0e} would be best: every point reads all records; {more}",
+            net.points,
+            net.points as f64 * (wanted / cells.cells as f64).powi(d as i32)
+        ));
+    }
+    Ok(MinimizePlan {
+        method: Method::Net.name(),
+        evaluations: (net.points as f64 + 1.0) * n,
+        predicted_excess,
+        assumptions,
+        warnings,
+        certificate,
+        schedule: MinimizeSchedule {
+            batches: Batches::All,
+            rule: Rule::Net(net),
+            steps: 1,
+            clip_norm: slope,
+            clip_bias: None,
+            noise_multiplier: inverse,
+            noise_std: 0.0,
+            grid_exponent: 0,
+            regularization: 0.0,
+            domain: asked.domain,
+            average: Averaged::Last,
+            goal: Goal::Empirical,
+            smoothing: 0.0,
+            phases: Vec::new(),
+            chunks: 1,
+            along: None,
+            spider: None,
+        },
+    })
+}
+
+fn chosen_by(epsilon: f64, problem: &MinimizeProblem) -> Result<Choice, CuratorError> {
+    Choice::new(ChoiceLaw::Exponential, epsilon, POINT_UNITS, false, problem.relation())
+}
+
+/// The chosen point.
+pub(super) fn run<S: Source>(
+    problem: &MinimizeProblem,
+    plan: &MinimizePlan,
+    net: NetSchedule,
+    start: &[f64],
+    source: &mut S,
+    curator: &mut Curator,
+    progress: &dyn Progress,
+) -> Result<Released<Vec<f64>>, RunError> {
+    let (_, ball) = half_width(problem, plan.schedule.domain);
+    let points = points(&net, start, ball);
+    let public = match net.loss_bound {
+        Some(bound) => ScoredPoints::within(start, points, bound)?,
+        None => ScoredPoints::new(start, points, plan.schedule.clip_norm)?,
+    };
+    progress.start(plan.method, ScoredPoints::ticks(public.count()));
+    let scores = source.scores(curator, &public, progress)?;
+    let choice = chosen_by(net.choice_epsilon, problem)?;
+    let chosen = curator.release(&choice, &scores)?;
+    progress.finish();
+    Ok(curator.answer(public.point(*chosen.get()).to_vec()))
+}

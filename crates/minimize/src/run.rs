@@ -1,0 +1,252 @@
+//! The loop: released sums, and a driver that is post-processing.
+
+use super::accelerated::Accelerated;
+use super::aggregate::central;
+use super::directions::Directions;
+use super::net;
+use super::plan::MinimizePlan;
+use super::problem::MinimizeProblem;
+use super::proximal::Proximal;
+use super::recursive::RecursiveEstimate;
+use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
+use super::shrinking::Shrinking;
+use super::source::{Source, Streaming, Summing, Whom};
+use super::{o2nc_walk, one_pass_walk, spider_walk};
+use dpopt_mechanism::progress::Progress;
+use dpopt_mechanism::{Blocks, Curator, CuratorError, Gaussian, Released};
+use dpopt_noise::Grid;
+use dpopt_optimize::RunError;
+use dpopt_optimize::choices::{AdaptiveRule, Domain};
+use dpopt_optimize::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
+use dpopt_privacy::Event;
+
+/// A driver whose weights stay in a domain around the start.
+struct Kept<D> {
+    driver: D,
+    domain: Domain,
+}
+
+impl<D: Driver> Driver for Kept<D> {
+    fn step(&mut self, step: u64, weights: &mut [f64], gradient: &[f64]) {
+        self.driver.step(step, weights, gradient);
+        self.domain.keep(weights);
+    }
+}
+
+/// A driver that also follows the gradient of (λ/2)‖w − c‖², w being the way from the start.
+struct Drawn<'a, D> {
+    driver: D,
+    curvature: f64,
+    centre: &'a [f64],
+    gradient: Vec<f64>,
+}
+
+impl<D: Driver> Driver for Drawn<'_, D> {
+    fn step(&mut self, step: u64, weights: &mut [f64], gradient: &[f64]) {
+        self.gradient.clear();
+        let all = gradient.iter().zip(&*weights).zip(self.centre);
+        self.gradient.extend(all.map(|((g, w), c)| g + self.curvature * (w - c)));
+        self.driver.step(step, weights, &self.gradient);
+    }
+}
+
+/// What moves the way, from where, and what public quadratics are drawn around.
+struct Leg<'a> {
+    rule: Rule,
+    course: Course,
+    from: &'a [f64],
+    centre: &'a [f64],
+}
+
+/// Runs `plan` from `start`; `curator` must have been opened for its certificate.
+///
+/// # Errors
+/// If the records or the objective are not those that the plan was made for, the objective can't be evaluated, or the curator refuses.
+pub fn run<S: Source>(
+    problem: &MinimizeProblem,
+    plan: &MinimizePlan,
+    start: &[f64],
+    mut source: S,
+    curator: &mut Curator,
+    progress: &dyn Progress,
+) -> Result<Released<Vec<f64>>, RunError> {
+    let s = &plan.schedule;
+    let counted = source.public_count(curator).is_none_or(|records| records == problem.records);
+    let dimension = problem.dimension;
+    let fits = counted && start.len() == dimension && source.dimension().is_none_or(|d| d == dimension);
+    // a plan that does not say what it rests on may not run elsewhere
+    if !fits || (S::ELSEWHERE && !problem.elsewhere) {
+        return Err(RunError::Shape {
+            planned: format!("{} records, {dimension} dimensions", problem.records),
+            given: format!(
+                "{}start of {} dimensions, objective of {}",
+                source.public_count(curator).map_or(String::new(), |n| format!("{n} records, ")),
+                start.len(),
+                source.dimension().map_or("unknown".to_string(), |d| d.to_string())
+            ),
+        });
+    }
+    if start.iter().any(|x| !x.is_finite()) {
+        return Err(RunError::Numerical("the start has an entry that is not finite"));
+    }
+    if let Rule::Net(net) = s.rule {
+        return net::run(problem, plan, net, start, &mut source, curator, progress);
+    }
+    let grid = Grid::new(s.grid_exponent);
+    let at = |w: &[f64]| -> Vec<f64> { start.iter().zip(w).map(|(x, w)| x + w).collect() };
+    let course = |records: u64| Course {
+        steps: s.steps,
+        first_averaged: s.first_averaged(),
+        per_record: 1.0 / (s.share(records) * records as f64),
+    };
+    let origin = vec![0.0; dimension];
+    let leg = Leg { rule: s.rule, course: course(problem.records), from: &origin, centre: &origin };
+    let steps = s.spider.map_or(s.steps, |spider| spider.most_steps(s.steps));
+    progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
+    let whom = match s.batches {
+        Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
+        Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
+        Batches::All | Batches::Stream { .. } | Batches::Once(_) => Whom::All,
+    };
+    let how = Summing { clip_norm: s.clip_norm, grid, whom, smoothing: s.smoothing };
+    let noise_of = |z: f64| Gaussian::new(z, s.clip_norm, grid, dimension, "gradient");
+    let way = if let Batches::Stream { shape, batching, .. } = s.batches {
+        let streaming = Streaming {
+            shape,
+            batching,
+            clip_norm: s.clip_norm,
+            grid,
+            noise_multiplier: s.noise_multiplier,
+            dimension,
+            records: problem.records,
+            relation: problem.relation(),
+        };
+        let mut stream = source.open(curator, streaming)?;
+        if let Rule::Recursive { .. } = s.rule {
+            let mut estimate = RecursiveEstimate::new(shape, problem.records, at(&origin));
+            let leg = Leg { course: Course { per_record: 1.0, ..leg.course }, ..leg };
+            follow(s, problem, leg, progress, |w| {
+                let x = at(w);
+                let sum = source.next_recursive(&mut stream, estimate.step(), &x, estimate.before())?;
+                Ok(sum.map(|sum| estimate.with(sum, x)))
+            })?
+        } else {
+            follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(w)))?
+        }
+    } else if !s.phases.is_empty() {
+        // of blocks, each phase has a curator that reads no other; of rounds, all have the run's
+        let sizes = s.blocks(problem.records);
+        let mut blocks = match (s.goal, plan.certificate.event()) {
+            (Goal::Population, Event::Parallel { blocks }) => {
+                let sizes: Vec<usize> = sizes.iter().map(|&records| records as usize).collect();
+                curator.open(&Blocks::of_sizes(&sizes, blocks.clone())?.shuffled())?
+            }
+            // a phase may never read beyond its block
+            (Goal::Population, _) => return Err(CuratorError::Shape.into()),
+            _ => Vec::new(),
+        };
+        let mut way = origin.clone();
+        for (i, phase) in s.phases.iter().enumerate() {
+            let &Phase { records, rule, smoothing, noise_multiplier, .. } = phase;
+            let centre = if s.goal == Goal::Population { &way } else { &origin };
+            let (noise, how) = (noise_of(noise_multiplier), Summing { smoothing, ..how });
+            let mut points = Vec::with_capacity(s.chunks as usize);
+            for chunk in i * s.chunks as usize..(i + 1) * s.chunks as usize {
+                let keeper = blocks.get_mut(chunk).unwrap_or(&mut *curator);
+                let own = if s.goal == Goal::Population { sizes[chunk] } else { records };
+                let leg = Leg { rule, course: course(own), from: &way, centre };
+                points.push(follow(s, problem, leg, progress, |w| {
+                    let sum = source.gradients(keeper, how, &at(w))?;
+                    Ok(keeper.release(&noise, &sum)?)
+                })?);
+            }
+            // of points that were released
+            way = points.swap_remove(central(&points));
+        }
+        way
+    } else if let Rule::Conversion(conversion) = &s.rule {
+        let both = (&mut source, &mut *curator);
+        match &s.batches {
+            Batches::Once(once) => o2nc_walk::walk_once((conversion, once, s), problem, start, both, progress)?,
+            _ => o2nc_walk::walk((conversion, s), problem, start, both, progress)?,
+        }
+    } else if let (Batches::Once(once), Rule::HeavyBall { learning_rate, .. }) = (&s.batches, s.rule) {
+        one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut source, curator), progress)?
+    } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
+        spider_walk::walk((spider, s), problem, learning_rate, start, (&mut source, curator), progress)?
+    } else if let Some(along) = s.along {
+        let count = along.directions;
+        let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, count, "directional derivatives");
+        follow(s, problem, leg, progress, |w| {
+            let mut coins = curator.public_coins();
+            let directions = Directions::draw(count, dimension, along.difference, &mut coins);
+            let sum = source.derivatives(curator, how, &at(w), &directions)?;
+            Ok(curator.release(&noise, &sum)?.map(|sums| directions.estimate(&sums)))
+        })?
+    } else {
+        let noise = noise_of(s.noise_multiplier);
+        follow(s, problem, leg, progress, |w| {
+            let sum = source.gradients(curator, how, &at(w))?;
+            Ok(curator.release(&noise, &sum)?)
+        })?
+    };
+    progress.finish();
+    Ok(curator.answer(at(&way)))
+}
+
+/// The way from the start.
+fn follow(
+    s: &MinimizeSchedule,
+    problem: &MinimizeProblem,
+    leg: Leg<'_>,
+    progress: &dyn Progress,
+    oracle: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
+) -> Result<Vec<f64>, RunError> {
+    let Leg { rule, course, from, centre } = leg;
+    let d = problem.dimension;
+    let start = from.to_vec();
+    let curvature = s.regularization / problem.records as f64;
+    let mut way = match rule {
+        Rule::HeavyBall { learning_rate, momentum } => {
+            let driver = HeavyBall::new(d, momentum, None, |_| (learning_rate, 1.0));
+            let drawn = Drawn { driver, curvature, centre, gradient: Vec::new() };
+            drive(&mut Kept { driver: drawn, domain: s.domain }, course, start, progress, oracle)?
+        }
+        Rule::Adam { learning_rate, momentum, second_momentum } => {
+            let step = AdaptiveStep {
+                rule: AdaptiveRule::Adam,
+                momentum,
+                second_momentum,
+                regularization: curvature,
+                domain: s.domain,
+            };
+            drive(&mut AdaptiveSteps::new(step, d, |_| learning_rate), course, start, progress, oracle)?
+        }
+        Rule::Shrinking { strong_convexity, added_curvature } => {
+            let driver = Shrinking::new(d, strong_convexity, s.domain);
+            let mut drawn = Drawn { driver, curvature: added_curvature, centre, gradient: Vec::new() };
+            drive(&mut drawn, course, start, progress, oracle)?;
+            drawn.driver.answer().to_vec()
+        }
+        Rule::Proximal { strong_convexity, added_curvature } => {
+            let mut driver = Proximal::new(strong_convexity, added_curvature, centre, s.domain);
+            drive(&mut driver, course, start, progress, oracle)?;
+            driver.answer().to_vec()
+        }
+        Rule::Net(_) | Rule::Conversion(_) => return Err(RunError::Numerical("it has a walk of its own")),
+        Rule::Recursive { smoothness } => {
+            let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);
+            drive(&mut driver, course, start, progress, oracle)?;
+            driver.answer().to_vec()
+        }
+        Rule::Accelerated { smoothness, strong_convexity, added_curvature } => {
+            let driver = Accelerated::new(&start, smoothness, strong_convexity, s.domain);
+            let mut drawn = Drawn { driver, curvature: added_curvature, centre, gradient: Vec::new() };
+            drive(&mut drawn, course, start, progress, oracle)?;
+            drawn.driver.answer().to_vec()
+        }
+    };
+    // a mean of points of the domain lies in it up to rounding
+    s.domain.keep(&mut way);
+    Ok(way)
+}
