@@ -253,10 +253,10 @@ fn missing_names(annotations: &[Annotation], root: &Path) -> Vec<String> {
     wrong
 }
 
-/// `crates/optimize/src/minimize/phases.rs` as `optimize::minimize::phases`.
+/// `crates/minimize/src/phases.rs` as `minimize::phases`.
 fn module(file: &str) -> String {
     let path =
-        file.trim_start_matches("crates/").trim_end_matches(".rs").trim_end_matches("/mod").trim_end_matches("/lib");
+        file.trim_start_matches("crates/").trim_start_matches("research/").trim_end_matches(".rs").trim_end_matches("/mod").trim_end_matches("/lib");
     path.replacen("/src", "", 1).replace('/', "::")
 }
 
@@ -444,7 +444,7 @@ fn note(line: &str, file: &str) -> Vec<Annotation> {
 
 #[test]
 fn each_statement_has_one_fate() {
-    let code = "crates/optimize/src/minimize/phases.rs";
+    let code = "crates/minimize/src/phases.rs";
     let (free, wrong) = one("");
     assert!(wrong.is_empty());
     let against = |statements: &[Statement], line: &str, file: &str| contradictions(statements, &note(line, file));
