@@ -7,8 +7,8 @@ use crate::written::Written;
 use clap::{Args, Subcommand};
 use dpopt::data::failure;
 use dpopt::output::write_all_atomically;
-use dpopt::problems;
 use dpopt_privacy::Shown;
+use dpopt_problems as problems;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

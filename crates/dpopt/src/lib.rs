@@ -9,13 +9,11 @@
 //! | [`loss`] | per-record losses and their facts |
 //! | [`records`] | bounded rows in memory, on disk, or elsewhere in parts |
 //! | [`objective`] | what one record contributes, with what is known of it and why |
-//! | [`resque`] | non-smooth convex functions in few rounds of many queries, without privacy |
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |
 //! | [`guarantee`] | what a whole run promises |
 //! | [`sampler`] | draws from e^(−F) with a proved distance from that law |
 //! | [`mechanism`] | [`Sensitive`] and [`Released`], the curator and the only doors out |
 //! | [`optimize`] | one algorithm, one file, each in the same four steps |
-//! | [`problems`] | tables made from a seed, with a known truth, for demos and tests |
 //! | [`data`] | readers, schema, encoders from public facts |
 //! | [`audit`] | empirical lower bounds on ε, for any mechanism here and for foreign ones |
 //! | [`moment`] | what is known of numbers without a range |
@@ -41,10 +39,9 @@ pub use dpopt_data::output;
 pub use dpopt_mechanism::progress;
 pub use dpopt_mechanism::{Public, Released, Sensitive};
 pub use dpopt_noise as noise;
-pub use dpopt_objective::{geometry, loss, objective, records, resque};
+pub use dpopt_objective::{geometry, loss, objective, records};
 pub use dpopt_optimize::plan;
 pub use dpopt_privacy as privacy;
-pub use dpopt_problems as problems;
 
 /// What methods are made of, the methods for linear models, and the registry that compares them; [`minimize`](optimize::minimize) for objectives of
 /// anybody's own, and [`online`](optimize::online) for games.
@@ -75,6 +72,6 @@ pub mod mechanism {
 pub mod sampler {
     pub use dpopt_mechanism::sampler::{
         Chain, Contraction, Convexity, Domain, DrawnStart, Exhausted, MAX_STEPS, NormSquare, Oracle, Potential, Start,
-        Tally, ValueChain, ValueFacts, best_exponent, certified_value_chain, log_laplace, ratio, research, series,
+        Tally, ValueChain, ValueFacts, best_exponent, certified_value_chain, log_laplace, ratio, series,
     };
 }

@@ -255,8 +255,12 @@ fn missing_names(annotations: &[Annotation], root: &Path) -> Vec<String> {
 
 /// `crates/minimize/src/phases.rs` as `minimize::phases`.
 fn module(file: &str) -> String {
-    let path =
-        file.trim_start_matches("crates/").trim_start_matches("research/").trim_end_matches(".rs").trim_end_matches("/mod").trim_end_matches("/lib");
+    let path = file
+        .trim_start_matches("crates/")
+        .trim_start_matches("research/")
+        .trim_end_matches(".rs")
+        .trim_end_matches("/mod")
+        .trim_end_matches("/lib");
     path.replacen("/src", "", 1).replace('/', "::")
 }
 

@@ -11,9 +11,9 @@ use dpopt::objective::Closures;
 use dpopt::optimize::{MethodOptions, minimize};
 use dpopt::privacy::special::gaussian_mu;
 use dpopt::privacy::{Budget, Neighbours, Relation};
-use dpopt::problems::LinearLosses;
 use dpopt::progress::Silent;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
+use dpopt_problems::LinearLosses;
 use serde::{Deserialize, Serialize};
 
 /// Excess against n, d and passes; the loss of records yet unseen against n.

@@ -15,10 +15,10 @@ use dpopt::noise::{Grid, RoundedGaussian, project_l1_l2};
 use dpopt::optimize::{Algorithm, MethodOptions, Run, choose, has_option};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Neighbours, Relation};
-use dpopt::problems::one_hot;
 use dpopt::progress::Silent;
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
 use dpopt_methods::{BiasReducedSgd, Output, Stopping};
+use dpopt_problems::one_hot;
 use serde::{Deserialize, Serialize};
 
 /// Stopping times and bias.

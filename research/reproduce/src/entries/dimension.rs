@@ -7,8 +7,8 @@ use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Tr
 use dpopt::geometry::norm;
 use dpopt::optimize::restricted_lipschitz::{GradientNoise, Profile, minimise_bound};
 use dpopt::privacy::special::gaussian_mu;
-use dpopt::problems::{GeometricMedian, LinearLosses};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
+use dpopt_problems::{GeometricMedian, LinearLosses};
 use serde::{Deserialize, Serialize};
 
 /// Excess risk and bound against d, without any tuning.

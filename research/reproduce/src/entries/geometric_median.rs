@@ -6,8 +6,8 @@
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::noise::Stream;
 use dpopt::privacy::special::gaussian_mu;
-use dpopt::problems::GeometricMedian;
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
+use dpopt_problems::GeometricMedian;
 use serde::{Deserialize, Serialize};
 
 /// As the released script computed it, and its broken "const" corrected beside the printed one.

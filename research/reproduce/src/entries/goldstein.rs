@@ -11,9 +11,9 @@ use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::objective::{Facts, Gradient, Objective, Point};
 use dpopt::optimize::{MethodOptions, minimize};
 use dpopt::privacy::{Budget, Neighbours, Relation};
-use dpopt::problems::{Kink, KinkedLoss, Seen, goldstein_norm};
 use dpopt::progress::Silent;
 use dpopt::report::chart::{Chart, Series};
+use dpopt_problems::{Kink, KinkedLoss, Seen, goldstein_norm};
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 

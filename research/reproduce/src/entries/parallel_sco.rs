@@ -6,7 +6,7 @@
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Table, Verdict, cell};
 use dpopt::privacy::{Event, Relation, accountant};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
-use dpopt::resque::{
+use dpopt_objective::resque::{
     Acceleration, BallProblem, Chain, ac_sa_schedule, accelerated, drift, log_weight, plain, weight_moment,
 };
 

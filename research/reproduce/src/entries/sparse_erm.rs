@@ -12,9 +12,9 @@ use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Run, choose, has_option};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Neighbours, Relation};
-use dpopt::problems::one_hot;
 use dpopt::progress::Silent;
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
+use dpopt_problems::one_hot;
 use serde::{Deserialize, Serialize};
 
 /// Excess risk against n and d.

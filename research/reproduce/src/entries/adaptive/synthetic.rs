@@ -10,9 +10,9 @@ use dpopt::optimize::{
 };
 use dpopt::plan::Problem;
 use dpopt::privacy::{Neighbours, Relation};
-use dpopt::problems::absolute_regression;
 use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
+use dpopt_problems::absolute_regression;
 use serde::{Deserialize, Serialize};
 
 /// Initial step sizes of the source.

@@ -4,8 +4,8 @@ use super::{DELTA, EPSILON};
 use crate::Failure;
 use dpopt::optimize::gibbs_parameters::{RiskFacts, Temperature, empirical, norm_radius, shares};
 use dpopt::privacy::Budget;
-use dpopt::sampler::research::SchattenSquare;
 use dpopt::sampler::{NormSquare, Potential};
+use dpopt_mechanism::sampler::research::SchattenSquare;
 
 /// k, μ and the bound on the excess for slopes of dual norm at most 1, `entries` weights in the ball of such a radius; the constants are those of
 /// l_p in `side` dimensions, of matrices in the Schatten norm those of the smaller side.

@@ -7,7 +7,7 @@ use crate::{Failure, Trial};
 use dpopt::estimate::NoiseLaw;
 use dpopt::optimize::gibbs_parameters::Temperature;
 use dpopt::privacy::{Budget, Neighbours};
-use dpopt::sampler::research::{SchattenSquare, hit_and_run};
+use dpopt_mechanism::sampler::research::{SchattenSquare, hit_and_run};
 use faer::Mat;
 use serde::Serialize;
 

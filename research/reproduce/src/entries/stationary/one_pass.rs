@@ -10,8 +10,8 @@ use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Scale, Table, Tria
 use dpopt::minimize::{Batches, MinimizePlan, MinimizeProblem};
 use dpopt::optimize::{MethodOptions, minimize};
 use dpopt::privacy::{Budget, Neighbours, Relation};
-use dpopt::problems::Valley;
 use dpopt::report::chart::{Chart, Series};
+use dpopt_problems::Valley;
 use serde::Serialize;
 
 /// Two gated valleys.

@@ -4,7 +4,7 @@ use crate::Failure;
 use dpopt::minimize::{MinimizeSchedule, OnePassSchedule, SpiderSchedule};
 use dpopt::noise::correlated::{TreeNoise, tree_depth};
 use dpopt::noise::{Grid, RoundedGaussian, Stream};
-use dpopt::problems::Valley;
+use dpopt_problems::Valley;
 
 /// Steps along noisy gradients.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 use super::fits::{Encoded, Scores};
 use super::shown::Shown;
 use crate::{Compared, Failure, Lab, Summary, Table, Trial};
-use dpopt::problems;
 use dpopt::report::chart::Chart;
+use dpopt_problems as problems;
 use serde::Serialize;
 
 const DELTA: f64 = 1e-5;

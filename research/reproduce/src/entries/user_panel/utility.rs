@@ -2,8 +2,8 @@
 
 use super::fits::{BY_ROW, Encoded, Model, Scores};
 use crate::{Compared, Failure, Lab, Summary, Table, Trial, cell};
-use dpopt::problems;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
+use dpopt_problems as problems;
 use serde::{Deserialize, Serialize};
 
 const DELTA: f64 = 1e-5;
