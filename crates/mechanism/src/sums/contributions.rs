@@ -7,6 +7,7 @@ use dpopt_process::stop::{self, Stop};
 use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// a += b, modulo 2^64.
 pub(crate) fn merge(a: &mut [i64], b: &[i64]) {
@@ -32,18 +33,35 @@ const STRETCH: usize = 1 << 14;
 /// which is worth a thread's while; there is about one per thread.
 ///
 /// # Errors
-/// As `part`.
+/// As `part`; if several fail, one of their errors.
 pub(crate) fn add_up<E: Send>(
     count: usize,
     width: usize,
     grain: usize,
     part: impl Fn(Range<usize>) -> Result<Vec<i64>, E> + Sync,
 ) -> Result<Vec<i64>, E> {
+    let failed = Mutex::new(None);
+    let part =
+        |range| part(range).map_err(|why| *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why)).ok();
+    let sum = in_parts(count, width, grain, &part);
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(why) => Err(why),
+        None => Ok(sum),
+    }
+}
+
+/// The sum, as far as no part fails. It knows `part` by its address only, so that the code of its threads is made once and not for every kind of sum.
+fn in_parts(
+    count: usize,
+    width: usize,
+    grain: usize,
+    part: &(dyn Fn(Range<usize>) -> Option<Vec<i64>> + Sync),
+) -> Vec<i64> {
     let grain = grain.max(1);
     let size = count.div_ceil(thread_count().max(1)).next_multiple_of(grain).max(grain);
     let merged = |mut a: Vec<i64>, b: Vec<i64>| {
         merge(&mut a, &b);
-        Ok(a)
+        Some(a)
     };
     stop::point();
     let stop = Stop::here();
@@ -55,15 +73,15 @@ pub(crate) fn add_up<E: Send>(
         for first in (p * size..end).step_by(stretch.min(size)) {
             stop.point();
             let next = part(first..first.saturating_add(stretch).min(end))?;
-            sum = Some(match sum {
-                Some(sum) => merged(sum, next)?,
-                None => next,
-            });
+            sum = match sum {
+                Some(sum) => merged(sum, next),
+                None => Some(next),
+            };
         }
-        Ok(sum.unwrap_or_else(|| vec![0; width]))
+        sum.or_else(|| Some(vec![0; width]))
     };
     let sum = in_threads(|| (0..count.div_ceil(size)).into_par_iter().map(of).try_reduce_with(merged));
-    sum.unwrap_or_else(|| Ok(vec![0; width]))
+    sum.flatten().unwrap_or_else(|| vec![0; width])
 }
 
 #[cfg(test)]
