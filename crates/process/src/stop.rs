@@ -197,10 +197,11 @@ mod tests {
         }
     }
 
+    /// The work of these tests never ends by itself, so the limit only says that it did not end at once: it is far above what a busy machine takes.
     fn soon<R>(work: impl FnOnce() -> R) -> R {
         let began = Instant::now();
         let result = work();
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
         result
     }
 

@@ -120,9 +120,9 @@ fn a_charge_that_stays_after_ctrl_c_is_said() {
     let d = tempfile::tempdir().unwrap();
     succeed(d.path(), &["generate", "census", "--rows", "60000", "--seed", "2", "-o", "t.csv"]);
     let fit = ["fit", "t.csv", "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"];
-    // thousands of passes: far longer than the charge is waited for
+    // hours of passes
     let slow =
-        ["--method", "noisy-gradient-descent", "--steps", "20000", "--ledger", "l.jsonl", "--total-epsilon", "1"];
+        ["--method", "noisy-gradient-descent", "--steps", "2000000", "--ledger", "l.jsonl", "--total-epsilon", "1"];
     let arguments = [&fit[..], &slow, &["--total-delta=1e-3"]].concat();
     let child = command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let charged = || std::fs::read_to_string(d.path().join("l.jsonl")).is_ok_and(|text| text.contains("\"charge\""));
@@ -140,7 +140,8 @@ fn a_charge_that_stays_after_ctrl_c_is_said() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    // milliseconds on an idle machine, hours if nobody hears of it
+    assert!(asked.elapsed() < Duration::from_secs(600), "{:?}", asked.elapsed());
     assert!(stderr.contains("l.jsonl keeps the charge of this run"), "{stderr}");
     assert_eq!(files(d.path()), ["bounds.toml", "l.jsonl", "t.csv"]);
 }

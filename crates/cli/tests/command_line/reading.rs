@@ -369,7 +369,8 @@ fn huge_declarations_are_answered_at_once() {
         &["explain", "--rows", "1000", "--features", "10", "--class-count", "4000000000", "--epsilon", "1"],
     );
     dpopt(d.path(), &["explain", "--rows", "1000", "--features", "2147483648", "--epsilon", "1"]);
-    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    // seconds on an idle machine; what is declared would take hours to go through
+    assert!(started.elapsed().as_secs() < 900, "{:?}", started.elapsed());
 }
 
 #[test]
