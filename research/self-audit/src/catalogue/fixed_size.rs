@@ -89,7 +89,7 @@ pub(super) fn triangle() -> PlantedBug {
             "record and replacement as far from each other as from all others; exact log-likelihood ratio of the noisy sums",
         ),
         Claim::ApproxDp { epsilon: EPSILON, delta: DELTA },
-        (4_500, 150_000),
+        (6_500, 150_000),
         move |code, with, draws| {
             let [correct, planted] = &multipliers;
             let Ok(multiplier) = code.pick(correct, planted) else { return f64::NAN };

@@ -152,7 +152,7 @@ fn without_replacement() -> PlantedBug {
             "record at C or zeroed, all others at -C; noisy sum",
         ),
         claim,
-        (7_000, 40_000),
+        (10_000, 40_000),
         move |code, with, draws| {
             let (Ok(poisson), Ok(fixed)) = (&poisson, &fixed) else { return f64::NAN };
             let mut plan = fixed.clone();

@@ -38,7 +38,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "record raises five scores and lowers five; raised ones picked",
             ),
             Claim::pure(1.0),
-            (400, 30_000),
+            (600, 30_000),
             move |code, with, draws| five(&by_laplace, Laplace, code, with, draws.word()),
         ),
         PlantedBug::counting(
@@ -49,7 +49,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "canary of entry 4C, alone in its feature, against four; which is picked",
             ),
             Claim::pure(1.0),
-            (900, 20_000),
+            (1_300, 20_000),
             move |code, with, draws| {
                 // what an entry of 4C adds without the clip: four times C
                 let copies = if with { code.pick(1, 4) } else { 0 };

@@ -213,6 +213,7 @@ fn descents() -> Vec<LibraryAudit> {
             tight,
             |_, _, view| view.weights[0],
         )
+        .with_runs(2)
         .gaussian(),
         single(
             ("noisy-sgd, q = .25, noise drawn lazily", "canary clipped when sampled, 8 steps; weight"),

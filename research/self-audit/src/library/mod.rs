@@ -157,6 +157,11 @@ impl LibraryAudit {
         Self { relation, ..self }
     }
 
+    /// So many times the stated runs: its share comes close only with more.
+    fn with_runs(self, times: u64) -> Self {
+        Self { runs: times * self.runs, ..self }
+    }
+
     /// A twentieth of the runs in the short tier, and no demand on the share.
     fn costly(self) -> Self {
         Self { costly: true, ..self }

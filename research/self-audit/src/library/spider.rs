@@ -35,6 +35,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             "record beyond every clip one way or the other; all releases of both stages, each over its variance",
             Relation::ReplaceOne,
             -1.0,
-        ),
+        )
+        .with_runs(2),
     ]
 }

@@ -84,7 +84,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             2 * BATCHES,
             Relation::ReplaceOne,
             Rows::InMemory,
-        ),
+        )
+        .with_runs(2),
         cut(("dp-ftrl, banded noise, third epoch cut short", matched), Correlation::Banded),
         cut(("dp-ftrl, buffered noise, third epoch cut short", matched), Correlation::Blt),
         stream(
