@@ -52,7 +52,8 @@ fn who_asks(metadata: &serde_json::Value) -> BTreeSet<&str> {
 #[test]
 fn tests_of_what_ships_are_built_like_what_ships() {
     let metadata = cargo(&["metadata", "--offline", "--no-deps", "--format-version", "1"]);
-    let mut asking = who_asks(serde_json::from_str(&metadata).as_ref().expect("JSON"));
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("JSON");
+    let mut asking = who_asks(&metadata);
     // the kernel may ask for its own tests
     asking.remove("dpopt-mechanism");
     assert_eq!(asking, BTreeSet::from(["dpopt-self-audit"]));
