@@ -45,17 +45,36 @@ pub fn column_histograms(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Format, ReadOptions, Schema, open_bytes};
-    use dpopt_mechanism::past_the_curator;
+    use dpopt_mechanism::{Curator, Gaussian, SamplerError};
+    use dpopt_noise::NoiseSource;
+    use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
+
+    /// How often the rows of a table are counted where its counts are released: so often that the noise is far below one row.
+    const TIMES: usize = 100;
+
+    /// The counts of a table, as a release of many copies of its rows says them.
+    pub(crate) fn released_counts(encoder: &Encoder, text: &str, bad_cells: BadCells) -> Result<Vec<i64>, DataError> {
+        let (header, rows) = text.split_once('\n').unwrap();
+        let copies = format!("{header}\n{}", rows.repeat(TIMES)).into_bytes();
+        let table = open_bytes(copies, Format::Csv, &ReadOptions::default())?;
+        let sum = column_histograms(encoder, &*table, bad_cells)?;
+        let (z, shape) = (0.5, encoder.histograms());
+        let event = SamplerError::rounded(shape.dimension() as f64).on(Event::gaussian(z));
+        let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(20.0, 1e-6).unwrap());
+        let mut curator = Curator::new(&certify(&event, terms).unwrap(), NoiseSource::insecure(1));
+        let noisy = Gaussian::new(z, shape.clip_norm(), shape.grid(), shape.dimension(), "histograms");
+        let counts = curator.release(&noisy, &sum).unwrap().into_inner();
+        Ok(counts.into_iter().map(|count| (count / TIMES as f64).round() as i64).collect())
+    }
 
     fn counts(text: &str, bad_cells: BadCells) -> Result<Vec<i64>, DataError> {
         let bounds = "[a]\nlower = 0\nupper = 1\n[b]\nlower = 0\nupper = 5000\n[c]\nlevels = ['x']\n";
         let table = open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default())?;
         let encoder = Encoder::new(&Schema::from_toml(bounds)?.resolve(table.columns(), None)?)?;
-        let sum = column_histograms(&encoder, &*table, bad_cells)?;
-        Ok(past_the_curator::made_up(&sum).units().iter().map(|u| u >> 20).collect())
+        released_counts(&encoder, text, bad_cells)
     }
 
     #[test]

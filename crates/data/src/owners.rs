@@ -333,8 +333,9 @@ impl Block for Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BadCells, Format, ReadOptions, label_counts, open_bytes, quantile_counts};
-    use dpopt_mechanism::past_the_curator;
+    use crate::labels::plain_label_counts;
+    use crate::quantile_counts::plain_quantile_counts;
+    use crate::{BadCells, Format, ReadOptions, open_bytes};
     use dpopt_objective::records::RecordSet;
 
     fn table(text: &str) -> Box<dyn TableReader> {
@@ -372,8 +373,7 @@ mod tests {
         let draws = 6_000;
         for _ in 0..draws {
             let one = owners.one_row_each(&*table, &mut coins);
-            let labels = label_counts(&one, "y").unwrap();
-            let labels: Vec<String> = past_the_curator::made_up(&labels).keys().cloned().collect();
+            let labels: Vec<String> = plain_label_counts(&one, "y").unwrap().into_keys().collect();
             assert_eq!((labels.len(), one.count_rows().unwrap()), (2, 6));
             *seen.entry(labels).or_insert(0u32) += 1;
         }
@@ -387,12 +387,12 @@ mod tests {
         let table = table("id,y\na,oops\n,oops\n");
         let owners = RowOwners::read(&*table, "id").unwrap();
         let one = owners.one_row_each(&*table, &mut NoiseSource::insecure(1));
-        assert!(quantile_counts(&one, &["y".into()], BadCells::Error).is_err(), "the one row of a is there");
+        assert!(plain_quantile_counts(&one, &["y".into()], BadCells::Error).is_err(), "the one row of a is there");
         let nobody = Whose::One(Owners { of_row: vec![NOBODY; 2], units: 0 });
         let nobody = RowOwners { columns: vec!["id".into()], whose: nobody };
         let none = nobody.one_row_each(&*table, &mut NoiseSource::insecure(1));
-        let counts = quantile_counts(&none, &["y".into()], BadCells::Error).unwrap();
-        assert_eq!(past_the_curator::made_up(&counts).values, [0]);
+        let counts = plain_quantile_counts(&none, &["y".into()], BadCells::Error).unwrap();
+        assert_eq!(counts.values, [0]);
     }
 
     #[test]
@@ -420,10 +420,8 @@ mod tests {
     fn of_a_table_the_kept_rows_are_read_and_no_others() {
         let table = table("from,to,y\na,b,1\na,c,2\nb,c,3\n,,4\nd,,5\n");
         let owners = RowOwners::read_all(&*table, &["from", "to"]).unwrap();
-        let labels = |rows: &dyn TableReader| {
-            let labels = label_counts(rows, "y").unwrap();
-            past_the_curator::made_up(&labels).keys().cloned().collect::<Vec<String>>()
-        };
+        let labels =
+            |rows: &dyn TableReader| plain_label_counts(rows, "y").unwrap().into_keys().collect::<Vec<String>>();
         let kept = owners.kept(2.try_into().unwrap()).unwrap();
         assert_eq!(labels(&kept_rows(&*table, &kept)), ["1", "2", "3", "5"]);
         let one = owners.one_row_each(&*table, &mut NoiseSource::insecure(1));

@@ -1,21 +1,27 @@
-//! What ships has no way past the curator: the kernel's feature `past-the-curator` is on in tests and in the self-audit only.
+//! What ships has no way past the curator, and its tests have none: the kernel's feature `past-the-curator` is on in the self-audit only.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+
+/// The feature.
+const FEATURE: &str = "past-the-curator";
 
 /// The feature, as `cargo tree` writes it.
 const THE_WAY: &str = "feature \"past-the-curator\"";
 
+/// What cargo answers.
+fn cargo(arguments: &[&str]) -> String {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output =
+        Command::new(cargo).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
 /// Who asks for which features of the kernel when `package` is built, its tests left out, as `cargo tree` says it.
 fn features_of_the_kernel(package: &str) -> String {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["tree", "--offline", "--locked", "--edges", "features,no-dev"])
-        .args(["--invert", "dpopt-mechanism", "--package", package])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "{package}: {}", String::from_utf8_lossy(&output.stderr));
-    let tree = String::from_utf8(output.stdout).expect("UTF-8");
+    let how = ["tree", "--offline", "--locked", "--edges", "features,no-dev"];
+    let tree = cargo(&[&how[..], &["--invert", "dpopt-mechanism", "--package", package]].concat());
     assert!(tree.starts_with("dpopt-mechanism ") && tree.contains(&format!("{package} ")), "{package}: {tree}");
     tree
 }
@@ -28,4 +34,36 @@ fn what_ships_is_built_without_a_way_past_the_curator() {
     }
     // where it is on, it is seen
     assert!(features_of_the_kernel("dpopt-self-audit").contains(THE_WAY));
+}
+
+/// Packages of the workspace whose dependencies of any kind, or features of their own, ask for the feature.
+fn who_asks(metadata: &serde_json::Value) -> BTreeSet<&str> {
+    let asks = |package: &&serde_json::Value| {
+        let of_dependencies = package["dependencies"].as_array().expect("dependencies").iter();
+        let mut features = of_dependencies.flat_map(|on| on["features"].as_array().expect("features"));
+        let named = |feature: &serde_json::Value| feature.as_str().is_some_and(|name| name.contains(FEATURE));
+        let mut own = package["features"].as_object().expect("features").values();
+        features.any(named) || own.any(|on| on.as_array().expect("a feature").iter().any(named))
+    };
+    let packages = metadata["packages"].as_array().expect("packages").iter();
+    packages.filter(asks).map(|package| package["name"].as_str().expect("a name")).collect()
+}
+
+#[test]
+fn tests_of_what_ships_are_built_like_what_ships() {
+    let metadata = cargo(&["metadata", "--offline", "--no-deps", "--format-version", "1"]);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("JSON");
+    let mut asking = who_asks(&metadata);
+    // the kernel may ask for its own tests
+    asking.remove("dpopt-mechanism");
+    assert_eq!(asking, BTreeSet::from(["dpopt-self-audit"]));
+    // of whatever kind a dependency is, and through whatever feature
+    let package = |dependency: &str, own: &str| {
+        let text = format!(r#"{{"packages":[{{"name":"a","dependencies":[{dependency}],"features":{{{own}}}}}]}}"#);
+        let metadata: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        who_asks(&metadata).len()
+    };
+    assert_eq!(package(r#"{"name":"dpopt-mechanism","kind":"dev","features":["past-the-curator"]}"#, ""), 1);
+    assert_eq!(package("", r#""x":["dpopt-mechanism/past-the-curator"]"#), 1);
+    assert_eq!(package(r#"{"name":"dpopt-mechanism","kind":null,"features":[]}"#, r#""x":[]"#), 0);
 }

@@ -18,12 +18,15 @@
 //! | [`Valley`] | value, gradient, curvature, and where noisy descent is held up | a valley that narrows again and again: for Spider |
 //! | [`KinkedLoss`] | value, gradient, the truth behind the records; [`goldstein_norm`] certifies an answer | kinks without convexity: robust phase retrieval, capped absolute errors |
 //! | [`absolute_regression`] | true weights | adaptive methods on anisotropic data |
+//!
+//! [`laws`] are what samples are held against.
 
 mod census;
 mod draws;
 mod geometric_median;
 mod goldstein;
 mod kinks;
+pub mod laws;
 mod linear;
 mod lp_value_queries;
 mod messages;

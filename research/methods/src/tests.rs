@@ -8,7 +8,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Examples;
 use dpopt_objective::synthetic::table;
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{Algorithm, MethodOptions, Run, Solution};
+use dpopt_optimize::{MethodOptions, Run, Solution};
 use dpopt_privacy::{Budget, Neighbours, Relation};
 use rayon::prelude::*;
 
@@ -25,19 +25,6 @@ pub(crate) fn budget(epsilon: f64) -> Budget {
 pub(crate) fn facts(examples: &Examples, loss: Loss) -> Problem {
     let (rows, features) = (examples.rows.len() as u64, examples.rows.columns());
     Problem { nonzeros: 20, ..Problem::new(rows, features, loss, Neighbours::of_records(Relation::ZeroOut)) }
-}
-
-pub(crate) fn fit<A: Algorithm>(
-    algorithm: &A,
-    examples: &Examples,
-    problem: &Problem,
-    budget: Budget,
-    seed: u64,
-) -> Vec<f64> {
-    let plan = algorithm.plan(problem, budget).unwrap();
-    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
-    let examples = Sensitive::new(examples.clone());
-    algorithm.run(&plan, Run::new(problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights
 }
 
 /// A method's defaults, but for a sampler of few rounds: its default takes half a minute.

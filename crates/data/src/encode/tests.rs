@@ -2,8 +2,8 @@
 
 use super::numeric::hats;
 use super::*;
-use crate::{Format, Kind, ReadOptions, Schema, column_histograms, open_bytes};
-use dpopt_mechanism::past_the_curator;
+use crate::histograms::tests::released_counts;
+use crate::{Format, Kind, ReadOptions, Schema, open_bytes};
 use dpopt_objective::records::keep_largest;
 
 fn csv(text: &str) -> Box<dyn TableReader> {
@@ -56,10 +56,9 @@ fn one_of_each_kind_with_missing_other_and_unknown_label() {
     let encoder = encoder(bounds, &*table, Some("y"));
     assert_eq!(encoder.dimension(), 1 + 8 + 5 + 4097);
     assert_eq!(encoder.max_nonzeros(), 1 + 5 + 1 + 1);
-    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
-    let Examples { rows, targets } = past_the_curator::made_up(&examples);
+    let Examples { rows, targets } = encoder.encode_public(&*table, BadCells::Error).unwrap();
     assert_eq!(targets, &[-1.0, 1.0, 1.0, 0.0, 0.0]);
-    let first = named(&encoder, rows, 0, 4.0);
+    let first = named(&encoder, &rows, 0, 4.0);
     // 3 of 0..8 is u = 3/8: the line (5/8, 3/8), half way between the knots 2 and 4; the block has norm 1
     let norm = (25.0f64 / 64.0 + 9.0 / 64.0 + 0.5).sqrt();
     let age = [("age:low", 0.625), ("age:high", 0.375), ("age@2", 0.5), ("age@4", 0.5)];
@@ -67,13 +66,13 @@ fn one_of_each_kind_with_missing_other_and_unknown_label() {
     let expected = [("(intercept)", 1.0), age[0], age[1], age[2], age[3], ("sex=M", 1.0)];
     assert!(first.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6), "{first:?}");
     assert!(first[6].0.starts_with("city#") && first.len() == 7);
-    let second = named(&encoder, rows, 1, 4.0);
+    let second = named(&encoder, &rows, 1, 4.0);
     let names: Vec<&str> = second.iter().map(|f| f.0.as_str()).collect();
     // "?" is a level of sex and a missing marker elsewhere
     assert_eq!(names, ["(intercept)", "age:low", "age:high", "age@4", "age=(missing)", "sex=?", "city=(missing)"]);
     let expected = [1.0, 0.1f64.sqrt(), 0.1f64.sqrt(), 0.4f64.sqrt(), 0.4f64.sqrt(), 1.0, 1.0];
     assert!(second.iter().zip(expected).all(|(f, e)| (f.1 - e).abs() < 1e-6), "{second:?}");
-    let third = named(&encoder, rows, 2, 4.0);
+    let third = named(&encoder, &rows, 2, 4.0);
     let names: Vec<&str> = third.iter().take(4).map(|f| f.0.as_str()).collect();
     assert_eq!(names, ["(intercept)", "age:high", "age@8", "sex=(other)"]);
     assert_eq!(third[4].0, first[6].0);
@@ -243,7 +242,7 @@ fn bad_cells_name_column_and_row_and_never_the_value() {
         let message = encoder.encode(&*table, BadCells::Error).err().unwrap().to_string();
         assert!(message.contains(expected) && message.contains("--bad-cells missing"), "{message}");
         assert!(!message.contains("secret") && !message.contains('\n'));
-        assert_eq!(past_the_curator::made_up(&encoder.encode(&*table, BadCells::Missing).unwrap()).rows.len(), 2);
+        assert_eq!(encoder.encode_public(&*table, BadCells::Missing).unwrap().rows.len(), 2);
     }
 }
 
@@ -325,9 +324,9 @@ fn a_time_is_one_number_whatever_it_is_stored_as() {
 fn number_targets_are_clipped_scaled_and_brought_back() {
     let table = csv("x,y\n1,0\n1,10\n1,2.5\n1,99\n1,\n");
     let encoder = encoder("[x]\nlower = 0\nupper = 1\n[y]\nlower = 0\nupper = 10\n", &*table, Some("y"));
-    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
-    assert_eq!(past_the_curator::made_up(&examples).targets, [-1.0, 1.0, -0.5, 1.0, 0.0]);
-    assert!(past_the_curator::made_up(&examples).rows.row(4).0.is_empty());
+    let examples = encoder.encode_public(&*table, BadCells::Error).unwrap();
+    assert_eq!(examples.targets, [-1.0, 1.0, -0.5, 1.0, 0.0]);
+    assert!(examples.rows.row(4).0.is_empty());
     assert_eq!(encoder.target().unwrap().1.unscale(-0.5), 2.5);
 }
 
@@ -340,8 +339,7 @@ fn libsvm_rows_stay_as_they_are_unless_too_long() {
     schema.set_levels("label", vec!["-1".into(), "1".into()]).unwrap();
     let encoder = Encoder::new(&schema.resolve(table.columns(), Some("label")).unwrap()).unwrap();
     assert_eq!((encoder.dimension(), encoder.max_nonzeros(), encoder.has_intercept()), (4, 4, false));
-    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
-    let Examples { rows, targets } = past_the_curator::made_up(&examples);
+    let Examples { rows, targets } = encoder.encode_public(&*table, BadCells::Error).unwrap();
     assert_eq!(targets, &[1.0, -1.0, 1.0, 0.0]);
     assert_eq!(rows.row(0), (&[0u32, 2][..], &[0.5f32, 0.25][..]));
     let (columns, values) = rows.row(1);
@@ -351,19 +349,18 @@ fn libsvm_rows_stay_as_they_are_unless_too_long() {
     let mut scaled = schema.clone();
     scaled.options.scale_rows = true;
     let encoder = Encoder::new(&scaled.resolve(table.columns(), Some("label")).unwrap()).unwrap();
-    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
-    let norm: f64 = past_the_curator::made_up(&examples).rows.row(0).1.iter().map(|v| f64::from(*v).powi(2)).sum();
+    let examples = encoder.encode_public(&*table, BadCells::Error).unwrap();
+    let norm: f64 = examples.rows.row(0).1.iter().map(|v| f64::from(*v).powi(2)).sum();
     assert!(norm <= 1.0 && norm > 1.0 - 1e-6);
     // one entry a row: the largest, scaled after that
     scaled.options.max_nonzeros = Some(1);
     let encoder = Encoder::new(&scaled.resolve(table.columns(), Some("label")).unwrap()).unwrap();
     assert_eq!(encoder.max_nonzeros(), 1);
-    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
-    let rows = &past_the_curator::made_up(&examples).rows;
+    let rows = encoder.encode_public(&*table, BadCells::Error).unwrap().rows;
     assert_eq!([0, 1].map(|i| rows.row(i).0.to_vec()), [vec![0], vec![1]]);
     assert!((rows.row(0).1[0] - 1.0).abs() < 1e-6);
     let again: Encoder = serde_json::from_str(&serde_json::to_string(&encoder).unwrap()).unwrap();
-    assert_eq!(past_the_curator::made_up(&again.encode(&*table, BadCells::Error).unwrap()).rows, *rows);
+    assert_eq!(again.encode_public(&*table, BadCells::Error).unwrap().rows, rows);
     scaled.options.max_nonzeros = Some(0);
     assert!(scaled.resolve(table.columns(), Some("label")).and_then(|layout| Encoder::new(&layout)).is_err());
 }
@@ -390,8 +387,8 @@ fn json_round_trip_encodes_identically_and_refuses_what_it_does_not_know() {
     let original = encoder(bounds, &*table, Some("y"));
     let json = serde_json::to_string(&original).unwrap();
     let back: Encoder = serde_json::from_str(&json).unwrap();
-    let (a, b) = (original.encode(&*table, BadCells::Error), back.encode(&*table, BadCells::Error));
-    assert_eq!(past_the_curator::made_up(&a.unwrap()), past_the_curator::made_up(&b.unwrap()));
+    let (a, b) = (original.encode_public(&*table, BadCells::Error), back.encode_public(&*table, BadCells::Error));
+    assert_eq!(a.unwrap(), b.unwrap());
     assert_eq!(serde_json::to_string(&back).unwrap(), json);
     for (from, to) in [
         ("\"version\":5", "\"version\":6"),
@@ -415,7 +412,8 @@ fn a_spread_encoder_is_stored_and_encodes_by_the_shares_of_values() {
     // nine of ten values in the lowest hundredth of the range
     let text: String =
         (0..1000).map(|i| format!("{}\n", if i % 10 == 0 { i } else { i % 100 } as f64 / 10.0)).collect();
-    let table = csv(&format!("v\n{text}"));
+    let text = format!("v\n{text}");
+    let table = csv(&text);
     let encoder = encoder(
         "[v]\nlower = 0\nupper = 1000\ntransform = 'linear'\n[dpopt]\nknots = 0\ncentred = true\n",
         &*table,
@@ -423,9 +421,8 @@ fn a_spread_encoder_is_stored_and_encodes_by_the_shares_of_values() {
     );
     let shape = encoder.histograms();
     assert_eq!((shape.columns, shape.dimension()), (1, 584));
-    let counts = column_histograms(&encoder, &*table, BadCells::Error).unwrap();
     let counts: Vec<f64> =
-        past_the_curator::made_up(&counts).units().iter().map(|u| *u as f64 * shape.grid().step()).collect();
+        released_counts(&encoder, &text, BadCells::Error).unwrap().into_iter().map(|count| count as f64).collect();
     let plain = encoder.clone();
     let encoder = encoder.spread(&counts, 1.0).unwrap();
     assert_eq!(encoder.dimension(), plain.dimension());

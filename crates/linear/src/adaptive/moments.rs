@@ -196,12 +196,12 @@ impl MomentRelease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dpopt_mechanism::past_the_curator;
+    use dpopt_mechanism::SamplerError;
     use dpopt_noise::NoiseSource;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::records::{Examples, Rows};
     use dpopt_objective::synthetic::Lcg;
-    use dpopt_privacy::{Neighbours, Relation, special};
+    use dpopt_privacy::{Budget, Neighbours, Relation, certify, special};
 
     fn problem(rows: u64, features: usize, row_norm: f64) -> Problem {
         let loss = Loss::Absolute;
@@ -281,7 +281,9 @@ mod tests {
         let halving = MomentRelease::halving(&problem, mu, 1.0).unwrap();
         let direct = MomentRelease::direct(&problem, mu).unwrap();
         for (release, worst) in [(halving, 1.6), (direct, 4.0)] {
-            let mut curator = past_the_curator::uncharged(&release.event(), NoiseSource::insecure(5));
+            let event = SamplerError::rounded(release.samples(100)).on(release.event());
+            let terms = problem.neighbours.within(Budget::new(1.01, 1e-6).unwrap());
+            let mut curator = Curator::new(&certify(&event, terms).unwrap(), NoiseSource::insecure(5));
             let estimates = release.run(&problem, &examples, &mut curator).unwrap();
             assert!(curator.is_spent() || matches!(release, MomentRelease::Halving { .. }));
             assert!(release.run(&problem, &examples, &mut curator).is_err(), "the budget is spent");

@@ -3,13 +3,12 @@
 use super::parameters::{RiskFacts as Public, empirical};
 use super::*;
 use dpopt_mechanism::progress::Silent;
-use dpopt_mechanism::sampler::laws::{Tabulated, kolmogorov, kolmogorov_distance, kolmogorov_limit};
-use dpopt_mechanism::sampler::{Convexity, Domain};
-use dpopt_mechanism::{Curator, CuratorError, Sensitive, past_the_curator};
+use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::records::{Examples, Rows};
 use dpopt_objective::synthetic::Lcg;
 use dpopt_privacy::{Neighbours, gibbs};
+use dpopt_problems::laws::{Tabulated, kolmogorov, kolmogorov_distance, kolmogorov_limit};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -310,66 +309,6 @@ fn a_plan_draws_for_its_own_problem_only() {
         plan(&problem(40, 2, Loss::Huber { threshold: 2.0 }), 2.0, Some(10.0)).schedule.mechanism;
     assert!(matches!(refused(&other_loss), Some(CuratorError::Unforeseen { .. })));
     assert_eq!(refused(&planned), None);
-}
-
-/// Spec 03 §2: k = εn/(G_ΔD) on a ball, with the public quadratic that gives the chain its certificate.
-#[test]
-fn the_pure_mechanism_on_a_ball_follows_its_law() {
-    let (n, d, radius, epsilon) = (20usize, 2usize, 1.0, 4.0);
-    let public = Public { rows: n as f64, dimension: d as f64, radius, difference_lipschitz: 1.0 };
-    let t = parameters::bounded(public, 2.0 * radius, epsilon);
-    let beta = t.temperature / n as f64;
-    let lambda = n as f64 * t.modulus;
-    let m = beta * lambda;
-    let data = examples(n, d, 10);
-    let step_std = (0.25 / (0.25 * t.temperature)).sqrt().min((0.25 / m).sqrt());
-    let contraction = dpopt_mechanism::sampler::Contraction {
-        step_std,
-        strong_convexity: m,
-        start_distance: 2.0 * radius,
-        dimension: d,
-        oscillation: 1e-9,
-    };
-    // no plan draws on a ball: the chain of one is altered
-    let planned = plan(&problem(n as u64, d, LOGISTIC), epsilon, Some(lambda)).schedule.mechanism;
-    let mechanism = past_the_curator::altered_draw(planned, |chain| {
-        chain.inverse_temperature = beta;
-        chain.start = dpopt_mechanism::Start::Centre;
-        chain.rounds = contraction.steps(1e-3).unwrap();
-        chain.step_std = step_std;
-        chain.domain = Domain::Ball { radius };
-        chain.oracle = Convexity { slack: 1e-9, ..Convexity::default() };
-        chain.grid = 2f64.powi(-40);
-        chain.total_variation = 1e-3;
-    });
-    let event = mechanism.event().self_composed(1_000).approximate(0.5);
-    let mut curator = past_the_curator::uncharged(&event, NoiseSource::insecure(3));
-    let held = Sensitive::new(data.clone());
-    let sample: Vec<Vec<f64>> = (0..1_000).map(|_| curator.release(&mechanism, &held).unwrap().into_inner()).collect();
-    assert!(sample.iter().all(|x| x[0] * x[0] + x[1] * x[1] <= radius * radius));
-    let ln = |a: f64, b: f64| {
-        if a * a + b * b > radius * radius {
-            return f64::NEG_INFINITY;
-        }
-        let sum: f64 = (0..n)
-            .map(|i| {
-                let v = data.rows.row(i).1;
-                LOGISTIC.scalar_value(f64::from(v[0]) * a + f64::from(v[1]) * b, f64::from(data.targets[i]))
-            })
-            .sum();
-        -beta * (sum + 0.5 * lambda * (a * a + b * b))
-    };
-    let law = Tabulated::new(
-        |u| {
-            (0..1000).map(|i| -1.0 + 0.002 * (f64::from(i) + 0.5)).map(|v| ln(u, v).exp()).sum::<f64>().max(1e-300).ln()
-        },
-        -1.0,
-        1.0,
-        1000,
-    );
-    let mut first: Vec<f64> = sample.iter().map(|x| x[0]).collect();
-    let distance = kolmogorov_distance(&mut first, |x| law.cdf(x));
-    assert!(distance < kolmogorov_limit(1_000) + 3e-3, "{distance}");
 }
 
 /// A draw for a group of rows, or after another release, is made for what is left: it fits the budget and uses it.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::descent::descend;
-use dpopt_mechanism::past_the_curator;
+use dpopt_mechanism::Curator;
 use dpopt_mechanism::progress::Silent;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::loss::Loss;
@@ -44,9 +44,11 @@ fn the_loop_is_the_listing() {
         regularization: Some(0.2),
         ..RegularizedDescent::default()
     };
-    let schedule = options.plan(&problem, budget).unwrap().schedule.descent;
+    let plan = options.plan(&problem, budget).unwrap();
+    let curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
+    let schedule = plan.schedule.descent;
     let run = descend(&mut schedule.heavy_ball(&problem), &schedule, &problem, &Silent, "test", |_| {
-        Ok(past_the_curator::released(vec![0.5]))
+        Ok(curator.answer(vec![0.5]))
     })
     .unwrap();
     assert!((run.weights[0] + 0.0745).abs() < 1e-12);

@@ -35,6 +35,7 @@ pub struct FeatureScores {
     dimension: u64,
     /// Columns that a record has, increasing: only their scores are stored.
     columns: Vec<u32>,
+    /// In units of C/2^20.
     scores: Vec<i64>,
     taken: Vec<bool>,
     /// Picked features that no record has: positions among those, increasing.
@@ -97,13 +98,6 @@ impl FeatureScores {
                 }
             }
         }
-    }
-
-    /// In units of C/2^20, for tests.
-    #[cfg(any(test, feature = "past-the-curator"))]
-    #[doc(hidden)]
-    pub fn scores(&self) -> &[i64] {
-        &self.scores
     }
 
     /// Features that no record has and that are left.
@@ -194,5 +188,39 @@ impl Mechanism for FeaturePick {
             }
         };
         Ok(SparseVector::new([(feature, 1.0)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpopt_objective::loss::Loss;
+    use dpopt_objective::records::{Examples, Rows};
+
+    #[test]
+    fn one_record_moves_no_score_by_more_than_the_bound() {
+        // entries far above what the bound was made for, a huge slope, targets that are no numbers
+        let wild = [
+            ([1.0f32, 0.0], 1e30f32),
+            ([0.6, 0.8], -1e30),
+            ([1e-30, 1.0], f32::NAN),
+            ([0.0, 0.0], 1.0),
+            ([0.3, -0.2], f32::INFINITY),
+        ];
+        for (row, target) in wild {
+            let mut examples = Examples { rows: Rows::new(3), targets: vec![target] };
+            examples.rows.push_clipped(&mut [(0, row[0]), (1, row[1])], 1.0);
+            let facts = VertexFacts { loss: Loss::Squared, clip_norm: 0.1, epsilon: 1.0, relation: Relation::ZeroOut };
+            for weight in [0.0, 1e6, -1e6] {
+                let scores = FeatureScores::new(
+                    &Sensitive::new(examples.clone()),
+                    facts,
+                    &SparseVector::new([(0, weight)]),
+                    None,
+                )
+                .unwrap();
+                assert!(scores.expose().scores.iter().all(|s| (0..=1 << 20).contains(s)), "{row:?} {target}");
+            }
+        }
     }
 }

@@ -20,9 +20,8 @@
 mod certificate;
 pub(crate) mod domain;
 mod drawn_start;
-#[cfg(any(test, feature = "past-the-curator"))]
-#[doc(hidden)]
-pub mod laws;
+#[cfg(test)]
+pub(crate) mod laws;
 mod log_concave;
 pub mod log_laplace;
 pub(crate) mod norm_square;

@@ -116,6 +116,13 @@ pub struct BiasReducedSchedule {
     pub grid_exponent: i32,
 }
 
+impl BiasReducedSchedule {
+    /// All that its steps release of so many records, from exact samplers.
+    pub fn event(&self, records: u64) -> Event {
+        event(&self.batch_counts, records, self.noise_multiplier)
+    }
+}
+
 /// Default noise over that of one step of the largest batch: room for a few thousand steps beside the reserve for one of
 /// the largest batch (spec 15 §4: a multiplier of 8 where the reserve alone needs 5.97).
 pub const SPARE: f64 = 1.34;

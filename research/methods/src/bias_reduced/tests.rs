@@ -1,12 +1,7 @@
-//! Unbiasedness by enumeration, the published accounting against ours, learning.
+//! Unbiasedness by enumeration, the published accounting against ours.
 
 use super::*;
-use crate::tests::{LOGISTIC, facts, fit};
-use dpopt_linear::NoisyGradientDescent;
-use dpopt_mechanism::past_the_curator;
-use dpopt_mechanism::progress::Silent;
-use dpopt_noise::NoiseSource;
-use dpopt_objective::synthetic::{mean_loss, table};
+use crate::tests::LOGISTIC;
 use dpopt_privacy::Neighbours;
 
 fn soft(x: f64) -> f64 {
@@ -119,26 +114,6 @@ fn levels_contribute_alike_where_the_batch_beats_the_noise() {
     }
     let (nu, bias) = moments(levels, error, 1.0);
     assert!(nu.is_finite() && bias < 0.2);
-}
-
-/// With the noise taken out of a plan what remains is plain SGD, and it learns.
-#[test]
-fn without_noise_to_speak_of_it_learns() {
-    let examples = table(3, 4096, 2, 20, 3.0, LOGISTIC);
-    let problem = Problem { nonzeros: 3, ..facts(&examples, LOGISTIC) };
-    let options = BiasReducedSgd { radius: Some(6.0), learning_rate: Some(0.5), ..BiasReducedSgd::default() };
-    let mut plan = options.plan(&problem, budget()).unwrap();
-    (plan.schedule.noise_multiplier, plan.schedule.grid_exponent) = (1e-6, -30);
-    let mut curator =
-        past_the_curator::uncharged(&event(&plan.schedule.batch_counts, 4096, 1e-6), NoiseSource::insecure(1));
-    let best = fit(&NoisyGradientDescent::default(), &examples, &problem, Budget::new(50.0, 1e-6).unwrap(), 1);
-    let at = |w: &[f64]| mean_loss(&examples, LOGISTIC, w);
-    let (best, zero) = (at(&best), at(&vec![0.0; examples.rows.columns()]));
-    let sensitive = dpopt_mechanism::Sensitive::new(examples.clone());
-    let run = Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap();
-    let learned = at(&options.run(&plan, run).unwrap().into_inner().weights);
-    assert!(curator.is_spent());
-    assert!(zero - learned > 0.67 * (zero - best), "{learned} {best} {zero}");
 }
 
 /// A batch of all records is cheaper under zero-out, batches that leave records out are not: the reserve covers both.
