@@ -266,7 +266,7 @@ CASES ?= 100000
 FROM ?= 0
 
 corner-hunt: ## headline numbers by interval arithmetic; is any answer to random corner events below the truth? (CASES=100000, FROM=0)
-	$(CARGO) test -q --release -p dpopt-privacy --lib headline_numbers_are_verified -- --nocapture
+	$(CARGO) test -q --release -p dpopt-accounting --lib headline_numbers_are_verified -- --nocapture
 	DPOPT_CORNER_CASES=$(CASES) DPOPT_CORNER_FROM=$(FROM) $(CARGO) test -q --release -p dpopt-privacy --test corner_hunt -- --nocapture
 
 .PHONY: known-before

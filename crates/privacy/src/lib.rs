@@ -6,28 +6,19 @@
 //! * [`certify`](certify::certify): the tightest valid accountant against a budget; [`calibrate`]: the noise that meets it.
 //! * [`gibbs`]: what a draw from a strongly log-concave density costs.
 //! * [`ledger`]: a budget kept in a file across runs.
+//!
+//! Events and budgets are defined by `dpopt-event`, accountants by `dpopt-accounting`; their names stand here too, so that
+//! whoever uses this crate needs no other.
 #![forbid(unsafe_code)]
 
-pub mod accountant;
-pub mod budget;
 pub mod calibrate;
 pub mod certify;
-pub mod event;
-pub mod expression;
 pub mod filter;
-pub mod gibbs;
-pub mod group;
 pub mod ledger;
-pub mod neighbours;
-mod shown;
-pub mod special;
-pub mod words;
 
-pub use accountant::Bound;
-pub use budget::Budget;
 pub use certify::{Certificate, certify};
-pub use event::Event;
+pub use dpopt_accounting::{Bound, accountant, gibbs};
+pub use dpopt_event::{Budget, Event, Neighbours, Relation, Shown, Terms, Unit};
+pub use dpopt_event::{budget, event, expression, group, neighbours, special, words};
 pub use filter::Filter;
 pub use ledger::Ledger;
-pub use neighbours::{Neighbours, Relation, Terms, Unit};
-pub use shown::Shown;
