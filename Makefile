@@ -178,7 +178,7 @@ $(VENV)/ready: crates/python/requirements-test.txt crates/python/requirements-to
 	touch $@
 
 bench-noise: .venv-bench/noise ## noise samplers against NumPy and OpenDP
-	$(CARGO) bench -q -p dpopt-noise --bench noise --no-run
+	$(CARGO) bench -q -p dpopt-draws --bench noise --no-run
 	.venv-bench/bin/python benches/noise/run.py
 
 .venv-bench-adult/ready: benches/adult/requirements.txt

@@ -28,7 +28,7 @@ def nanoseconds(items, work, repeat=7):
 
 
 def dpopt():
-    command = ["cargo", "bench", "-q", "-p", "dpopt-noise", "--bench", "noise"]
+    command = ["cargo", "bench", "-q", "-p", "dpopt-draws", "--bench", "noise"]
     lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     pairs = (line.split() for line in lines)
     return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2}

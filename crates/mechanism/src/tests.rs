@@ -454,7 +454,7 @@ fn opened_blocks_leave_the_run_what_it_paid_for() {
     assert!(curator.release(&gaussian(2.0, 0.5, 7), &gradient(0.5, 7).sum(&examples, &[0.0; 7])).is_ok());
     // and what is taken no times is no release
     let none = Event::gaussian(1.0).self_composed(0);
-    let law = dpopt_noise::Repetitions::negative_binomial(1.0, 5.0).unwrap();
+    let law = dpopt_draws::Repetitions::negative_binomial(1.0, 5.0).unwrap();
     assert!(matches!(curator.open(&VouchedSearch::new(none, law)), Err(CuratorError::Unforeseen { .. })));
 }
 

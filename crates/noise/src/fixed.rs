@@ -8,13 +8,15 @@ use std::sync::OnceLock;
 
 /// A number in [0, 2^64) with 64·(L−1) fraction bits; limbs in little-endian order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fixed<const L: usize>(pub(crate) [u64; L]);
+pub struct Fixed<const L: usize>(pub [u64; L]);
 
 /// Real numbers between `low` and `high`, both included.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Interval<const L: usize> {
-    pub(crate) low: Fixed<L>,
-    pub(crate) high: Fixed<L>,
+pub struct Interval<const L: usize> {
+    /// Least of them.
+    pub low: Fixed<L>,
+    /// Largest of them.
+    pub high: Fixed<L>,
 }
 
 impl<const L: usize> PartialOrd for Fixed<L> {
@@ -30,12 +32,14 @@ impl<const L: usize> Ord for Fixed<L> {
 }
 
 impl<const L: usize> Fixed<L> {
-    pub(crate) const ZERO: Self = Self([0; L]);
+    /// 0.
+    pub const ZERO: Self = Self([0; L]);
     pub(crate) const MAX: Self = Self([u64::MAX; L]);
     /// Fraction bits.
-    pub(crate) const BITS: usize = 64 * (L - 1);
+    pub const BITS: usize = 64 * (L - 1);
 
-    pub(crate) fn integer(value: u64) -> Self {
+    /// An integer, exactly.
+    pub fn integer(value: u64) -> Self {
         let mut limbs = [0; L];
         limbs[L - 1] = value;
         Self(limbs)
@@ -49,7 +53,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// 2^-`exponent`; 0 if that is below the resolution.
-    pub(crate) fn negative_power_of_two(exponent: usize) -> Self {
+    pub fn negative_power_of_two(exponent: usize) -> Self {
         let mut limbs = [0; L];
         if exponent <= Self::BITS {
             let bit = Self::BITS - exponent;
@@ -67,7 +71,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Sum, or the largest number if it overflows (an upper bound stays finite; a lower bound never gets near).
-    pub(crate) fn plus(&self, other: &Self) -> Self {
+    pub fn plus(&self, other: &Self) -> Self {
         let mut out = [0; L];
         let mut carry = false;
         for i in 0..L {
@@ -80,7 +84,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Difference, or 0 if negative.
-    pub(crate) fn minus(&self, other: &Self) -> Self {
+    pub fn minus(&self, other: &Self) -> Self {
         let mut out = [0; L];
         let mut borrow = false;
         for i in 0..L {
@@ -93,7 +97,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Product rounded down; `MAX` if it overflows.
-    pub(crate) fn times_down(&self, other: &Self) -> Self {
+    pub fn times_down(&self, other: &Self) -> Self {
         // 2L limbs; L ≤ 7
         let mut wide = [0u64; 16];
         for (i, &a) in self.0.iter().enumerate() {
@@ -114,12 +118,12 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// At least the product.
-    pub(crate) fn times_up(&self, other: &Self) -> Self {
+    pub fn times_up(&self, other: &Self) -> Self {
         self.times_down(other).plus(&Self::ulps(1))
     }
 
     /// Product with an integer, exactly; `MAX` if it overflows.
-    pub(crate) fn times_integer(&self, factor: u64) -> Self {
+    pub fn times_integer(&self, factor: u64) -> Self {
         let mut out = [0; L];
         let mut carry = 0u128;
         for i in 0..L {
@@ -131,7 +135,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Quotient by a positive integer, rounded down.
-    pub(crate) fn over_integer(&self, divisor: u64) -> Self {
+    pub fn over_integer(&self, divisor: u64) -> Self {
         let mut out = [0; L];
         let mut rest = 0u128;
         for i in (0..L).rev() {
@@ -143,7 +147,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Half of the number, rounded down.
-    pub(crate) fn half(&self) -> Self {
+    pub fn half(&self) -> Self {
         self.shifted_right(1)
     }
 
@@ -161,7 +165,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Times 2^`bits`, dropping what overflows.
-    pub(crate) fn shifted_left(&self, bits: usize) -> Self {
+    pub fn shifted_left(&self, bits: usize) -> Self {
         let (limbs, bits) = (bits / 64, bits % 64);
         let mut out = [0; L];
         for i in limbs..L {
@@ -172,7 +176,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Divided by 2^`bits`, rounded down.
-    pub(crate) fn shifted_right_far(&self, bits: usize) -> Self {
+    pub fn shifted_right_far(&self, bits: usize) -> Self {
         let limbs = (bits / 64).min(L);
         let mut out = [0; L];
         out[..L - limbs].copy_from_slice(&self.0[limbs..]);
@@ -180,7 +184,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Number of zero bits before the first one, the integer limb's included.
-    pub(crate) fn leading_zeros(&self) -> usize {
+    pub fn leading_zeros(&self) -> usize {
         let mut zeros = 0;
         for limb in self.0.iter().rev() {
             zeros += limb.leading_zeros() as usize;
@@ -227,13 +231,14 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Nearest-below f64, for display and for first guesses only.
-    pub(crate) fn to_f64(self) -> f64 {
+    pub fn to_f64(self) -> f64 {
         self.0.iter().rev().enumerate().map(|(i, &limb)| limb as f64 * 2f64.powi(-64 * i as i32)).sum()
     }
 }
 
 impl<const L: usize> Interval<L> {
-    pub(crate) fn point(value: Fixed<L>) -> Self {
+    /// One number, as an interval.
+    pub fn point(value: Fixed<L>) -> Self {
         Self { low: value, high: value }
     }
 
@@ -246,23 +251,24 @@ impl<const L: usize> Interval<L> {
         Self { low: self.low.minus(&other.high), high: self.high.minus(&other.low) }
     }
 
-    pub(crate) fn times(&self, other: &Self) -> Self {
+    /// The product.
+    pub fn times(&self, other: &Self) -> Self {
         Self { low: self.low.times_down(&other.low), high: self.high.times_up(&other.high) }
     }
 
     /// |self − other|.
-    pub(crate) fn distance(&self, other: &Self) -> Self {
+    pub fn distance(&self, other: &Self) -> Self {
         let (a, b) = (self.minus(other), other.minus(self));
         Self { low: a.low.max(b.low), high: a.high.max(b.high) }
     }
 
     /// Half, outward.
-    pub(crate) fn half(&self) -> Self {
+    pub fn half(&self) -> Self {
         Self { low: self.low.half(), high: self.high.half().plus(&Fixed::ulps(1)) }
     }
 
     /// `Some(self < other)` if all members agree.
-    pub(crate) fn less_than(&self, other: &Self) -> Option<bool> {
+    pub fn less_than(&self, other: &Self) -> Option<bool> {
         if self.high < other.low {
             Some(true)
         } else if self.low >= other.high {

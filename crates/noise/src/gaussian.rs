@@ -127,7 +127,7 @@ impl RoundedGaussian {
     }
 
     /// round(s·`numerator`/`denominator`) for a fraction below 64: the largest |sample| of a point up to there.
-    pub(crate) fn units_at(&self, numerator: u64, denominator: u64) -> u64 {
+    pub fn units_at(&self, numerator: u64, denominator: u64) -> u64 {
         Fixed::<4>::integer(numerator).over_integer(denominator).scaled_and_rounded(self.mantissa, self.exponent)
     }
 

@@ -8,7 +8,7 @@ use crate::lazy_uniform::LazyUniform;
 use crate::stream::Stream;
 
 /// Precision of the thresholds.
-pub(crate) const L: usize = 7;
+pub const L: usize = 7;
 type Threshold = [u64; 4];
 
 /// A scale that can't be used.
@@ -47,7 +47,7 @@ impl Geometric {
     }
 
     /// P(Z ≥ k) = p^k for p in (0, 1) given to within a few units of its last place.
-    pub(crate) fn from_ratio(p: Fixed<L>) -> Self {
+    pub fn from_ratio(p: Fixed<L>) -> Self {
         let mut digits = Vec::new();
         let mut power = p;
         // each squaring doubles the error and adds a unit of 2^-384: after at most 57 of them below 2^-315
@@ -66,7 +66,7 @@ impl Geometric {
 
     /// One draw Z, or `None` if Z ≥ `limit`.
     #[inline]
-    pub(crate) fn sample_below(&self, limit: u64, stream: &mut Stream) -> Option<u64> {
+    pub fn sample_below(&self, limit: u64, stream: &mut Stream) -> Option<u64> {
         let mut z = 0u64;
         let block = 1u64 << self.digits.len();
         while LazyUniform::below_threshold(stream, &self.block) {
@@ -119,7 +119,7 @@ impl ExponentialCoin {
 }
 
 /// 1/scale, rounded down.
-pub(crate) fn inverse(scale: f64) -> Result<Fixed<L>, ScaleError> {
+pub fn inverse(scale: f64) -> Result<Fixed<L>, ScaleError> {
     if !(2f64.powi(-6)..=2f64.powi(50)).contains(&scale) {
         return Err(ScaleError);
     }
@@ -133,7 +133,7 @@ pub(crate) fn inverse(scale: f64) -> Result<Fixed<L>, ScaleError> {
 }
 
 /// e^(−x) for x in \[0, 64\], rounded down by at most 2^-365.
-pub(crate) fn exp_minus(x: &Fixed<L>) -> Fixed<L> {
+pub fn exp_minus(x: &Fixed<L>) -> Fixed<L> {
     // e^-x = (e^-y)^(2^10), y = x/2^10 ≤ 1/16. The alternating series loses a unit per term (60 terms: 1/16^60/60! is far
     // below a unit); ten squarings double that ten times: below 2^17 units of 2^-384.
     let y = x.shifted_right(10);

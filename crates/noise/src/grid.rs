@@ -68,18 +68,18 @@ impl Grid {
 }
 
 /// 2^`exponent` for |exponent| ≤ 1000.
-pub(crate) fn power_of_two(exponent: i32) -> f64 {
+pub fn power_of_two(exponent: i32) -> f64 {
     debug_assert!(exponent.abs() <= 1000);
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
 /// floor(log2 x) for a positive finite x, exactly for normal numbers.
-pub(crate) fn floor_log2(x: f64) -> i32 {
+pub fn floor_log2(x: f64) -> i32 {
     ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023
 }
 
 /// x = mantissa·2^exponent exactly, for finite x ≥ 0; the mantissa is odd or 0.
-pub(crate) fn dyadic(x: f64) -> (u64, i32) {
+pub fn dyadic(x: f64) -> (u64, i32) {
     let bits = x.to_bits();
     let biased = ((bits >> 52) & 0x7ff) as i32;
     let fraction = bits & ((1 << 52) - 1);

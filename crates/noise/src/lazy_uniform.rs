@@ -5,15 +5,18 @@ use crate::stream::Stream;
 /// Digits that are ever drawn. What is undecided after them has probability about 2^-256 and goes one fixed way.
 const WORDS: usize = 4;
 
-/// The digits drawn so far, most significant word first.
-pub(crate) struct LazyUniform {
+/// A uniform number in (0, 1), with the digits that have been drawn so far.
+#[derive(Default)]
+pub struct LazyUniform {
+    /// Most significant word first.
     words: [u64; WORDS],
     drawn: usize,
 }
 
 impl LazyUniform {
-    pub(crate) fn new() -> Self {
-        Self { words: [0; WORDS], drawn: 0 }
+    /// No digit has been drawn.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// A uniform whose first digits are `word`.
@@ -46,8 +49,8 @@ impl LazyUniform {
         Interval { low, high: low.plus(&Fixed::negative_power_of_two(64 * words)) }
     }
 
-    /// The interval of −ln of the uniform (an exponential variable), from the same digits as [`interval`](Self::interval).
-    pub(crate) fn exponential<const L: usize>(&mut self, stream: &mut Stream) -> Interval<L> {
+    /// The interval of −ln of the uniform (an exponential variable), from the same digits as the interval of the uniform.
+    pub fn exponential<const L: usize>(&mut self, stream: &mut Stream) -> Interval<L> {
         let words = L - 2;
         let u = self.interval::<L>(stream).low;
         if u == Fixed::ZERO {

@@ -31,83 +31,42 @@
 mod chacha;
 mod continuous;
 pub mod correlated;
-mod discrete_gaussian;
-mod ellipsoid;
 #[cfg(test)]
 mod exact_normal;
-mod exceedances;
 mod fixed;
 mod gaussian;
 mod gaussian_block;
 mod geometric;
 mod grid;
-mod intersection;
 mod laplace;
-mod laplace_maximum;
-mod lazy;
 mod lazy_uniform;
-mod leveled_choice;
-mod order_statistics;
+mod levels;
 mod poisson;
 mod quantize;
-mod repetitions;
-mod selection;
-mod sketch;
 mod source;
 mod stream;
 #[cfg(test)]
 mod tail_cells;
+#[cfg(test)]
+mod tests;
 mod wide_normal;
 mod ziggurat;
 
-pub use discrete_gaussian::DiscreteGaussian;
-pub use ellipsoid::EllipsoidQuantizer;
-pub use exceedances::Exceedances;
 pub use gaussian::{NoiseScaleError, RoundedGaussian};
 pub use geometric::{Geometric, ScaleError};
 pub use grid::Grid;
-pub use intersection::{project_l1_l2, project_l1_l2_dense};
 pub use laplace::{DiscreteLaplace, RoundedLaplace};
-pub use laplace_maximum::LaplaceMaximum;
-pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, Phase, RowSeats, StepRule, Work};
-pub use leveled_choice::{Chosen, LeveledChoice, unnamed_index};
-pub use order_statistics::{Descending, hard_threshold, project_l1};
 pub use poisson::{PoissonSkips, ProbabilityError, SubsetKey};
 pub use quantize::{Norm, QuantizeError, Quantizer, quantize_l1, quantize_l2, quantize_linf};
-pub use repetitions::{Repetitions, RepetitionsError};
-pub use selection::{ExponentialChoice, NoisyMax};
-pub use sketch::{SKETCH_EXPONENT, Sketch};
 pub use source::{EntropyError, NoiseSource, Purpose};
 pub use stream::{Parts, Stream};
 
-#[cfg(test)]
-mod tests {
-    /// Pearson's test of cell counts against probabilities; cells expected below 10 are pooled. The limit is that of
-    /// Laurent and Massart (2000): false alarm below e^-15.2 = 2.5e-7 (up to the multinomial's own approximation).
-    pub(crate) fn assert_multinomial(counts: &[f64], probability: impl Fn(usize) -> f64) {
-        let n: f64 = counts.iter().sum();
-        let (mut chi2, mut cells, mut pooled, mut pooled_expected) = (0.0, 0.0, 0.0, 0.0);
-        let mut cell = |seen: f64, expected: f64| {
-            chi2 += (seen - expected) * (seen - expected) / expected;
-            cells += 1.0;
-        };
-        let mut total = 0.0;
-        for (k, &seen) in counts.iter().enumerate() {
-            let p = probability(k);
-            total += p;
-            if n * p < 10.0 {
-                pooled += seen;
-                pooled_expected += n * p;
-            } else {
-                cell(seen, n * p);
-            }
-        }
-        assert!((total - 1.0).abs() < 1e-4, "the probabilities sum to {total}");
-        if pooled_expected > 1.0 {
-            cell(pooled, pooled_expected);
-        }
-        let freedom: f64 = cells - 1.0;
-        let limit = freedom + 2.0 * (15.2 * freedom).sqrt() + 30.4;
-        assert!(chi2 < limit, "chi-square {chi2} with {freedom} degrees of freedom: {counts:?}");
-    }
+/// What exact samplers are made of: for those of `dpopt-draws`.
+pub mod parts {
+    pub use crate::fixed::{Fixed, Interval};
+    pub use crate::geometric::{L, exp_minus, inverse};
+    pub use crate::grid::{dyadic, floor_log2, power_of_two};
+    pub use crate::lazy_uniform::LazyUniform;
+    pub use crate::levels::{LEVELS, PER_SIGMA, tail_probabilities};
+    pub use crate::wide_normal::{FRACTION_BITS, WideNormal};
 }

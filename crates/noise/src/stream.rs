@@ -35,7 +35,8 @@ impl Stream {
         Self::new(key, Mode::Secure(fork_mark()))
     }
 
-    pub(crate) fn insecure(key: &mut [u8; 32]) -> Self {
+    /// A stream that anyone can draw who knows the key, which is wiped: for public randomness, and for tests.
+    pub fn insecure(key: &mut [u8; 32]) -> Self {
         Self::new(key, Mode::Insecure(0))
     }
 
@@ -99,7 +100,7 @@ impl Stream {
 
     /// The next 64 random bits.
     #[inline]
-    pub(crate) fn word(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         if self.position == self.buffer.len() {
             self.refill();
         }

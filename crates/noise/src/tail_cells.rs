@@ -2,7 +2,7 @@
 //! compared with an independent computation (mpmath, 60 digits). No sampling: where 10^8 draws see nothing, these tests do.
 use crate::fixed::Fixed;
 use crate::geometric::{Geometric, L, exp_minus};
-use crate::order_statistics::tail_probabilities;
+use crate::levels::tail_probabilities;
 use crate::ziggurat::table;
 
 /// A decimal number such as `3.25e-2`.

@@ -2,16 +2,24 @@
 use crate::stream::Stream;
 use crate::ziggurat::{WIDTH_BITS, table};
 
-/// Fraction bits of a [`wide_normal`].
-pub(crate) const FRACTION_BITS: u32 = 112;
+/// Fraction bits of a draw of [`WideNormal`].
+pub const FRACTION_BITS: u32 = 112;
 
-/// Ends of the cores and widths of the pieces, for the quick path.
-pub(crate) struct WideNormal {
+/// Normal variables as fixed-point numbers.
+pub struct WideNormal {
+    /// Ends of the cores and widths of the pieces, for the quick path.
     pieces: Box<[(u64, u64); 256]>,
 }
 
+impl Default for WideNormal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl WideNormal {
-    pub(crate) fn new() -> Self {
+    /// Reads the tables.
+    pub fn new() -> Self {
         let mut pieces = Box::new([(0, 0); 256]);
         for (slot, piece) in pieces.iter_mut().zip(table().cores_and_widths()) {
             *slot = piece;
@@ -21,7 +29,7 @@ impl WideNormal {
 
     /// A standard normal variable in units of 2^-112, at most one unit off the exact one (but with probability 2^-180).
     #[inline]
-    pub(crate) fn sample(&self, stream: &mut Stream) -> i128 {
+    pub fn sample(&self, stream: &mut Stream) -> i128 {
         let (negative, size) = self.sign_and_size(stream);
         if negative { -(size as i128) } else { size as i128 }
     }
@@ -30,7 +38,7 @@ impl WideNormal {
     ///
     /// In a core (98.5%) the point is W·u with 119 digits of u: 2^-117 off, then cut to a unit.
     #[inline]
-    pub(crate) fn sign_and_size(&self, stream: &mut Stream) -> (bool, u128) {
+    pub fn sign_and_size(&self, stream: &mut Stream) -> (bool, u128) {
         let word = stream.word();
         let (core, width) = self.pieces[(word & 255) as usize];
         if word < core {

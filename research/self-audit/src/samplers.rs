@@ -8,12 +8,12 @@ use super::Tier;
 use super::catalogue::Code;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::laws::{chi_square_p_value, energy_p_value, ks_p_value};
+use dpopt_draws::{
+    DiscreteGaussian, ExponentialChoice, LazyIterate, LazyOptions, NoisyMax, Phase, Repetitions, StepRule,
+};
 use dpopt_mechanism::progress::Progress;
 use dpopt_noise::correlated::{CorrelatedNoise, Factor};
-use dpopt_noise::{
-    DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Grid, LazyIterate, LazyOptions, NoisyMax, Phase,
-    PoissonSkips, Repetitions, RoundedGaussian, RoundedLaplace, StepRule,
-};
+use dpopt_noise::{DiscreteLaplace, Grid, PoissonSkips, RoundedGaussian, RoundedLaplace};
 use dpopt_privacy::special::normal_cdf;
 use dpopt_process::in_threads;
 use rayon::prelude::*;

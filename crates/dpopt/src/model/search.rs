@@ -8,8 +8,8 @@
 //! Covers: sparse-v2 algorithm 5
 
 use super::error::FitError;
+use dpopt_draws::{Repetitions, RepetitionsError};
 use dpopt_mechanism::SamplerError;
-use dpopt_noise::{Repetitions, RepetitionsError};
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::accountant::rdp;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Terms, calibrate, certify};

@@ -4,9 +4,10 @@
 //! times as much, but only per weight that the batch touches.
 
 use super::{Average, DescentSchedule, Recipe};
+use dpopt_draws::{LazyOptions, Phase, StepRule};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Clipped, SparseDescent};
-use dpopt_noise::{Grid, LazyOptions, Phase, StepRule};
+use dpopt_noise::Grid;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use dpopt_optimize::plan::{Assumption, Problem};

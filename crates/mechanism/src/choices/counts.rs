@@ -7,7 +7,8 @@ use crate::Sensitive;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{DiscreteGaussian, DiscreteLaplace, ExponentialChoice, NoiseSource, NoisyMax, Purpose};
+use dpopt_draws::{DiscreteGaussian, ExponentialChoice, NoisyMax};
+use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation};
 
 /// Integers that one record changes by a bounded amount.

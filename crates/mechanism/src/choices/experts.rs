@@ -14,8 +14,9 @@ use crate::curator::seen::Seen;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
+use dpopt_draws::ExponentialChoice;
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation};
-use dpopt_noise::{ExponentialChoice, Grid, Purpose, Stream};
+use dpopt_noise::{Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
 use dpopt_process::Process;
 

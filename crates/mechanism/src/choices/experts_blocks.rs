@@ -6,7 +6,8 @@ use super::experts_file::{BlockShape, SavedExperts, SavedShape};
 use crate::curator::door::{Interactive, Opening, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{ExponentialChoice, Stream};
+use dpopt_draws::ExponentialChoice;
+use dpopt_noise::Stream;
 use dpopt_privacy::{Event, Relation};
 
 /// Blocks at most.

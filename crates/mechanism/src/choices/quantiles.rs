@@ -10,7 +10,8 @@
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
+use dpopt_draws::ExponentialChoice;
+use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{BelowCounts, quantile_grid};
 use dpopt_privacy::{Event, Relation};
 

@@ -11,7 +11,8 @@ use crate::curator::door::{Mechanism, sealed};
 use crate::refused::{CuratorError, NotApplicable};
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
-use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
+use dpopt_draws::ExponentialChoice;
+use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{BelowCounts, quantile_grid};
 use dpopt_privacy::{Certificate, Event, Terms, calibrate};
 

@@ -7,7 +7,8 @@
 use crate::Released;
 use crate::curator::door::{Interactive, Opening, sealed};
 use crate::refused::CuratorError;
-use dpopt_noise::{Purpose, Repetitions};
+use dpopt_draws::Repetitions;
+use dpopt_noise::Purpose;
 use dpopt_privacy::Event;
 use dpopt_process::Process;
 

@@ -15,7 +15,7 @@ use crate::curator::Curator;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
-use dpopt_noise::Repetitions;
+use dpopt_draws::Repetitions;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, certify};
 

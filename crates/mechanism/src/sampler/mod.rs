@@ -11,7 +11,7 @@
 //! * [`Potential`]: β·Σφ_i, of linear models or of any [`Objective`](dpopt_objective::objective::Objective).
 //! * [`log_laplace`]: the couplings of other norms, as numbers; [`research`]: hit-and-run, Langevin, norms of matrices. Research grade:
 //!   nothing is claimed of them.
-//! * Finite sets of candidates need no chain: [`dpopt_noise::ExponentialChoice`] and [`dpopt_noise::NoisyMax`] draw from
+//! * Finite sets of candidates need no chain: [`dpopt_draws::ExponentialChoice`] and [`dpopt_draws::NoisyMax`] draw from
 //!   the exponential mechanism and permute-and-flip exactly, where Gumbel noise from 53-bit uniforms cannot (a candidate
 //!   that trails by 41 has probability 0 on one data set and not on its neighbour).
 //!

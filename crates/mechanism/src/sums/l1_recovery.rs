@@ -6,7 +6,8 @@
 
 use super::contributions::merge_equal;
 use super::sparse_sum::Projection;
-use dpopt_noise::{Grid, SKETCH_EXPONENT, Sketch, project_l1_l2_dense};
+use dpopt_draws::{SKETCH_EXPONENT, Sketch, project_l1_l2_dense};
+use dpopt_noise::Grid;
 use dpopt_process::in_threads;
 use rayon::prelude::*;
 

@@ -13,7 +13,8 @@ use super::sparse_sum::{Projection, SparseSum};
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, RoundedGaussian, SKETCH_EXPONENT, Sketch, Stream};
+use dpopt_draws::{SKETCH_EXPONENT, Sketch};
+use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, RoundedGaussian, Stream};
 use dpopt_privacy::Event;
 
 /// How much longer than by the exact normal law a record can be under the rounded matrix, relative to that law's

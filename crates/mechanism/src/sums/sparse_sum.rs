@@ -14,7 +14,8 @@ use crate::Sensitive;
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, project_l1_l2, project_l1_l2_dense};
+use dpopt_draws::{project_l1_l2, project_l1_l2_dense};
+use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer};
 use dpopt_objective::records::{self, RecordSet, SparseVectors};
 use dpopt_privacy::Event;
 

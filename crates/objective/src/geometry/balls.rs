@@ -52,7 +52,7 @@ fn l1_level(x: &[f64], radius: f64) -> f64 {
 ///
 /// A soft threshold, scaled: the l1 projection if it is short enough, the l2 projection if its l1 norm fits, and otherwise
 /// the threshold at which the ratio of both norms is `l1_radius`/`l2_radius`, which does not increase with the level.
-/// `dpopt_noise::project_l1_l2` does the same on a stream of the largest coordinates.
+/// `dpopt_draws::project_l1_l2` does the same on a stream of the largest coordinates.
 pub fn project_l1_l2_balls(x: &mut [f64], l1_radius: f64, l2_radius: f64) {
     if l1_radius <= 0.0 || l2_radius <= 0.0 {
         return x.fill(0.0);

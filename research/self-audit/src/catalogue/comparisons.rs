@@ -11,8 +11,9 @@ use crate::worst_cases::comparisons::{answers, only_the_last, plan, redrawn, the
 use crate::worst_cases::indicator;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
+use dpopt_draws::Repetitions;
 use dpopt_mechanism::{AboveThreshold, CuratorError, RunScore, VouchedRun, VouchedSearch, past_the_curator};
-use dpopt_noise::{NoiseSource, Repetitions};
+use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
 
 fn count(answers: &[bool]) -> f64 {

@@ -8,8 +8,9 @@ use crate::worst_cases::methods::{Subject, descent, problem};
 use crate::worst_cases::sums::SumDoor;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
+use dpopt_draws::Exceedances;
 use dpopt_linear::{EmbeddingSgd, Selection};
-use dpopt_noise::{Exceedances, Grid, RoundedGaussian};
+use dpopt_noise::{Grid, RoundedGaussian};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 

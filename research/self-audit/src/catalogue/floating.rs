@@ -6,10 +6,9 @@ use crate::worst_cases::indicator;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_audit::statistics::laws::ks_p_value;
+use dpopt_draws::{Descending, DiscreteGaussian};
 use dpopt_mechanism::{ClippedVectors, past_the_curator};
-use dpopt_noise::{
-    Descending, DiscreteGaussian, DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace,
-};
+use dpopt_noise::{DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace};
 use dpopt_privacy::special::normal_cdf;
 
 /// Naive Laplace(1) in floating point: U a multiple of 2^-53, the sign apart.

@@ -8,8 +8,9 @@ use crate::worst_cases::indicator;
 use dpopt_audit::attack::likelihood;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
+use dpopt_draws::{ExponentialChoice, NoisyMax};
 use dpopt_mechanism::{Choice, ChoiceLaw, Counts, Mechanism, past_the_curator};
-use dpopt_noise::{ExponentialChoice, Grid, NoiseSource, NoisyMax, RoundedLaplace};
+use dpopt_noise::{Grid, NoiseSource, RoundedLaplace};
 use dpopt_privacy::{Event, Relation};
 
 /// Which of the integer scores the exponential mechanism chooses; NaN if the parameters are out of range.

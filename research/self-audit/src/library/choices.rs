@@ -9,8 +9,9 @@ use crate::worst_cases::choices::{
 use crate::worst_cases::comparisons::{self, answers, only_the_last, then_one_above, then_one_above_loss};
 use crate::worst_cases::indicator;
 use dpopt_audit::draws::Draws;
+use dpopt_draws::ExponentialChoice;
 use dpopt_mechanism::{Choice, ChoiceLaw, Counts, Interactive, LabelSelection, Mechanism, Sensitive, past_the_curator};
-use dpopt_noise::{ExponentialChoice, NoiseSource};
+use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 fn exponential(epsilon: f64) -> Result<Event, String> {

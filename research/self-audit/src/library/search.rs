@@ -4,8 +4,9 @@
 
 use super::LibraryAudit;
 use crate::worst_cases::indicator;
+use dpopt_draws::Repetitions;
 use dpopt_mechanism::{CuratorError, RunScore, VouchedRun, past_the_curator};
-use dpopt_noise::{NoiseSource, Repetitions};
+use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
 
 /// A geometric number of runs, five on average; each is a count with Laplace noise of scale 1.

@@ -1,8 +1,9 @@
 //! Canaries in correlated and deferred noise: trees, factors, lazy iterates (spec 19 §3, §5; spec 20 §7).
 
 use dpopt_audit::draws::Draws;
+use dpopt_draws::{LazyIterate, LazyOptions, Phase, StepRule};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, TreeNoise};
-use dpopt_noise::{Grid, LazyIterate, LazyOptions, Phase, PoissonSkips, RoundedGaussian, StepRule};
+use dpopt_noise::{Grid, PoissonSkips, RoundedGaussian};
 
 /// 2^20 units are a contribution of 1.
 const EXPONENT: i32 = -20;

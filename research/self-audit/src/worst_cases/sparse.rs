@@ -2,12 +2,13 @@
 //! (spec 15 §2, §3, §6).
 
 use dpopt_audit::draws::Draws;
+use dpopt_draws::{SKETCH_EXPONENT, Sketch};
 use dpopt_mechanism::{
     BatchGradients, Clipped, Mechanism, ProjectedGradients, Projection, ScaledPoint, SketchedGaussian, SparseClip,
     SparseSum, SparseSummer,
 };
 use dpopt_mechanism::{Sensitive, past_the_curator};
-use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, SKETCH_EXPONENT, Sketch};
+use dpopt_noise::{Grid, NoiseSource, Norm, Purpose};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::{Examples, Rows};

@@ -1,6 +1,6 @@
 //! Products of a fixed-point state with public coefficients, to one unit of the state: 128 × 128 bits, rounded toward zero.
 
-use crate::fixed::Fixed;
+use dpopt_noise::parts::Fixed;
 
 /// A public real coefficient ±mantissa·2^-shift. The mantissa has 127 or 128 significant bits and is rounded toward zero, so the
 /// relative error is below 2^-126.

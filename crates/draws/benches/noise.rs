@@ -1,9 +1,7 @@
 //! Nanoseconds per noise sample, in bulk on one thread: `cargo bench -p dpopt-noise`. Prints `NAME VALUE` lines that
 //! `make bench-noise` compares with NumPy and OpenDP in the same run.
-use dpopt_noise::{
-    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, Phase, PoissonSkips, Purpose, Quantizer, RoundedGaussian,
-    StepRule, hard_threshold,
-};
+use dpopt_draws::{LazyIterate, LazyOptions, Phase, StepRule, hard_threshold};
+use dpopt_noise::{Grid, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian};
 use rand::Rng;
 use std::hint::black_box;
 use std::time::Instant;

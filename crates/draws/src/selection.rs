@@ -3,8 +3,7 @@
 //!
 //! Scores must be integers whose sensitivity is known exactly, e.g. sums of per-record integers; a score summed in
 //! floating point has no proved sensitivity, and rounding it afterwards does not help.
-use crate::geometric::{Geometric, ScaleError};
-use crate::stream::Stream;
+use dpopt_noise::{Geometric, ScaleError, Stream};
 
 /// Scale Δ'/ε of a choice, rounded up, with Δ' = 2Δ in general and Δ if all scores move the same way.
 pub(crate) fn choice_scale(epsilon: f64, sensitivity: u64, monotone: bool) -> Result<f64, ScaleError> {
@@ -97,7 +96,7 @@ impl ExponentialChoice {
 mod tests {
     use super::*;
     use crate::tests::assert_multinomial;
-    use crate::{NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
 
     #[test]
     fn permute_and_flip_probabilities() {

@@ -6,16 +6,15 @@
 //! law of the dense comparison, at a cost that follows the size of the set and not d.
 //!
 //! Time and memory depend on how much of μ is touched, which is private: the claim is about outputs only.
-use crate::fixed::Fixed;
-use crate::gaussian::RoundedGaussian;
-use crate::geometric::{Geometric, L};
-use crate::order_statistics::{LEVELS, PER_SIGMA, between, indices_of, tail_probabilities};
-use crate::stream::Stream;
+use crate::order_statistics::indices_of;
+use dpopt_noise::parts::{Fixed, L, LEVELS, PER_SIGMA, tail_probabilities};
+use dpopt_noise::{Geometric, RoundedGaussian, Stream};
 
 /// The coordinates of a noisy vector that exceed a level, for many vectors with one noise.
 ///
 /// ```
-/// use dpopt_noise::{Exceedances, Grid, NoiseSource, Purpose, RoundedGaussian};
+/// use dpopt_draws::Exceedances;
+/// use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 /// // counts of ten million buckets, three of them touched by data, against 5 standard deviations of the noise
 /// let level = Exceedances::new(RoundedGaussian::new(1.0, Grid::new(-10))?, 40).expect("40/8 = 5");
 /// let mut stream = NoiseSource::insecure(1).stream(Purpose::Noise, 0);
@@ -74,8 +73,7 @@ impl Exceedances {
         let unknown = dimension - known.len() as u64;
         let (mut found, mut position) = (Vec::new(), 0);
         while let Some(skipped) = self.gap.sample_below(unknown - position, stream) {
-            let mut point = between(self.eighths, None, stream);
-            let size = self.noise.round_point(&mut point, stream);
+            let size = self.noise.size_between(self.eighths, None, stream);
             if stream.coin() && size >= self.least {
                 found.push(position + skipped);
             }
@@ -91,7 +89,7 @@ impl Exceedances {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Grid, NoiseSource, Purpose};
+    use dpopt_noise::{Grid, NoiseSource, Purpose};
 
     fn level(eighths: u32, exponent: i32) -> Exceedances {
         Exceedances::new(RoundedGaussian::new(1.0, Grid::new(exponent)).unwrap(), eighths).unwrap()

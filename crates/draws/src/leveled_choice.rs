@@ -8,10 +8,9 @@
 //! stored, and the powers of e^(−width/scale) are good to 2^-350.)
 //!
 //! Time depends on the scores: the claim is about outputs.
-use crate::fixed::Fixed;
-use crate::geometric::{Geometric, L, ScaleError, exp_minus, inverse};
 use crate::selection::choice_scale;
-use crate::stream::Stream;
+use dpopt_noise::parts::{Fixed, L, exp_minus, inverse};
+use dpopt_noise::{Geometric, ScaleError, Stream};
 use std::collections::BTreeMap;
 
 /// Candidates further behind than this many scales are left out: with fewer than 2^34 of them all together have probability
@@ -37,7 +36,8 @@ pub enum Chosen {
 /// Each draw is within 2^-110 of the exact law in total variation.
 ///
 /// ```
-/// use dpopt_noise::{Chosen, LeveledChoice, NoiseSource, Purpose};
+/// use dpopt_draws::{Chosen, LeveledChoice};
+/// use dpopt_noise::{NoiseSource, Purpose};
 /// // a billion candidates of score 0, and two pairs that have a score: ε = 1, a record moves a score by at most 1
 /// let mut choice = LeveledChoice::new(1.0, 1, &[0, 100], 1_000_000_000)?;
 /// let mut stream = NoiseSource::insecure(1).stream(Purpose::Selection, 0);
@@ -308,8 +308,9 @@ pub fn unnamed_index(rank: u64, known: &[u32]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ExponentialChoice;
     use crate::tests::assert_multinomial;
-    use crate::{ExponentialChoice, NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
     use proptest::prelude::*;
 
     fn stream(seed: u64) -> Stream {

@@ -1,9 +1,11 @@
 //! Nothing is sampled from, or clipped to, what is not a positive finite number: every public constructor refuses it.
 
+use dpopt_draws::{
+    DiscreteGaussian, EllipsoidQuantizer, ExponentialChoice, LaplaceMaximum, LeveledChoice, NoisyMax, Repetitions,
+};
 use dpopt_noise::correlated::Factor;
 use dpopt_noise::{
-    DiscreteGaussian, DiscreteLaplace, EllipsoidQuantizer, ExponentialChoice, Geometric, Grid, LaplaceMaximum,
-    LeveledChoice, NoiseSource, NoisyMax, Norm, PoissonSkips, Purpose, Quantizer, Repetitions, RoundedGaussian,
+    DiscreteLaplace, Geometric, Grid, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian,
     RoundedLaplace,
 };
 

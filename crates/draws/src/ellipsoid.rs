@@ -3,8 +3,8 @@
 //! ‖v‖_w = √Σ(w_j·v_j)². Adding N(0, (σ/w_j)²) to coordinate j of a sum of such contributions of ‖·‖_w ≤ C is the Gaussian
 //! mechanism with multiplier σ/C after a fixed change of units. Weights are not integers, so the norm of the integer vector is
 //! compared in floating point rounded upward; truncation toward zero only lowers it.
-use crate::grid::{Grid, power_of_two};
-use crate::quantize::QuantizeError;
+use dpopt_noise::parts::power_of_two;
+use dpopt_noise::{Grid, QuantizeError};
 
 /// Unit roundoff of f64.
 const UNIT: f64 = f64::EPSILON / 2.0;
@@ -12,7 +12,8 @@ const UNIT: f64 = f64::EPSILON / 2.0;
 /// Turns records into integers z with ‖γz‖_w ≤ C, whatever the record is.
 ///
 /// ```
-/// use dpopt_noise::{EllipsoidQuantizer, Grid};
+/// use dpopt_draws::EllipsoidQuantizer;
+/// use dpopt_noise::Grid;
 /// // the second coordinate may be ten times as long as the first
 /// let clip = EllipsoidQuantizer::new(&[1.0, 0.1], 1.0, Grid::new(-20))?;
 /// let mut units = Vec::new();
@@ -117,7 +118,7 @@ impl EllipsoidQuantizer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantize::{Norm, Quantizer};
+    use dpopt_noise::{Norm, Quantizer};
     use proptest::prelude::*;
 
     #[test]

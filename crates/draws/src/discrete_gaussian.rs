@@ -2,10 +2,8 @@
 //!
 //! Not a rounding of the continuous law: its δ can be larger (σ = ½, shift 1, ε = 1: .603 against .510). Account it as
 //! zCDP with ρ = Δ²/(2σ²), never with the event of the continuous Gaussian.
-use crate::fixed::{Fixed, Interval};
-use crate::geometric::{Geometric, ScaleError};
-use crate::lazy_uniform::LazyUniform;
-use crate::stream::Stream;
+use dpopt_noise::parts::{Fixed, Interval, LazyUniform};
+use dpopt_noise::{Geometric, ScaleError, Stream};
 
 /// Discrete Gaussian noise with parameter σ (its variance is at most σ²).
 #[derive(Clone, Debug)]
@@ -66,7 +64,7 @@ impl DiscreteGaussian {
     /// (|y| − σ)²/2 < σ²·E for a standard exponential E. σ has at most 59 fraction bits, so its square is exact; a square
     /// that exceeds 2^64 is far above σ²·E < 2^48·178.
     fn kept<const L: usize>(&self, size: u64, u: &mut LazyUniform, stream: &mut Stream) -> Option<bool> {
-        let (mantissa, exponent) = crate::grid::dyadic(self.sigma);
+        let (mantissa, exponent) = dpopt_noise::parts::dyadic(self.sigma);
         let sigma = if exponent >= 0 {
             Fixed::<L>::integer(mantissa << exponent)
         } else {
@@ -83,7 +81,7 @@ impl DiscreteGaussian {
 mod tests {
     use super::*;
     use crate::tests::assert_multinomial;
-    use crate::{NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
 
     #[test]
     fn law() {

@@ -3,10 +3,8 @@
 //!
 //! The answer is soft(y, λ)·min(1, L/‖soft(y, λ)‖₂) with the smallest λ ≥ 0 whose l1 norm fits. Its level depends on the
 //! coordinates above it only, and ‖soft‖₁/‖soft‖₂ does not increase with the level, so a descending stream suffices.
-use crate::gaussian::RoundedGaussian;
-use crate::grid::Grid;
 use crate::order_statistics::Descending;
-use crate::stream::Stream;
+use dpopt_noise::{Grid, RoundedGaussian, Stream};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -66,7 +64,8 @@ fn shrinkage(mut next: impl FnMut() -> Option<f64>, radius: f64, sparsity: f64) 
 /// Event: the full-vector Gaussian; projecting is post-processing, in any arithmetic.
 ///
 /// ```
-/// use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian, project_l1_l2};
+/// use dpopt_draws::project_l1_l2;
+/// use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 /// let noise = RoundedGaussian::new(0.1, Grid::new(-20))?;
 /// let mut stream = NoiseSource::insecure(1).stream(Purpose::Noise, 0);
 /// let x = project_l1_l2(&noise, 1_000_000_000, &[(7, 5 << 20)], 1.0, 4.0, &mut stream);
@@ -125,7 +124,7 @@ fn project(mut next: impl FnMut() -> Option<(u64, i64)>, grid: Grid, radius: f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
 
     fn norms(sizes: &[f64], s: Shrinkage) -> (f64, f64) {
         let shrunk = sizes.iter().map(|a| (a - s.level).max(0.0) * s.scale);

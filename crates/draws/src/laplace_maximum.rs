@@ -5,13 +5,11 @@
 //! candidates with a score, however many others there are. Ties go to the larger of independent uniform numbers.
 //!
 //! Time depends on how many candidates have a score: the claim is about outputs.
-use crate::fixed::Fixed;
-use crate::geometric::{L, ScaleError, exp_minus};
-use crate::laplace::DiscreteLaplace;
 use crate::leveled_choice::{Chosen, uniform_below};
 use crate::order_statistics::quotient;
 use crate::selection::choice_scale;
-use crate::stream::Stream;
+use dpopt_noise::parts::{Fixed, L, exp_minus};
+use dpopt_noise::{DiscreteLaplace, ScaleError, Stream};
 
 /// Tails below e^-250 count as 0: with 2^34 candidates all together below 2^-326.
 const REACH: u64 = 250;
@@ -19,7 +17,8 @@ const REACH: u64 = 250;
 /// The candidate with the largest noisy score. Each draw is within 2^-130 of the exact law in total variation.
 ///
 /// ```
-/// use dpopt_noise::{Chosen, LaplaceMaximum, NoiseSource, Purpose};
+/// use dpopt_draws::{Chosen, LaplaceMaximum};
+/// use dpopt_noise::{NoiseSource, Purpose};
 /// let maximum = LaplaceMaximum::new(1.0, 1)?;
 /// let mut stream = NoiseSource::insecure(1).stream(Purpose::Selection, 0);
 /// // a billion candidates of score 0, and three with a score
@@ -111,7 +110,7 @@ fn power(mut base: Fixed<L>, mut exponent: u64) -> Fixed<L> {
 mod tests {
     use super::*;
     use crate::tests::assert_multinomial;
-    use crate::{NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
 
     /// P(candidate i wins), by summing over its noise; ties by Simpson's rule over its uniform number (error below 1e-6).
     fn law(scores: &[i64], scale: f64) -> Vec<f64> {

@@ -1,8 +1,6 @@
 //! A random matrix of independent normal entries, rounded to a coarse grid, whose columns can be drawn again: a public
 //! random projection that need not be kept in memory (spec 15 §2).
-use crate::gaussian::RoundedGaussian;
-use crate::grid::Grid;
-use crate::stream::Stream;
+use dpopt_noise::{Grid, RoundedGaussian, Stream};
 
 /// Entries are multiples of 2^-20: exact in an `f32` up to 8.
 pub const SKETCH_EXPONENT: i32 = -20;
@@ -12,7 +10,8 @@ pub const SKETCH_EXPONENT: i32 = -20;
 /// for each release, because later data may depend on it.
 ///
 /// ```
-/// use dpopt_noise::{NoiseSource, Purpose, Sketch};
+/// use dpopt_draws::Sketch;
+/// use dpopt_noise::{NoiseSource, Purpose};
 /// let mut source = NoiseSource::insecure(1);
 /// let sketch = Sketch::draw(3, &mut source.stream(Purpose::Sampling, 0))?;
 /// let (mut a, mut b) = ([0i32; 3], [0i32; 3]);
@@ -32,7 +31,7 @@ impl Sketch {
     ///
     /// # Errors
     /// Never for this scale; the type is that of the sampler.
-    pub fn draw(rows: usize, stream: &mut Stream) -> Result<Self, crate::NoiseScaleError> {
+    pub fn draw(rows: usize, stream: &mut Stream) -> Result<Self, dpopt_noise::NoiseScaleError> {
         let mut key = [0u8; 32];
         for part in key.chunks_exact_mut(8) {
             part.copy_from_slice(&stream.word().to_le_bytes());
@@ -61,7 +60,7 @@ impl Sketch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
 
     #[test]
     fn columns_are_normal_independent_and_fresh_for_each_sketch() {

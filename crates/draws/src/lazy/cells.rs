@@ -3,8 +3,8 @@
 use super::product::Additive;
 use super::recursion::{Gap, Recursion};
 use super::table::{filled, prefetch};
-use crate::stream::Stream;
-use crate::wide_normal::WideNormal;
+use dpopt_noise::Stream;
+use dpopt_noise::parts::WideNormal;
 use dpopt_process::in_threads;
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -384,13 +384,13 @@ fn rounded(x: i128, shift: u32) -> i64 {
 mod tests {
     use super::super::recursion::{Parts, Rule, Scale, exact};
     use super::*;
-    use crate::{NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
 
     /// 40 steps over 30 coordinates, touched at different rates, with gradients beyond the clamp on both sides; all states at
     /// the end, and how many gaps had a short way.
     fn states(decay: f64, short: bool) -> (Vec<i128>, usize) {
         let rule = Rule { decay: exact(decay), rate: exact(1.0), momentum: exact(0.0), weight: exact(0.0) };
-        let scale = Scale { fraction_bits: 90, noise: (3, 11), normal_bits: crate::wide_normal::FRACTION_BITS as i32 };
+        let scale = Scale { fraction_bits: 90, noise: (3, 11), normal_bits: dpopt_noise::parts::FRACTION_BITS as i32 };
         let recursion = Recursion::<1>::new(Parts { momentum: false, sum: false }, &[(40, rule)], scale);
         let mut cells = Cells::new(30, recursion, 80, 1 << 20);
         let mut stream = NoiseSource::insecure(5).stream(Purpose::Audit, 0);

@@ -6,7 +6,7 @@
 //! (Φ₂, Σ₂)∘(Φ₁, Σ₁) = (Φ₂Φ₁, Φ₂Σ₁Φ₂ᵀ + Σ₂).
 
 use super::product::{Additive, Coefficient, TooLarge};
-use crate::fixed::Fixed;
+use dpopt_noise::parts::Fixed;
 use std::collections::HashMap;
 
 /// 320 fraction bits.
@@ -407,7 +407,7 @@ pub(super) fn exact(x: f64) -> High {
     if x == 0.0 {
         return High::ZERO;
     }
-    let (mantissa, exponent) = crate::grid::dyadic(x);
+    let (mantissa, exponent) = dpopt_noise::parts::dyadic(x);
     if exponent >= 0 {
         High::integer(mantissa << exponent)
     } else {

@@ -1,8 +1,8 @@
 //! Lazy and dense are one law: by linear algebra, by simulation, and bit by bit where all coordinates are touched.
 use super::recursion::tests::rule;
 use super::*;
-use crate::wide_normal::WideNormal;
-use crate::{NoiseSource, Purpose};
+use dpopt_noise::parts::WideNormal;
+use dpopt_noise::{NoiseSource, Purpose};
 
 fn plain() -> StepRule {
     StepRule { learning_rate: 0.3, decay: 1.0, momentum: 0.0, average_weight: 0.0 }

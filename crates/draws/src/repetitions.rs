@@ -5,7 +5,7 @@
 //! known exactly; its distance from the named one is bounded by counting the roundings. Every draw walks through all
 //! weights: its time does not depend on the number drawn.
 
-use crate::stream::Stream;
+use dpopt_noise::Stream;
 
 /// A law of K = 1, 2, 3, … that depends on nothing but public numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,7 +162,7 @@ impl Walk {
 mod tests {
     use super::*;
     use crate::tests::assert_multinomial;
-    use crate::{NoiseSource, Purpose};
+    use dpopt_noise::{NoiseSource, Purpose};
 
     #[test]
     fn parameters_for_a_mean_of_ten_and_a_hundred() {

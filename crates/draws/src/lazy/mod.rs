@@ -17,9 +17,9 @@ mod table;
 
 pub use cells::Work;
 
-use crate::grid::{Grid, dyadic, floor_log2, power_of_two};
-use crate::stream::Stream;
 use cells::Cells;
+use dpopt_noise::parts::{dyadic, floor_log2, power_of_two};
+use dpopt_noise::{Grid, Stream};
 use recursion::{Parts, Recursion, Rule, Scale, exact};
 
 /// Fraction bits of ν that the state keeps at most; normal variables are known to 112.
@@ -223,7 +223,8 @@ pub struct RowSeats {
 /// [`finish`](Self::finish) it is secret (it tells which coordinates the data touched).
 ///
 /// ```
-/// use dpopt_noise::{Grid, LazyIterate, LazyOptions, NoiseSource, Purpose, Phase, StepRule};
+/// use dpopt_draws::{LazyIterate, LazyOptions, Phase, StepRule};
+/// use dpopt_noise::{Grid, NoiseSource, Purpose};
 /// let rule = StepRule { learning_rate: 0.1, decay: 1.0, momentum: 0.0, average_weight: 0.0 };
 /// let options = LazyOptions {
 ///     dimension: 1000,
@@ -267,7 +268,7 @@ impl LazyIterate {
         let scale = Scale {
             fraction_bits: layout.fraction_bits,
             noise: (mantissa, exponent - options.grid.exponent()),
-            normal_bits: crate::wide_normal::FRACTION_BITS as i32,
+            normal_bits: dpopt_noise::parts::FRACTION_BITS as i32,
         };
         let runs: Vec<(u32, Rule)> = options
             .runs
