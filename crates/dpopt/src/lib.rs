@@ -38,7 +38,6 @@ pub use dpopt_data as data;
 pub use dpopt_data::output;
 pub use dpopt_mechanism::progress;
 pub use dpopt_mechanism::{Public, Released, Sensitive};
-pub use dpopt_noise as noise;
 pub use dpopt_objective::{geometry, loss, objective, records};
 pub use dpopt_optimize::plan;
 pub use dpopt_privacy as privacy;
@@ -51,6 +50,12 @@ pub mod optimize {
     pub use dpopt_minimize::stationary;
     pub use dpopt_online as online;
     pub use dpopt_optimize::*;
+}
+
+/// Randomness that is safe to publish: streams, grids and exact samplers.
+pub mod noise {
+    pub use dpopt_draws::*;
+    pub use dpopt_noise::*;
 }
 
 /// The only doors out: the curator, and the mechanisms it applies.

@@ -231,7 +231,7 @@ pub fn run_vertices(plan: &Plan<VertexSchedule>, run: Run<'_>) -> Result<Release
             *weights.entry(column).or_insert(0.0) += rate * sign * s.l1_norm / shrinkage;
         }
         let all = t + 1 < FRESH_STEPS || (t + 1) % s.refresh_every == 0;
-        scores.step(&vertex, rate, s.l1_norm, all);
+        VertexScores::step(&mut scores, &vertex, rate, s.l1_norm, all);
         progress.tick();
     }
     progress.finish();

@@ -1,5 +1,5 @@
-//! What must not compile: reading, printing, comparing, serialising, cloning or taking a sensitive value, forging a release
-//! or the numbers of a chain, and a mechanism of one's own.
+//! What must not compile with this crate: reading a sensitive value, forging a release or the numbers of a chain, a mechanism of one's own, and naming what
+//! the kernel keeps for this crate. The kernel's own doctests have the rest.
 //!
 //! Each misuse stands beside a twin that differs in the one offending line and compiles, so that it is that line which
 //! is refused. (The error codes are compared by nightly rustdoc; a stable one takes any error, and the twin says which.)
@@ -20,45 +20,17 @@ macro_rules! values {
     };
 }
 
-misuse!(Debug, "E0277", values!(), r#"println!("{:?}", secret);"# instead_of r#"println!("{:?}", open);"#);
-misuse!(Display, "E0277", values!(), r#"println!("{}", secret);"# instead_of r#"println!("{}", open.get());"#);
-misuse!(Equality, "E0369", values!(), "let _ = secret == Sensitive::new(3.0);" instead_of "let _ = open == Public::declare(3.0);");
-misuse!(Clone, "E0599", values!(), "let _ = secret.clone();" instead_of "let _ = open.clone();");
-misuse!(Field, "E0616", values!(), "let _: f64 = secret.0;" instead_of "let _: f64 = *open.get();");
 misuse!(Read, "E0624", values!(), "let _: &f64 = secret.expose();" instead_of "let _: &f64 = open.get();");
-misuse!(Take, "E0599", values!(), "let _: f64 = Sensitive::into_inner(secret);" instead_of "let _: f64 = *Public::get(&open);");
-misuse!(IntoPublic, "E0277", values!(), "let _: Public<f64> = secret.into();" instead_of "let _: Public<f64> = open.into();");
-misuse!(
-    Serialize,
-    "E0277",
-    concat!(values!(), "\nfn json<T: serde::Serialize>(_: &T) {}"),
-    "json(&secret);" instead_of "json(open.get());"
-);
-misuse!(
-    SecretPart,
-    "E0616",
-    "use dpopt_mechanism::BatchSum;",
-    "fn f(sum: &BatchSum) -> usize { sum.units.len() }" instead_of "fn f(sum: &BatchSum) -> usize { size_of_val(sum) }"
-);
-misuse!(
-    SecretSample,
-    "E0624",
-    "use dpopt_mechanism::PoissonBatch;",
-    "fn f(batch: &PoissonBatch) -> usize { batch.records().len() }" instead_of "fn f(batch: &PoissonBatch) -> usize { size_of_val(batch) }"
-);
+misuse!(ForgedRelease, "E0624", "", "let _ = dpopt_mechanism::Released::new(3.0_f64);" instead_of "let _ = dpopt_mechanism::Public::declare(3.0_f64);");
 misuse!(
     ToldChain,
     "E0616",
-    "use dpopt_mechanism::GibbsDraw;",
+    "use dpopt_kernel::GibbsDraw;",
     "fn f(draw: &mut GibbsDraw) { draw.chain.rounds = 1; }" instead_of "fn f(draw: &mut GibbsDraw) { let _ = draw.chain().rounds; }"
 );
-misuse!(ForgedRelease, "E0624", "", "let _ = dpopt_mechanism::Released::new(3.0_f64);" instead_of "let _ = dpopt_mechanism::Public::declare(3.0_f64);");
-misuse!(
-    SealOfMechanisms,
-    "E0603",
-    "",
-    "use dpopt_mechanism::curator::door::sealed::Sealed;" instead_of "use dpopt_mechanism::Mechanism;"
-);
+misuse!(BesideTheKernel, "E0433", "", "let _ = dpopt_mechanism::beside::released(3.0_f64);" instead_of "let _ = dpopt_mechanism::Public::declare(3.0_f64);");
+misuse!(ReadBeside, "E0432", values!(), "use dpopt_mechanism::beside::Expose;" instead_of "use dpopt_mechanism::Mechanism;");
+misuse!(SealBeside, "E0432", "", "use dpopt_mechanism::beside::Sealed;" instead_of "use dpopt_mechanism::Mechanism;");
 
 /// The offending line comes before the body of the implementation here: the trait's seal makes it fail, and the same body
 /// implements an open trait of the same shape.

@@ -6,13 +6,10 @@ use crate::choices::above_threshold::AboveThreshold;
 use crate::choices::experts::ExpertPlays;
 use crate::choices::experts_file::SavedExperts;
 use crate::choices::search::Searching;
-use crate::curator::Curator;
-use crate::curator::batch::PoissonBatch;
-use crate::curator::door::Mechanism;
 use crate::draws::gibbs::GibbsDraw;
 use crate::draws::gibbs_chain::GibbsChain;
-use crate::refused::CuratorError;
-use crate::{Released, Sensitive};
+use dpopt_kernel::beside::{self, Expose, Members};
+use dpopt_kernel::{Curator, CuratorError, Mechanism, PoissonBatch, Released, Sensitive};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
 
@@ -32,17 +29,17 @@ pub fn unchecked<M: Mechanism>(
 
 /// A curator for an event that nobody certified, and whose samplers are taken as exact.
 pub fn uncharged(event: &Event, noise: NoiseSource) -> Curator {
-    Curator::for_event(event, noise)
+    beside::uncharged(event, noise)
 }
 
 /// An [uncharged](uncharged) curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
 pub fn watched(event: &Event, noise: NoiseSource) -> Curator {
-    Curator::watched(event, noise)
+    beside::watched(event, noise)
 }
 
 /// The releases of a [watched](watched) run, in order.
 pub fn seen(curator: &Curator) -> Vec<Vec<f64>> {
-    curator.seen()
+    beside::seen(curator)
 }
 
 /// Indices of the records in a secret sample, increasing.
@@ -52,7 +49,7 @@ pub fn sampled(batch: &PoissonBatch) -> &[u64] {
 
 /// A value that no mechanism released.
 pub fn released<T>(value: T) -> Released<T> {
-    Released::new(value)
+    beside::released(value)
 }
 
 /// What a session file would hold of a game; `None` of a leader's.

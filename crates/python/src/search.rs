@@ -4,7 +4,7 @@ use crate::accounting::{event, json, of_records};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use crate::session::Session;
-use dpopt::mechanism::{CuratorError, RunScore, VouchedRun};
+use dpopt::mechanism::{CuratorError, RunScore, VouchedRun, VouchedSearch};
 use dpopt::model::{FitError, SearchLaw, score_event};
 use dpopt::noise::{Purpose, Repetitions};
 use dpopt::privacy::{Budget, Event};
@@ -73,7 +73,7 @@ pub(crate) fn select_best(shape: f64, mean: f64, run: Bound<'_, PyAny>, session:
     let law = law(shape, mean)?;
     let certificate = &session.certificate;
     session.stage(certificate, |curator| {
-        let best = curator.select_vouched(certificate.event(), &law, |k| {
+        let best = VouchedSearch::select(curator, certificate.event(), &law, |k| {
             let (score, tie) = run.call1((k,)).and_then(|pair| pair.extract::<(f64, u64)>()).map_err(Stop)?;
             Ok::<_, Stop>(VouchedRun { run: RunScore { score, tie }, output: k as usize })
         });

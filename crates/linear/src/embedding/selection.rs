@@ -7,7 +7,7 @@
 use super::EmbeddingSgd;
 use crate::choices::Selection;
 use crate::descent::{Average, DescentOptions, DescentSchedule, Releases};
-use dpopt_mechanism::{Clipped, SelectedRows, SelectedUpdate, joint_multiplier};
+use dpopt_mechanism::{Clipped, SelectedRows, SelectedUpdate, TouchedRows, joint_multiplier};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::objective::Embedded;
@@ -146,7 +146,7 @@ pub(super) fn run<R: Records>(
     progress.start(EmbeddingSgd::NAME, schedule.steps);
     for step in 0..schedule.steps {
         let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
-        let touched = gradient.touched_rows(examples, batch, &moved, counts)?;
+        let touched = TouchedRows::of(&gradient, examples, batch, &moved, counts)?;
         let update = curator.release(&mechanism, &touched)?;
         let rate = schedule.rate(step) * schedule.per_record(problem);
         let share = ((schedule.steps - step) as f64 / (schedule.steps - first) as f64).min(1.0);

@@ -7,7 +7,7 @@
 use super::refit::{RefitSchedule, Shared, recipe, refit};
 use super::{INITIAL_FEATURES, REFIT_SHARE, SparseOptions, Sparsity};
 use crate::descent::{DescentOptions, default_clip_norm};
-use dpopt_mechanism::{Clipped, Formed, Released, SparseVector, ThresholdedGaussian};
+use dpopt_mechanism::{Clipped, Formed, Released, SparseGridSum, SparseVector, ThresholdedGaussian};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
@@ -316,7 +316,7 @@ pub fn run_sparse<R: Records>(
             true => Some(curator.poisson_sample_of(examples, s.sampling_probability)?),
             false => None,
         };
-        let sum = gradient.sparse_sum(examples, batch, &x, s.formed())?;
+        let sum = SparseGridSum::of(&gradient, examples, batch, &x, s.formed())?;
         let start = sparsity.start(&x, &previous, decay, s.momentum);
         let mechanism = ThresholdedGaussian {
             noise_multiplier: s.noise_multiplier,

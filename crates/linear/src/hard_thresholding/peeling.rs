@@ -404,7 +404,7 @@ pub fn run_peeling<R: Records>(
     let mut chosen: BTreeMap<u32, f64> = point.iter().collect();
     for _ in 0..s.max_features {
         for (feature, _) in curator.release(&pick, &scores)?.get().iter() {
-            scores.take(feature);
+            FeatureScores::take(&mut scores, feature);
             chosen.insert(feature, 0.0);
         }
         progress.tick();

@@ -91,7 +91,7 @@ fn two_picks_have_the_law_of_the_sequential_choice() {
             let mut scores = FeatureScores::new(&data, facts, &point, Some(1)).unwrap();
             let pair = [0, 1].map(|_| {
                 let feature = curator.release(&pick, &scores).unwrap().get().indices()[0];
-                scores.take(feature);
+                FeatureScores::take(&mut scores, feature);
                 feature as usize
             });
             counts[6 * pair[0] + pair[1]] += 1.0;

@@ -9,11 +9,8 @@
 //! Covers: thesis algorithm 41 (part: the same with several answers above; noise is not truncated, that of the threshold is drawn once)
 
 use super::counts::Counts;
-use crate::curator::door::{Interactive, Opening, sealed};
-use crate::curator::seen::Seen;
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::{Released, Sensitive};
+use dpopt_kernel::beside::{Expose, Sealed, Seen, opened, released};
+use dpopt_kernel::{CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
 use dpopt_process::Process;
@@ -106,7 +103,7 @@ impl AboveThreshold {
     }
 }
 
-impl sealed::Sealed for AboveThreshold {}
+impl Sealed for AboveThreshold {}
 
 impl Interactive for AboveThreshold {
     type Opened = Comparisons;
@@ -131,6 +128,7 @@ impl Interactive for AboveThreshold {
 
     /// Draws the noise of the threshold.
     fn start(&self, opening: Opening<'_>) -> Result<Comparisons, CuratorError> {
+        let opening = opened(opening);
         let mut noise = opening.noise.stream(Purpose::Selection, 0);
         let level = self.samplers[0].sample(&mut noise);
         Ok(Comparisons {
@@ -182,7 +180,7 @@ impl Comparisons {
         if let Some(seen) = &self.seen {
             seen.push(&[f64::from(u8::from(above))]);
         }
-        Ok(Released::new(above))
+        Ok(released(above))
     }
 
     /// Answers "above" that may still come.
@@ -194,7 +192,7 @@ impl Comparisons {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
     use dpopt_noise::NoiseSource;
 
     fn count(n: i64) -> Sensitive<Counts> {
@@ -233,7 +231,7 @@ mod tests {
     #[test]
     fn it_ends_after_the_cutoff_and_is_charged_once() {
         let plan = AboveThreshold::new(2.0, 1, 2, false, Relation::ZeroOut).unwrap();
-        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(4));
+        let mut curator = uncharged(&plan.event(), NoiseSource::insecure(4));
         let mut stream = curator.open(&plan).unwrap();
         assert!(curator.open(&plan).is_err() && curator.is_spent());
         stream.process = Process::another();
@@ -260,7 +258,7 @@ mod tests {
         let n = 40_000;
         let above = (0..n)
             .filter(|&seed| {
-                let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(seed));
+                let mut curator = uncharged(&plan.event(), NoiseSource::insecure(seed));
                 *curator.open(&plan).unwrap().is_above(&count(0), 4).unwrap().get()
             })
             .count();

@@ -8,11 +8,8 @@
 //! Covers: thesis algorithm 31 (part: the mean of one phase, with weights in place of coins; phases are not built)
 
 use super::counts::Counts;
-use crate::Sensitive;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::add_rounded_gaussian;
+use dpopt_kernel::beside::{Expose, Sealed, add_rounded_gaussian};
+use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation};
 
@@ -279,7 +276,7 @@ impl AgreedMean {
     }
 }
 
-impl sealed::Sealed for AgreedMean {}
+impl Sealed for AgreedMean {}
 
 impl Mechanism for AgreedMean {
     type Input = Answers;
@@ -325,7 +322,7 @@ impl Mechanism for AgreedMean {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
     use dpopt_privacy::{Budget, Neighbours, certify};
 
     /// Of ε = 2 and δ = 1e-6, as the specification has it.
@@ -371,7 +368,7 @@ mod tests {
         let agreement = Agreement::of(300, 1.0, miss(), 0.06).unwrap();
         let mechanism = AgreedMean::new(agreement, 1.0, steps(0.1), 2, 1e-6, Relation::ReplaceOne).unwrap();
         let release = |rows: &[Option<Vec<f64>>], seed| {
-            let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(seed));
+            let mut curator = uncharged(&mechanism.event(), NoiseSource::insecure(seed));
             curator.release(&mechanism, &Sensitive::new(answers(rows))).unwrap().into_inner()
         };
         let mut rows = vec![Some(vec![0.25, -0.5]); 300];
@@ -384,7 +381,7 @@ mod tests {
         rows[..150].fill(Some(vec![-1.0, 1.0]));
         assert!((0..20).all(|seed| release(&rows, seed).is_none()));
         let other = Sensitive::new(answers(&rows[..299]));
-        let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(1));
+        let mut curator = uncharged(&mechanism.event(), NoiseSource::insecure(1));
         assert!(matches!(curator.release(&mechanism, &other), Err(CuratorError::Shape)));
     }
 

@@ -4,12 +4,9 @@
 
 use super::quantiles::Level;
 use super::ranges::RangeEnd;
-use crate::Sensitive;
-use crate::curator::batch::{BatchId, PoissonBatch};
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::ExponentialChoice;
+use dpopt_kernel::beside::{Expose, Members, Sealed};
+use dpopt_kernel::{BatchId, CuratorError, Mechanism, PoissonBatch, SamplerError, Sensitive};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{ColumnValues, quantile_grid};
 use dpopt_privacy::Event;
@@ -99,7 +96,7 @@ impl ColumnRanges {
     }
 }
 
-impl sealed::Sealed for ColumnRanges {}
+impl Sealed for ColumnRanges {}
 
 impl Mechanism for ColumnRanges {
     type Input = ColumnCounts;
@@ -153,7 +150,7 @@ impl Mechanism for ColumnRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
     use dpopt_objective::records::Columns;
 
     fn data(rows: usize) -> Sensitive<Columns> {
@@ -167,7 +164,7 @@ mod tests {
         let records = data(10_000);
         for seed in 0..20 {
             let mechanism = ColumnRanges::new(2, 100, 1.0);
-            let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(seed));
+            let mut curator = uncharged(&mechanism.event(), NoiseSource::insecure(seed));
             let counts = ColumnCounts::of(&records, &[2, 0], None).unwrap();
             let found = curator.release(&mechanism, &counts).unwrap().into_inner();
             assert_eq!(found[0], None);
@@ -185,7 +182,7 @@ mod tests {
     #[test]
     fn a_column_without_numbers_has_a_range_of_no_meaning_and_no_error() {
         let mechanism = ColumnRanges::new(1, 100, 1.0);
-        let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(1));
+        let mut curator = uncharged(&mechanism.event(), NoiseSource::insecure(1));
         let counts = ColumnCounts::of(&data(50), &[1], None).unwrap();
         assert!(curator.release(&mechanism, &counts).is_ok());
     }

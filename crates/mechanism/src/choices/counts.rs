@@ -3,11 +3,9 @@
 //! A histogram's sensitivity is enforced: a record counts in one cell. Counts and scores that were made elsewhere come
 //! with the sensitivity their maker declares; the guarantee rests on that declaration.
 
-use crate::Sensitive;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::{DiscreteGaussian, ExponentialChoice, NoisyMax};
+use dpopt_kernel::beside::Sealed;
+use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation};
 
@@ -66,7 +64,7 @@ impl DiscreteLaplaceNoise {
     }
 }
 
-impl sealed::Sealed for DiscreteLaplaceNoise {}
+impl Sealed for DiscreteLaplaceNoise {}
 
 impl Mechanism for DiscreteLaplaceNoise {
     type Input = Counts;
@@ -115,7 +113,7 @@ impl DiscreteGaussianNoise {
     }
 }
 
-impl sealed::Sealed for DiscreteGaussianNoise {}
+impl Sealed for DiscreteGaussianNoise {}
 
 impl Mechanism for DiscreteGaussianNoise {
     type Input = Counts;
@@ -226,7 +224,7 @@ enum Drawing {
     Noisy(DiscreteLaplace),
 }
 
-impl sealed::Sealed for Choice {}
+impl Sealed for Choice {}
 
 impl Mechanism for Choice {
     type Input = Counts;
@@ -282,12 +280,13 @@ impl Mechanism for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::Expose;
 
     #[test]
     fn counts_come_out_once_and_with_the_declared_sensitivity_only() {
         let mechanism = DiscreteLaplaceNoise::new(3.0, 1);
-        let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(1));
+        let mut curator = uncharged(&mechanism.event(), NoiseSource::insecure(1));
         let twice = Counts::declared(vec![10, 20], 2.0);
         assert!(matches!(curator.release(&mechanism, &twice), Err(CuratorError::Sensitivity { .. })));
         let cells = [Some(0), Some(1), Some(1), None, Some(7)];
@@ -308,7 +307,7 @@ mod tests {
                 certified >= epsilon * (1.0 - 1e-15) && certified < epsilon * (1.0 + 1e-14),
                 "{epsilon}: {certified}"
             );
-            let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(2));
+            let mut curator = uncharged(&mechanism.event(), NoiseSource::insecure(2));
             assert!(curator.release(&mechanism, &Counts::declared(vec![0; 10], 1.0)).is_ok());
         }
     }
@@ -328,7 +327,7 @@ mod tests {
             let choice = Choice::new(law, 1.0, 1, false, relation).unwrap();
             let scores = Counts::declared(vec![0, 3], 1.0);
             let event = choice.event().self_composed(40_000);
-            let mut curator = Curator::for_event(&event, NoiseSource::insecure(5));
+            let mut curator = uncharged(&event, NoiseSource::insecure(5));
             let wrong = (0..40_000).filter(|_| *curator.release(&choice, &scores).unwrap().get() == 0).count();
             wrong as f64 / 40_000.0
         };
@@ -351,7 +350,7 @@ mod tests {
     fn a_clear_winner_is_chosen_and_nothing_is_chosen_from_nothing() {
         for law in [ChoiceLaw::PermuteAndFlip, ChoiceLaw::Exponential, ChoiceLaw::NoisyMaximum] {
             let choice = Choice::new(law, 1.0, 1, true, Relation::ZeroOut).unwrap();
-            let mut curator = Curator::for_event(&choice.event(), NoiseSource::insecure(1));
+            let mut curator = uncharged(&choice.event(), NoiseSource::insecure(1));
             assert_eq!(curator.release(&choice, &Counts::declared(vec![], 1.0)), Err(CuratorError::Shape));
             let chosen = curator.release(&choice, &Counts::declared(vec![3, 400, 20], 1.0)).unwrap();
             assert_eq!(*chosen.get(), 1);

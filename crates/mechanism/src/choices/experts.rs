@@ -9,12 +9,9 @@
 //! Covers: thesis theorem 13.3.2 (part: privacy, by an event of its own; its formulas are not used)
 
 use super::experts_file::{ExpertsFile, LazyShape, SavedExperts, SavedShape};
-use crate::curator::door::{Interactive, Opening, sealed};
-use crate::curator::seen::Seen;
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::{Released, Sensitive};
 use dpopt_draws::ExponentialChoice;
+use dpopt_kernel::beside::{Expose, Sealed, Seen, opened, released};
+use dpopt_kernel::{CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation};
 use dpopt_noise::{Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
@@ -189,7 +186,7 @@ pub(super) fn unusable(text: String) -> CuratorError {
     CuratorError::Noise(text)
 }
 
-impl sealed::Sealed for LazyExperts {}
+impl Sealed for LazyExperts {}
 
 impl Interactive for LazyExperts {
     type Opened = ExpertPlays;
@@ -299,7 +296,7 @@ impl NoisyLeader {
     }
 }
 
-impl sealed::Sealed for NoisyLeader {}
+impl Sealed for NoisyLeader {}
 
 impl Interactive for NoisyLeader {
     type Opened = ExpertPlays;
@@ -323,6 +320,7 @@ impl Interactive for NoisyLeader {
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<ExpertPlays, CuratorError> {
+        let opening = opened(opening);
         let insecure = opening.noise.is_insecure();
         let mut coins = opening.noise.stream(Purpose::Correlated, 0);
         let (mut noise, mut noisy) = (self.noise()?, vec![0; self.experts]);
@@ -457,6 +455,7 @@ impl ExpertPlays {
         learner: Box<dyn Learner>,
         opening: Opening<'_>,
     ) -> Result<Self, CuratorError> {
+        let opening = opened(opening);
         let insecure = opening.noise.is_insecure();
         if resumed.is_some() && insecure {
             return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
@@ -481,7 +480,7 @@ impl ExpertPlays {
         if self.round == self.rounds {
             return Err(CuratorError::Unforeseen { label: LABEL });
         }
-        Ok(Released::new(self.chosen))
+        Ok(released(self.chosen))
     }
 
     /// Refuses a copy in a forked process: two games would go on with the same coins, and one of them was charged for.

@@ -3,10 +3,9 @@
 
 use super::experts::{ExpertPlays, LABEL, Learner, ONE, add, check_shape, draw, range_of, unusable};
 use super::experts_file::{BlockShape, SavedExperts, SavedShape};
-use crate::curator::door::{Interactive, Opening, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::ExponentialChoice;
+use dpopt_kernel::beside::Sealed;
+use dpopt_kernel::{CuratorError, Interactive, Opening, SamplerError};
 use dpopt_noise::Stream;
 use dpopt_privacy::{Event, Relation};
 
@@ -69,7 +68,7 @@ impl BlockExperts {
     }
 }
 
-impl sealed::Sealed for BlockExperts {}
+impl Sealed for BlockExperts {}
 
 impl Interactive for BlockExperts {
     type Opened = ExpertPlays;
@@ -136,8 +135,9 @@ impl Learner for OfBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RoundLosses;
     use crate::choices::experts_file::ExpertsFile;
-    use crate::{Curator, RoundLosses};
+    use crate::past_the_curator::uncharged;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::accountant;
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn opened(plan: &BlockExperts, noise: NoiseSource) -> ExpertPlays {
-        Curator::for_event(&plan.event(), noise).open(plan).unwrap()
+        uncharged(&plan.event(), noise).open(plan).unwrap()
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
         let other = BlockExperts::new(3, 12, vec![2, 6], 50.0, 1, Relation::ZeroOut).unwrap();
         assert!(other.resumed(saved.clone()).is_err());
         let resumed = plan.clone().resumed(saved).unwrap();
-        assert!(Curator::for_event(&plan.event(), NoiseSource::insecure(1)).open(&resumed).is_err());
+        assert!(uncharged(&plan.event(), NoiseSource::insecure(1)).open(&resumed).is_err());
         let mut plays = opened(&resumed, NoiseSource::secure().unwrap());
         assert_eq!(*plays.play().unwrap().get(), 2);
         for _ in 0..3 {

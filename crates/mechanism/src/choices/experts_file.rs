@@ -1,7 +1,7 @@
 //! A choice among experts in a [session file](super::session_file).
 
 use super::session_file::{SessionFile, unusable};
-use crate::refused::CuratorError;
+use dpopt_kernel::CuratorError;
 use dpopt_privacy::Relation;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -1,5 +1,6 @@
 use super::*;
-use crate::Curator;
+use crate::past_the_curator::uncharged;
+use dpopt_kernel::beside::Expose;
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{accountant, accountant::rdp};
 
@@ -156,7 +157,7 @@ fn refused_plans() {
 #[test]
 fn rounds_beyond_the_plan_and_other_shapes_change_nothing() {
     let plan = LazyExperts::new(3, 6, 2, 0.1, 0.2, 1, Relation::ZeroOut).unwrap();
-    let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(1));
+    let mut curator = uncharged(&plan.event(), NoiseSource::insecure(1));
     let mut plays = curator.open(&plan).unwrap();
     assert!(curator.is_spent() && curator.open(&plan).is_err());
     assert_eq!(plays.observe(&RoundLosses::of(&[0.5; 2]).unwrap()), Err(CuratorError::Shape));
@@ -207,7 +208,7 @@ fn marginals_are_those_of_multiplicative_weights() {
     let mut counts = [[0.0; 3]; 3];
     let mut switched = 0.0;
     for seed in 0..100_000 {
-        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(seed));
+        let mut curator = uncharged(&plan.event(), NoiseSource::insecure(seed));
         let mut plays = curator.open(&plan).unwrap();
         let first = *plays.play().unwrap().get();
         for (t, losses) in rounds.iter().enumerate() {
@@ -239,7 +240,7 @@ fn marginals_are_those_of_multiplicative_weights() {
 fn a_leader_is_followed_through_its_noise() {
     let leading = |noise_std: f64| {
         let plan = NoisyLeader::new(4, 200, noise_std, 1, Relation::ReplaceOne).unwrap();
-        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(3));
+        let mut curator = uncharged(&plan.event(), NoiseSource::insecure(3));
         let mut plays = curator.open(&plan).unwrap();
         let mut best = 0;
         for t in 0..200 {
@@ -264,10 +265,10 @@ fn less_noise_is_another_event() {
     // μ = 2/z = sensitivity/σ
     assert!((2.0 / noise_multiplier / (column / 50.0) - 1.0).abs() < 1e-6);
     let less = NoisyLeader::new(9, 100, 25.0, 1, Relation::ReplaceOne).unwrap();
-    assert!(Curator::for_event(&plan.event(), NoiseSource::insecure(1)).open(&less).is_err());
+    assert!(uncharged(&plan.event(), NoiseSource::insecure(1)).open(&less).is_err());
     let faster = LazyExperts::new(10, 1000, 10, 0.02, 0.05, 1, Relation::ReplaceOne).unwrap();
     let lean = reference(Relation::ReplaceOne);
-    assert!(Curator::for_event(&lean.event(), NoiseSource::insecure(1)).open(&faster).is_err());
+    assert!(uncharged(&lean.event(), NoiseSource::insecure(1)).open(&faster).is_err());
 }
 
 mod restarts {
@@ -279,7 +280,7 @@ mod restarts {
     }
 
     fn opened(plan: &LazyExperts) -> ExpertPlays {
-        Curator::for_event(&plan.event(), NoiseSource::secure().unwrap()).open(plan).unwrap()
+        uncharged(&plan.event(), NoiseSource::secure().unwrap()).open(plan).unwrap()
     }
 
     fn step(plays: &mut ExpertPlays) {
@@ -313,7 +314,7 @@ mod restarts {
         let other = LazyExperts::new(3, 40, 2, 0.5, 0.4, 1, Relation::ZeroOut).unwrap();
         assert!(other.resumed(saved.clone()).is_err());
         let insecure = plan().resumed(saved).unwrap();
-        assert!(Curator::for_event(&plan().event(), NoiseSource::insecure(1)).open(&insecure).is_err());
+        assert!(uncharged(&plan().event(), NoiseSource::insecure(1)).open(&insecure).is_err());
         drop(file);
         assert!(ExpertsFile::create(&path).is_err());
         #[cfg(unix)]
@@ -433,9 +434,9 @@ mod restarts {
         let directory = tempfile::tempdir().unwrap();
         let mut file = ExpertsFile::create(&directory.path().join("session")).unwrap();
         let leader = NoisyLeader::new(3, 40, 10.0, 1, Relation::ZeroOut).unwrap();
-        let plays = Curator::for_event(&leader.event(), NoiseSource::secure().unwrap()).open(&leader).unwrap();
+        let plays = uncharged(&leader.event(), NoiseSource::secure().unwrap()).open(&leader).unwrap();
         assert!(plays.save(&mut file, "").is_err());
-        let plays = Curator::for_event(&plan().event(), NoiseSource::insecure(1)).open(&plan()).unwrap();
+        let plays = uncharged(&plan().event(), NoiseSource::insecure(1)).open(&plan()).unwrap();
         assert!(plays.save(&mut file, "").is_err());
     }
 }

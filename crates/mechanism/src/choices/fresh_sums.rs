@@ -7,11 +7,8 @@
 use super::experts::{FINE, ONE, RoundLosses};
 use super::session_file::unusable;
 use super::sums_file::{SavedSums, SumsFile, SumsShape};
-use crate::curator::door::{Interactive, Opening, sealed};
-use crate::curator::seen::Seen;
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::{Released, Sensitive};
+use dpopt_kernel::beside::{Expose, Sealed, Seen, opened, released};
+use dpopt_kernel::{CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
 use dpopt_process::Process;
@@ -88,7 +85,7 @@ impl FreshSums {
     }
 }
 
-impl sealed::Sealed for FreshSums {}
+impl Sealed for FreshSums {}
 
 impl Interactive for FreshSums {
     type Opened = OpenSums;
@@ -113,6 +110,7 @@ impl Interactive for FreshSums {
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<OpenSums, CuratorError> {
+        let opening = opened(opening);
         let insecure = opening.noise.is_insecure();
         if self.resumed.is_some() && insecure {
             return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
@@ -186,7 +184,7 @@ impl OpenSums {
         if let Some(seen) = &self.seen {
             seen.push(&[noisy]);
         }
-        Ok(Released::new(noisy))
+        Ok(released(noisy))
     }
 
     /// A uniform number in \[0, 1), which has nothing to do with what was added or with any noise: for plays that are drawn.
@@ -221,7 +219,7 @@ impl OpenSums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::accountant;
 
@@ -230,7 +228,7 @@ mod tests {
     }
 
     fn open(plan: &FreshSums, seed: u64) -> OpenSums {
-        Curator::for_event(&plan.event(), NoiseSource::insecure(seed)).open(plan).unwrap()
+        uncharged(&plan.event(), NoiseSource::insecure(seed)).open(plan).unwrap()
     }
 
     fn number(value: f64) -> Sensitive<RoundLosses> {
@@ -273,7 +271,7 @@ mod tests {
         let path = directory.path().join("session");
         // a scale of 1e-6: noise is nowhere near a half
         let plan = FreshSums::new(100, 10, 1e6, 1, Relation::ZeroOut).unwrap();
-        let open = |plan: &FreshSums, noise| Curator::for_event(&plan.event(), noise).open(plan);
+        let open = |plan: &FreshSums, noise| uncharged(&plan.event(), noise).open(plan);
         let secure = || NoiseSource::secure().unwrap();
         let mut file = SumsFile::create(&path).unwrap();
         let mut sums = open(&plan, secure()).unwrap();

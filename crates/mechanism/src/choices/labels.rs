@@ -4,9 +4,8 @@
 //! discrete Laplace noise; it is shown only if the noisy count reaches a threshold so high that a label of one record
 //! does so with probability at most δ₀.
 
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::{CuratorError, NotApplicable};
-use crate::sampler_error::SamplerError;
+use dpopt_kernel::beside::Sealed;
+use dpopt_kernel::{CuratorError, Mechanism, NotApplicable, SamplerError};
 use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Certificate, Event, Neighbours, Relation, Terms, certify};
 use std::collections::BTreeMap;
@@ -77,7 +76,7 @@ impl LabelSelection {
     }
 }
 
-impl sealed::Sealed for LabelSelection {}
+impl Sealed for LabelSelection {}
 
 impl Mechanism for LabelSelection {
     type Input = BTreeMap<String, u64>;
@@ -136,7 +135,7 @@ impl Mechanism for LabelSelection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Curator, Sensitive};
+    use dpopt_kernel::{Curator, Sensitive};
     use dpopt_privacy::Budget;
 
     fn budget(epsilon: f64, delta: f64) -> Budget {

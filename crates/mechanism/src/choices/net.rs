@@ -1,7 +1,8 @@
 //! Scores of the points of a public net, for a choice among them (spec 20 §2.4; docs/proofs/sparse-exponential.md).
 
 use super::counts::Counts;
-use crate::Sensitive;
+use dpopt_kernel::Sensitive;
+use dpopt_kernel::beside::Expose;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Examples;
 use dpopt_process::in_threads;

@@ -8,12 +8,10 @@
 //! With the exponential mechanism a pick costs a few hundred levels of scores, with Laplace noise the features that some record has.
 
 use super::vertex::VertexFacts;
-use crate::Sensitive;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use crate::sums::thresholded::SparseVector;
 use dpopt_draws::{Chosen, LaplaceMaximum, LeveledChoice, unnamed_index};
+use dpopt_kernel::beside::{Expose, Sealed};
+use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{RecordBuffer, Records};
 use dpopt_privacy::{Event, Relation};
@@ -78,13 +76,13 @@ impl FeatureScores {
         let taken = vec![false; columns.len()];
         let mut all = Self { facts, dimension, columns, scores, taken, taken_others: Vec::new(), gumbel, laplace };
         if let Some(feature) = exempt {
-            all.take(feature);
+            all.remove(feature);
         }
         Ok(Sensitive::new(all))
     }
 
     /// Takes a feature out of all further picks.
-    fn take(&mut self, feature: u32) {
+    fn remove(&mut self, feature: u32) {
         match self.columns.binary_search(&feature) {
             Ok(place) if !self.taken[place] => {
                 self.taken[place] = true;
@@ -107,10 +105,10 @@ impl FeatureScores {
     }
 }
 
-impl Sensitive<FeatureScores> {
+impl FeatureScores {
     /// Takes a released feature out of all further picks.
-    pub fn take(&mut self, feature: u32) {
-        self.expose_mut().take(feature);
+    pub fn take(scores: &mut Sensitive<Self>, feature: u32) {
+        scores.expose_mut().remove(feature);
     }
 }
 
@@ -125,7 +123,7 @@ pub struct FeaturePick {
     pub dimension: u64,
 }
 
-impl sealed::Sealed for FeaturePick {}
+impl Sealed for FeaturePick {}
 
 impl Mechanism for FeaturePick {
     type Input = FeatureScores;

@@ -5,10 +5,9 @@
 //! to lie between 0 and B, they are cut to that, and count from B/2.
 
 use super::counts::Counts;
-use crate::Sensitive;
-use crate::curator::batch::PoissonBatch;
-use crate::progress::Progress;
-use crate::refused::CuratorError;
+use dpopt_kernel::beside::{Expose, Members};
+use dpopt_kernel::progress::Progress;
+use dpopt_kernel::{CuratorError, PoissonBatch, Sensitive};
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use dpopt_process::stop::Stop;
@@ -196,8 +195,8 @@ impl ScoredPoints {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
-    use crate::progress::Silent;
+    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::progress::Silent;
     use dpopt_noise::NoiseSource;
     use dpopt_objective::objective::Closures;
     use dpopt_privacy::Event;
@@ -266,7 +265,7 @@ mod tests {
 
     fn same_elsewhere(p: &ScoredPoints) {
         let records = vec![0.3, -2.0, 0.01];
-        let mut curator = Curator::for_event(&Event::NoOp, NoiseSource::insecure(1));
+        let mut curator = uncharged(&Event::NoOp, NoiseSource::insecure(1));
         let (batch, chosen) = curator.all_for_loader(3).unwrap();
         let found = p.scores_elsewhere(batch, &Silent, |x, out| {
             out.extend(chosen.iter().map(|&i| records[i as usize] * (x[0] + x[1]) + 7.0));

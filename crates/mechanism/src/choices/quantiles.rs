@@ -7,10 +7,9 @@
 //! data points, which leaks through their float bits. Event: `ExponentialMechanism(ε)` per choice, under every relation
 //! (one record moves each rank and the number of values by at most 1).
 
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::ExponentialChoice;
+use dpopt_kernel::beside::Sealed;
+use dpopt_kernel::{CuratorError, Mechanism, SamplerError};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{BelowCounts, quantile_grid};
 use dpopt_privacy::{Event, Relation};
@@ -203,7 +202,7 @@ impl Problem {
     }
 }
 
-impl sealed::Sealed for Quantiles {}
+impl Sealed for Quantiles {}
 
 impl Mechanism for Quantiles {
     type Input = BelowCounts;

@@ -6,12 +6,9 @@
 //! the one in which the count crosses its target: that is 0 for at least one cell, whatever the ties.
 
 use super::quantiles::Level;
-use crate::curator::Curator;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::{CuratorError, NotApplicable};
-use crate::sampler_error::SamplerError;
-use crate::{Released, Sensitive};
 use dpopt_draws::ExponentialChoice;
+use dpopt_kernel::beside::{Sealed, released};
+use dpopt_kernel::{Curator, CuratorError, Mechanism, NotApplicable, Released, SamplerError, Sensitive};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{BelowCounts, quantile_grid};
 use dpopt_privacy::{Certificate, Event, Terms, calibrate};
@@ -49,7 +46,7 @@ impl RangeEnd {
     }
 }
 
-impl sealed::Sealed for RangeEnd {}
+impl Sealed for RangeEnd {}
 
 impl Mechanism for RangeEnd {
     type Input = BelowCounts;
@@ -150,13 +147,14 @@ impl PrivateBounds {
             let margin = widening * (high - low);
             bounds.push((margin > 0.0).then_some((low - margin, high + margin)));
         }
-        Ok(Released::new(bounds))
+        Ok(released(bounds))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dpopt_kernel::beside::Expose;
     use dpopt_privacy::{Budget, Neighbours, Relation};
 
     fn counts(values: &[f64]) -> Sensitive<BelowCounts> {

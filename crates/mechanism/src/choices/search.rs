@@ -4,10 +4,9 @@
 //! event. Releasing only the best of K runs costs `RepeatAndSelect` of that event, where K has a public law that does not
 //! depend on the records (Liu and Talwar 2019; Papernot and Steinke 2022). K and the losers stay here.
 
-use crate::Released;
-use crate::curator::door::{Interactive, Opening, sealed};
-use crate::refused::CuratorError;
 use dpopt_draws::Repetitions;
+use dpopt_kernel::beside::{Sealed, opened, released};
+use dpopt_kernel::{Curator, CuratorError, Interactive, Opening, Released};
 use dpopt_noise::Purpose;
 use dpopt_privacy::Event;
 use dpopt_process::Process;
@@ -52,9 +51,24 @@ impl VouchedSearch {
     pub fn new(event: Event, law: Repetitions) -> Self {
         Self { event, law }
     }
+
+    /// Opens a search and lets out its best run. `event` describes all runs together and is charged before the first;
+    /// **the caller vouches** that a run's score and output are what it says. Code that reads records releases them through
+    /// mechanisms of this crate.
+    ///
+    /// # Errors
+    /// If the plan does not foresee `event`, or as [`Searching::best`].
+    pub fn select<T, E: From<CuratorError>>(
+        curator: &mut Curator,
+        event: &Event,
+        law: &Repetitions,
+        run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
+    ) -> Result<Released<T>, E> {
+        curator.open(&Self::new(event.clone(), law.clone()))?.best(run)
+    }
 }
 
-impl sealed::Sealed for VouchedSearch {}
+impl Sealed for VouchedSearch {}
 
 impl Interactive for VouchedSearch {
     type Opened = Searching;
@@ -72,6 +86,7 @@ impl Interactive for VouchedSearch {
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<Searching, CuratorError> {
+        let opening = opened(opening);
         let runs = self.law.sample(&mut opening.noise.stream(Purpose::Selection, 0));
         Ok(Searching { runs, process: Process::here() })
     }
@@ -104,20 +119,21 @@ impl Searching {
                 best = Some(next);
             }
         }
-        best.map(|b| Released::new(b.output)).ok_or_else(|| CuratorError::Shape.into())
+        best.map(|b| released(b.output)).ok_or_else(|| CuratorError::Shape.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::Curator;
     use dpopt_noise::NoiseSource;
 
     #[test]
     fn the_best_run_wins_ties_are_broken_by_the_number_and_one_search_is_one_release() {
         let event = Event::RepeatAndSelect { event: Box::new(Event::gaussian(3.0)), mean: 5.0, shape: 1.0 };
-        let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
+        let mut curator = uncharged(&event, NoiseSource::insecure(1));
         let search = VouchedSearch::new(event, Repetitions::negative_binomial(1.0, 5.0).unwrap());
         assert!(curator.open(&search).is_ok());
         assert!(curator.open(&search).is_err());

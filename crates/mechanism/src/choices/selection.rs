@@ -1,7 +1,7 @@
 //! Private selection: the best of several runs for little more than the price of one (spec 15 §5, spec 20 §3;
 //! docs/proofs/private-selection.md).
 //!
-//! [`Curator::select_vouched`] makes a *random and secret* number K of runs and lets out the best; K, the losers and their number
+//! [`VouchedSearch::select`] makes a *random and secret* number K of runs and lets out the best; K, the losers and their number
 //! stay inside, and the whole search is charged before the first run. [`RandomStopping`] is its plan when the runs are
 //! (ε₁, δ₁)-DP: K geometric, (3ε₁, δ₁/γ)-DP in total. [`FixedRuns`] is the older way, a public number of runs and a noisy
 //! choice among their scores.
@@ -11,30 +11,10 @@
 
 use super::counts::{Choice, ChoiceLaw};
 use super::search::{VouchedRun, VouchedSearch};
-use crate::curator::Curator;
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::{Released, Sensitive};
 use dpopt_draws::Repetitions;
+use dpopt_kernel::{Curator, CuratorError, Released, SamplerError, Sensitive};
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, certify};
-
-impl Curator {
-    /// Opens a [`VouchedSearch`] and lets out its best run. `event` describes all runs together and is charged before the first;
-    /// **the caller vouches** that a run's score and output are what it says. Code that reads records releases them through
-    /// mechanisms of this crate.
-    ///
-    /// # Errors
-    /// If the plan does not foresee `event`, or as [`Searching::best`](crate::Searching::best).
-    pub fn select_vouched<T, E: From<CuratorError>>(
-        &mut self,
-        event: &Event,
-        law: &Repetitions,
-        run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
-    ) -> Result<Released<T>, E> {
-        self.open(&VouchedSearch::new(event.clone(), law.clone()))?.best(run)
-    }
-}
 
 /// Best of K runs with P(K = k) = γ(1−γ)^{k−1}, secret: the plan.
 #[derive(Clone, Debug)]
@@ -82,16 +62,16 @@ impl RandomStopping {
     }
 
     /// Runs it. **The caller vouches** that each `run` is certified within [`run`](Self::run), as for
-    /// [`Curator::select_vouched`].
+    /// [`VouchedSearch::select`].
     ///
     /// # Errors
-    /// As [`Curator::select_vouched`].
+    /// As [`VouchedSearch::select`].
     pub fn select_vouched<T, E: From<CuratorError>>(
         &self,
         curator: &mut Curator,
         run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
     ) -> Result<Released<T>, E> {
-        curator.select_vouched(self.certificate.event(), &self.law, run)
+        VouchedSearch::select(curator, self.certificate.event(), &self.law, run)
     }
 }
 

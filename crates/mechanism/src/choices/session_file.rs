@@ -12,7 +12,7 @@
 //! The file holds sums of what rounds told, exact: it is as sensitive as the rounds themselves, and only its owner may read it. It holds no
 //! randomness: a process that goes on draws fresh coins.
 
-use crate::refused::CuratorError;
+use dpopt_kernel::CuratorError;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::words::foreign;
 use dpopt_process::LockedFile;

@@ -5,11 +5,8 @@
 //! root of an exact sum of squares: no rounding is left that a record could move.
 
 use super::counts::Counts;
-use crate::Sensitive;
-use crate::curator::batch::PoissonBatch;
-use crate::refused::CuratorError;
-use crate::sums::grid_sum::GridSum;
-use crate::sums::vectors::BatchSum;
+use dpopt_kernel::beside::{Expose, Units};
+use dpopt_kernel::{BatchSum, CuratorError, GridSum, PoissonBatch, Sensitive};
 use dpopt_noise::{Grid, Norm, Quantizer};
 
 /// Grid steps of a clip norm, as a power of two: at least 2^20, at most 2^21.
@@ -142,7 +139,7 @@ impl Stationarity {
     /// An empty sum of curvatures over `batch`, along so many directions; `None` where they do not count.
     pub fn curvatures(&self, batch: PoissonBatch, directions: usize) -> Option<CurvatureSum> {
         let quantizer = usable(self.bound?, Norm::LInfinity).ok()?;
-        Some(CurvatureSum { sum: BatchSum::new(&quantizer, batch, directions), quantizer })
+        Some(CurvatureSum { sum: BatchSum::over(&quantizer, batch, directions), quantizer })
     }
 
     /// The score of a point, by the sums of all records' parts there: one count, the larger the more stationary.
@@ -155,14 +152,14 @@ impl Stationarity {
         curvatures: Option<CurvatureSum>,
     ) -> Result<Sensitive<Counts>, CuratorError> {
         let sum = gradients.expose();
-        if sum.clip_norm > self.clip_norm {
-            return Err(CuratorError::Sensitivity { input: sum.clip_norm, mechanism: self.clip_norm });
+        if sum.clip_norm() > self.clip_norm {
+            return Err(CuratorError::Sensitivity { input: sum.clip_norm(), mechanism: self.clip_norm });
         }
-        if sum.grid != self.grid() {
+        if sum.grid() != self.grid() {
             return Err(CuratorError::Shape);
         }
         let unit = self.bound();
-        let length = norm(&sum.units);
+        let length = norm(sum.units());
         let slope = length - self.wanted.map_or(0, |w| rounded(w.records as f64 * w.gradient / self.grid().step()));
         let bend = match (self.bound, curvatures) {
             (None, None) => None,
@@ -218,8 +215,9 @@ fn norm(sums: &[i64]) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sums::vectors::ClippedVectors;
-    use crate::{AboveThreshold, Choice, ChoiceLaw, Curator};
+    use crate::past_the_curator::uncharged;
+    use crate::{AboveThreshold, Choice, ChoiceLaw};
+    use dpopt_kernel::ClippedVectors;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::{Event, Relation};
     use proptest::prelude::*;
@@ -230,7 +228,7 @@ mod tests {
         let clipped = ClippedVectors::new(score.clip_norm(), score.grid()).unwrap();
         let width = gradients.first().map_or(2, Vec::len);
         let sum = clipped.sum(gradients.len(), width, |i, out| out.extend(&gradients[i]));
-        let mut curator = Curator::for_event(&Event::NoOp, NoiseSource::insecure(1));
+        let mut curator = uncharged(&Event::NoOp, NoiseSource::insecure(1));
         let bent = curvatures.map(|rows| {
             let (batch, _) = curator.all_for_loader(rows.len()).unwrap();
             let mut sum = score.curvatures(batch, rows.first().map_or(1, Vec::len)).unwrap();
@@ -294,7 +292,7 @@ mod tests {
         let counts = plain.together(&[plain.score(&sum, None).unwrap()]).unwrap();
         let choice =
             Choice::new(ChoiceLaw::Exponential, 1.0, plain.sensitivity(), false, Relation::ReplaceOne).unwrap();
-        let mut curator = Curator::for_event(&Event::ExponentialMechanism { epsilon: 1.0 }, NoiseSource::insecure(1));
+        let mut curator = uncharged(&Event::ExponentialMechanism { epsilon: 1.0 }, NoiseSource::insecure(1));
         assert_eq!(*curator.release(&choice, &counts).unwrap().get(), 0);
         // the noise of a stream is on a finer grid, which has an end
         let stream = |epsilon| AboveThreshold::new(epsilon, plain.sensitivity(), 1, false, Relation::ReplaceOne);

@@ -5,7 +5,7 @@
 //! were released.
 
 use super::session_file::{SessionFile, unusable};
-use crate::refused::CuratorError;
+use dpopt_kernel::CuratorError;
 use dpopt_privacy::Relation;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

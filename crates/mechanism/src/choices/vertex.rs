@@ -7,12 +7,10 @@
 //! released vertices only, so the bound, and with it privacy, is the same. When slopes are refreshed must not depend on other
 //! records: those of the rows that the new vertex touches at once, all others at fixed steps.
 
-use crate::Sensitive;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use crate::sums::thresholded::SparseVector;
 use dpopt_draws::{Chosen, LeveledChoice, unnamed_index};
+use dpopt_kernel::beside::{Expose, Sealed};
+use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Examples;
@@ -146,7 +144,7 @@ impl VertexScores {
     }
 
     /// w ← (1 − η)w + ηλ·`vertex`; then all slopes, or those of the rows that have the vertex's column, are computed anew.
-    fn step(&mut self, vertex: &SparseVector, rate: f64, radius: f64, refresh_all: bool) {
+    fn advance(&mut self, vertex: &SparseVector, rate: f64, radius: f64, refresh_all: bool) {
         if rate >= 1.0 {
             self.shrinkage = 1.0;
             self.margins.fill(0.0);
@@ -211,10 +209,10 @@ impl VertexScores {
     }
 }
 
-impl Sensitive<VertexScores> {
+impl VertexScores {
     /// w ← (1 − η)w + ηλ·`vertex` for a released vertex; then all slopes, or those of the rows that have its column, are computed anew.
-    pub fn step(&mut self, vertex: &SparseVector, rate: f64, radius: f64, refresh_all: bool) {
-        self.expose_mut().step(vertex, rate, radius, refresh_all);
+    pub fn step(scores: &mut Sensitive<Self>, vertex: &SparseVector, rate: f64, radius: f64, refresh_all: bool) {
+        scores.expose_mut().advance(vertex, rate, radius, refresh_all);
     }
 }
 
@@ -228,7 +226,7 @@ pub struct VertexChoice {
     pub dimension: u64,
 }
 
-impl sealed::Sealed for VertexChoice {}
+impl Sealed for VertexChoice {}
 
 impl Mechanism for VertexChoice {
     type Input = VertexScores;

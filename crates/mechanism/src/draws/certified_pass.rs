@@ -8,11 +8,8 @@
 use super::minimiser::closing_grid;
 use super::phased_pass::{ABOVE_SPACING, Phase, ROUNDING};
 use super::solved::made_for;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
-use crate::sums::grid_sum::GridSum;
+use dpopt_kernel::beside::{Sealed, add_rounded_gaussian, rounded_gaussian};
+use dpopt_kernel::{CuratorError, GridSum, Mechanism, SamplerError};
 use dpopt_noise::{DiscreteLaplace, Grid, NoiseSource, Purpose};
 use dpopt_objective::geometry::project_l2_ball;
 use dpopt_objective::objective::Linear;
@@ -170,7 +167,7 @@ impl CertifiedPass {
     }
 }
 
-impl sealed::Sealed for CertifiedPass {}
+impl Sealed for CertifiedPass {}
 
 impl Mechanism for CertifiedPass {
     type Input = Examples;
@@ -236,7 +233,7 @@ impl Mechanism for CertifiedPass {
                 going = (level as i64).saturating_add(drawn) > self.test.threshold() as i64;
                 if going {
                     let grid = self.grid(phase);
-                    let mut units = GridSum::of_query(walked.mean.into_iter(), grid, 0.0).units;
+                    let mut units = GridSum::of_query(walked.mean.into_iter(), grid, 0.0).into_units();
                     add_rounded_gaussian(&mut units, self.noise_std(phase), grid, noise)?;
                     // from here on it is released
                     point.iter_mut().zip(units).for_each(|(x, u)| *x += grid.to_f64(u));

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::draws::gibbs_chain::LpGeometry;
+use crate::past_the_curator::uncharged;
 use crate::sampler::laws::{Tabulated, kolmogorov, kolmogorov_distance, kolmogorov_limit};
-use crate::sampler_error::SamplerError;
-use crate::{Curator, Sensitive};
+use dpopt_kernel::{SamplerError, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Rows;
@@ -205,7 +205,7 @@ fn a_draw_in_a_norm_passes_the_curator_for_its_own_rows_only() {
     let facts = facts(LOGISTIC, 3, 40, at(1.5, 0.4));
     let draw = facts.draw(10.0).unwrap();
     let event = SamplerError::proved(draw.chain().total_variation).on(draw.event());
-    let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
+    let mut curator = uncharged(&event, NoiseSource::insecure(1));
     let long = Sensitive::new(data(41, 3, 1));
     assert!(curator.release(&draw, &long).is_err());
     assert!(curator.release(&draw, &Sensitive::new(data(40, 3, 1))).is_ok());

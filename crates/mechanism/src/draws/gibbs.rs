@@ -3,11 +3,11 @@
 
 use super::gibbs_chain::{GibbsChain, GibbsFacts, Start};
 use super::solved::made_for;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
 use crate::sampler::norm_square::WithNorm;
 use crate::sampler::potential::GlmPotential;
 use crate::sampler::{Chain, Domain, Oracle, Tally};
+use dpopt_kernel::beside::Sealed;
+use dpopt_kernel::{CuratorError, Mechanism};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{RegularizedSum, minimise};
@@ -28,7 +28,7 @@ impl GibbsFacts {
     }
 }
 
-impl sealed::Sealed for GibbsDraw {}
+impl Sealed for GibbsDraw {}
 
 impl Mechanism for GibbsDraw {
     type Input = Examples;

@@ -1,8 +1,7 @@
 //! A draw is refused where its chain has no proof, and where it is not the one that was certified and paid for.
 
 use super::*;
-use crate::sampler_error::SamplerError;
-use crate::{Curator, Sensitive};
+use dpopt_kernel::{Curator, SamplerError, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::synthetic::table;

@@ -2,12 +2,8 @@
 //! contraction, so that the whole run costs as much as one release (docs/proofs/last-iterate.md).
 
 use super::solved::made_for;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::sums::clipped::Clipped;
-use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
-use crate::sums::grid_sum::GridSum;
+use dpopt_kernel::beside::{Sealed, add_rounded_gaussian, rounded_gaussian};
+use dpopt_kernel::{Clipped, CuratorError, GridSum, Mechanism, SamplerError};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
@@ -144,7 +140,7 @@ impl LastIterate {
     }
 }
 
-impl sealed::Sealed for LastIterate {}
+impl Sealed for LastIterate {}
 
 impl Mechanism for LastIterate {
     type Input = Examples;
@@ -192,7 +188,7 @@ impl Mechanism for LastIterate {
                 let gradient = gradients.to_f64(units) + self.regularization * v;
                 v - self.step_size * gradient
             });
-            let mut units = GridSum::of_query(next, grid, 0.0).units;
+            let mut units = GridSum::of_query(next, grid, 0.0).into_units();
             add_rounded_gaussian(&mut units, self.noise_std(), grid, noise)?;
             x = units.into_iter().map(|u| grid.to_f64(u)).collect();
             self.within(&mut x);
@@ -204,7 +200,7 @@ impl Mechanism for LastIterate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Curator, Sensitive};
+    use dpopt_kernel::{Curator, Sensitive};
     use dpopt_objective::loss::Loss;
     use dpopt_objective::records::Rows;
     use dpopt_privacy::{Budget, Neighbours, certify};

@@ -6,12 +6,8 @@
 
 use super::solved::sealed::Solved as _;
 use super::solved::{Minimised, SolvedRecords};
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
-use crate::sums::grid_sum::GridSum;
-use crate::sums::vectors::rounded_laplace;
+use dpopt_kernel::beside::{Sealed, add_rounded_gaussian, rounded_gaussian, rounded_laplace};
+use dpopt_kernel::{CuratorError, GridSum, Mechanism, SamplerError};
 use dpopt_noise::{Grid, NoiseSource, Purpose};
 use dpopt_objective::objective::{Fact, Linear};
 use dpopt_objective::records::Examples;
@@ -101,7 +97,7 @@ impl<R: SolvedRecords> PerturbedObjective<R> {
     }
 }
 
-impl<R> sealed::Sealed for PerturbedObjective<R> {}
+impl<R> Sealed for PerturbedObjective<R> {}
 
 impl<R: SolvedRecords> Mechanism for PerturbedObjective<R> {
     type Input = R;
@@ -148,7 +144,7 @@ impl<R: SolvedRecords> Mechanism for PerturbedObjective<R> {
         add_rounded_gaussian(&mut b, self.linear_std(), self.linear_grid, noise)?;
         let linear: Vec<f64> = b.iter().map(|&u| self.linear_grid.to_f64(u)).collect();
         let minimiser = input.minimised(&self.minimised(), &linear)?;
-        let mut units = GridSum::of_query(minimiser.into_iter(), self.closing_grid, 0.0).units;
+        let mut units = GridSum::of_query(minimiser.into_iter(), self.closing_grid, 0.0).into_units();
         add_rounded_gaussian(&mut units, self.closing_std(), self.closing_grid, noise)?;
         Ok(units.into_iter().map(|u| self.closing_grid.to_f64(u)).collect())
     }
@@ -195,7 +191,7 @@ impl<R: SolvedRecords> PerturbedMinimiser<R> {
     }
 }
 
-impl<R> sealed::Sealed for PerturbedMinimiser<R> {}
+impl<R> Sealed for PerturbedMinimiser<R> {}
 
 impl<R: SolvedRecords> Mechanism for PerturbedMinimiser<R> {
     type Input = R;
@@ -232,7 +228,7 @@ impl<R: SolvedRecords> Mechanism for PerturbedMinimiser<R> {
     fn apply(&self, input: &R, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let zero = vec![0.0; self.objective.weights()];
         let minimiser = input.minimised(&self.minimised(), &zero)?;
-        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
+        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).into_units();
         add_rounded_gaussian(&mut units, self.noise_std(), self.grid, noise)?;
         Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
     }
@@ -335,7 +331,7 @@ impl LaplaceMinimiser {
     }
 }
 
-impl sealed::Sealed for LaplaceMinimiser {}
+impl Sealed for LaplaceMinimiser {}
 
 impl Mechanism for LaplaceMinimiser {
     type Input = Examples;
@@ -376,7 +372,7 @@ impl Mechanism for LaplaceMinimiser {
         let enforced = Examples { rows: input.rows.within_l1(self.row_l1_norm()), targets: input.targets.clone() };
         let zero = vec![0.0; self.objective.weights()];
         let minimiser = enforced.minimised(&self.minimised(), &zero)?;
-        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
+        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).into_units();
         let sampler = rounded_laplace(self.noise_multiplier * self.sensitivity(), self.grid)?;
         sampler.add_to(&mut units, &mut noise.stream(Purpose::Noise, 0));
         Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())

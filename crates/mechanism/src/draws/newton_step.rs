@@ -3,11 +3,8 @@
 
 use super::minimiser::closing_grid;
 use super::solved::{SolvedRecords, made_for, majorant_here};
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
-use crate::sums::grid_sum::GridSum;
+use dpopt_kernel::beside::{Sealed, add_rounded_gaussian, rounded_gaussian};
+use dpopt_kernel::{CuratorError, GridSum, Mechanism, SamplerError};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
@@ -170,7 +167,7 @@ impl<R: SolvedRecords> NewtonStep<'_, R> {
     }
 }
 
-impl<R> sealed::Sealed for NewtonStep<'_, R> {}
+impl<R> Sealed for NewtonStep<'_, R> {}
 
 impl<R: SolvedRecords> Mechanism for NewtonStep<'_, R> {
     type Input = R;
@@ -215,7 +212,7 @@ impl<R: SolvedRecords> Mechanism for NewtonStep<'_, R> {
         let direction = self
             .facts
             .inverted(input.majorant(&self.facts.objective, self.facts.most_rows, self.theta)?, self.gradient);
-        let mut units = GridSum::of_query(direction.into_iter(), grid, 0.0).units;
+        let mut units = GridSum::of_query(direction.into_iter(), grid, 0.0).into_units();
         add_rounded_gaussian(&mut units, self.noise_std(), grid, noise)?;
         Ok(units.into_iter().map(|u| grid.to_f64(u)).collect())
     }
@@ -224,7 +221,8 @@ impl<R: SolvedRecords> Mechanism for NewtonStep<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Curator, LaplaceMinimiser, Sensitive};
+    use crate::LaplaceMinimiser;
+    use dpopt_kernel::{Curator, Sensitive};
     use dpopt_objective::records::Rows;
     use dpopt_privacy::{Budget, Neighbours, certify};
 

@@ -7,11 +7,11 @@
 //! draw is thrown away and nothing is released but that (which itself depends on the data). Not finding one proves nothing.
 //! Linear models have a certified draw, the method `exponential-mechanism`.
 
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
 use crate::sampler::potential::SumPotential;
 use crate::sampler::precision::error_per_step;
 use crate::sampler::{Chain, Contraction, Convexity, Domain, Oracle};
+use dpopt_kernel::beside::Sealed;
+use dpopt_kernel::{CuratorError, Mechanism};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::objective::{Objective, Warrant};
 use dpopt_objective::records::RecordSet;
@@ -183,7 +183,7 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> ObjectiveDraw<O, R> {
     }
 }
 
-impl<R, O> sealed::Sealed for ObjectiveDraw<O, R> {}
+impl<R, O> Sealed for ObjectiveDraw<O, R> {}
 
 impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Mechanism for ObjectiveDraw<O, R> {
     type Input = R;
@@ -250,8 +250,8 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Mechanism for ObjectiveD
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampler_error::SamplerError;
-    use crate::{Curator, Sensitive};
+    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::{SamplerError, Sensitive};
     use dpopt_objective::loss::Loss;
     use dpopt_objective::objective::{Closures, Facts, Linear};
     use dpopt_objective::records::{Examples, Rows};
@@ -273,7 +273,7 @@ mod tests {
                 .with_facts(vouched(1.0));
         let draw: ObjectiveDraw<_, Numbers> =
             ObjectiveDraw::new(wave, 1, Relation::ZeroOut, tempered(30.0, 1.0, vec![0.1])).unwrap();
-        let mut curator = Curator::for_event(&SamplerError::proved(1e-6).on(draw.event()), NoiseSource::insecure(1));
+        let mut curator = uncharged(&SamplerError::proved(1e-6).on(draw.event()), NoiseSource::insecure(1));
         let drawn = curator.release(&draw, &Sensitive::new(vec![0.0])).map(drop);
         assert!(matches!(&drawn, Err(CuratorError::Unusable(why)) if why.contains("not convex")), "{drawn:?}");
         assert_eq!(curator.rests_on(), Warrant::Vouched);
@@ -297,11 +297,9 @@ mod tests {
         // a record that is no number counts for nothing and stops nothing
         for record in [1.0, f64::NAN, f64::INFINITY, 1e300] {
             let records = Sensitive::new(vec![0.0, 0.5, record]);
-            assert!(Curator::for_event(&event, NoiseSource::insecure(2)).release(&draw, &records).is_ok(), "{record}");
+            assert!(uncharged(&event, NoiseSource::insecure(2)).release(&draw, &records).is_ok(), "{record}");
         }
-        assert!(
-            Curator::for_event(&event, NoiseSource::insecure(2)).release(&draw, &Sensitive::new(vec![0.0])).is_err()
-        );
+        assert!(uncharged(&event, NoiseSource::insecure(2)).release(&draw, &Sensitive::new(vec![0.0])).is_err());
         // nothing is known, convex without a bound on the gradient, bounded but not convex; no curvature, another shape, a
         // protected number of records: no draw
         let of = |loss| Linear::new(loss, 2, 1.0).known();
@@ -332,7 +330,7 @@ mod tests {
             let draw =
                 ObjectiveDraw::<_, Examples>::new(linear, 1, Relation::ZeroOut, tempered(1.0, 1.0, vec![0.0])).unwrap();
             let event = SamplerError::proved(1e-6).on(draw.event());
-            let drawn = Curator::for_event(&event, NoiseSource::insecure(1)).release(&draw, &examples);
+            let drawn = uncharged(&event, NoiseSource::insecure(1)).release(&draw, &examples);
             assert_eq!(drawn.is_err(), refused);
         }
     }

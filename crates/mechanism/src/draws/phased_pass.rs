@@ -6,11 +6,8 @@
 
 use super::minimiser::closing_grid;
 use super::solved::made_for;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
-use crate::sums::grid_sum::GridSum;
+use dpopt_kernel::beside::{Sealed, add_rounded_gaussian, rounded_gaussian};
+use dpopt_kernel::{CuratorError, GridSum, Mechanism, SamplerError};
 use dpopt_noise::{Grid, NoiseSource, Purpose};
 use dpopt_objective::geometry::project_l2_ball;
 use dpopt_objective::objective::Linear;
@@ -93,7 +90,7 @@ impl PhasedPass {
     }
 }
 
-impl sealed::Sealed for PhasedPass {}
+impl Sealed for PhasedPass {}
 
 impl Mechanism for PhasedPass {
     type Input = Examples;
@@ -148,7 +145,7 @@ impl Mechanism for PhasedPass {
             let (own, later) = left.split_at(phase.records as usize);
             let moved = self.pass(phase).mean(input, own, &point);
             let grid = self.grid(phase);
-            let mut units = GridSum::of_query(moved.into_iter(), grid, 0.0).units;
+            let mut units = GridSum::of_query(moved.into_iter(), grid, 0.0).into_units();
             add_rounded_gaussian(&mut units, self.noise_std(phase), grid, noise)?;
             // from here on it is released
             point.iter_mut().zip(units).for_each(|(x, u)| *x += grid.to_f64(u));

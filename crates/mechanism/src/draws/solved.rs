@@ -1,12 +1,10 @@
 //! Records whose certified minimiser, or curvature, a mechanism needs: here, in floats, or elsewhere, in integers.
 
-use crate::refused::CuratorError;
-use crate::sums::majorant::Majorant;
-use crate::sums::matrix::{SecondMoment, symmetric_matrix};
-use crate::sums::question::Question;
+use dpopt_kernel::CuratorError;
+use dpopt_kernel::beside::{majorant_elsewhere, sums_elsewhere};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
-use dpopt_objective::records::{Elsewhere, Examples, PartsError, ReadError, RecordSet, Records};
+use dpopt_objective::records::{Elsewhere, Examples, Records};
 use dpopt_objective::solver::{Accuracy, AskedSum, IntegerSums, RegularizedSum, Scale, minimise, minimise_by_sums};
 use dpopt_privacy::Relation;
 
@@ -119,21 +117,12 @@ impl sealed::Solved for Elsewhere {
     fn minimised(&self, sum: &Minimised<'_>, linear: &[f64]) -> Result<Vec<f64>, CuratorError> {
         let objective = AskedSum { sums: sum.integers(), regularization: sum.regularization, linear };
         let found = minimise_by_sums(&objective, sum.accuracy(Self::INTEGERS), |sums, theta| {
-            asked(self, &Question::Curved(*sums), &theta.numbers(), sums.width())
+            sums_elsewhere(self, sums, &theta.numbers())
         })?;
         Ok(found.theta.rounded())
     }
 
     fn majorant(&self, objective: &Linear, most_rows: u64, theta: &[f64]) -> Result<Vec<f64>, CuratorError> {
-        let (d, majorant) = (theta.len(), Majorant::of(objective, most_rows)?);
-        let units = asked(self, &majorant.question(), theta, SecondMoment::coordinates(d))?;
-        let coordinates: Vec<f64> = units.into_iter().map(|unit| majorant.grid().to_f64(unit)).collect();
-        Ok(symmetric_matrix(d, &coordinates))
+        majorant_elsewhere(self, objective, most_rows, theta)
     }
-}
-
-/// The integers that all parts answer together.
-fn asked(records: &Elsewhere, question: &Question, point: &[f64], width: usize) -> Result<Vec<i64>, CuratorError> {
-    let told = records.ask(&mut || question.at(point), width);
-    told.unwrap_or(Err(ReadError::Parts(PartsError::Single))).map_err(CuratorError::from)
 }

@@ -5,36 +5,32 @@
 //! each step first releases noisy counts of touched features, and only features whose noisy count passes a level get gradient
 //! and noise.
 
-use super::clipped::{Clipped, Scratch, Touched};
-use crate::Sensitive;
-use crate::curator::batch::{BatchId, PoissonBatch};
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::Exceedances;
+use dpopt_kernel::beside::{Expose, Members, Scratch, Sealed, Touched};
+use dpopt_kernel::{BatchId, Clipped, CuratorError, Mechanism, PoissonBatch, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian};
 use dpopt_objective::objective::{Embedded, Objective};
 use dpopt_objective::records::{RecordBuffer, Records};
 use dpopt_privacy::Event;
 use std::collections::BTreeMap;
 
-impl Clipped<Embedded> {
+impl TouchedRows {
     /// Counts of touched features and gradient sums of a Poisson batch, which is used up. A record's counts are one for each
     /// of its features, scaled down together to l2 norm `count_clip_norm` on `count_grid`.
-    pub fn touched_rows<R: Records>(
-        &self,
+    pub fn of<R: Records>(
+        gradient: &Clipped<Embedded>,
         examples: &Sensitive<R>,
         batch: PoissonBatch,
         moved: &[f64],
         (count_clip_norm, count_grid): (f64, Grid),
     ) -> Result<Sensitive<TouchedRows>, CuratorError> {
         let examples = examples.expose();
-        if !self.objective().describes(examples) {
+        if !gradient.objective().describes(examples) {
             return Err(CuratorError::Shape);
         }
         let count_quantizer =
             Quantizer::new(Norm::L2, count_clip_norm, count_grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
-        let [features, w, dense] = self.objective().shape();
+        let [features, w, dense] = gradient.objective().shape();
         let table = features * w;
         let mut rows: BTreeMap<u32, (i64, Vec<i64>)> = BTreeMap::new();
         let mut dense = vec![0i64; dense];
@@ -49,7 +45,7 @@ impl Clipped<Embedded> {
                 let row = rows.entry(j).or_insert_with(|| (0, vec![0; w]));
                 row.0 = row.0.wrapping_add(*count);
             }
-            self.add_record(examples, i as usize, &mut touched, &mut scratch).map_err(CuratorError::unreadable)?;
+            gradient.add_record(examples, i as usize, &mut touched, &mut scratch).map_err(CuratorError::unreadable)?;
         }
         for (at, z) in touched.entries() {
             let cell = match at.checked_sub(table) {
@@ -65,8 +61,8 @@ impl Clipped<Embedded> {
             dense,
             features,
             width: w,
-            grids: [count_quantizer.grid(), self.grid()],
-            clip_norms: [count_quantizer.clip_norm(), self.clip_norm()],
+            grids: [count_quantizer.grid(), gradient.grid()],
+            clip_norms: [count_quantizer.clip_norm(), gradient.clip_norm()],
             batch: batch.id(),
         }))
     }
@@ -136,7 +132,7 @@ impl SelectedRows {
     }
 }
 
-impl sealed::Sealed for SelectedRows {}
+impl Sealed for SelectedRows {}
 
 impl Mechanism for SelectedRows {
     type Input = TouchedRows;

@@ -4,9 +4,9 @@
 //! It takes the place of the source's "shortest x with Gx = b": the set is where the sum is known to lie, and the answer fits
 //! at least as well as the truth, which is all that the error bound uses.
 
-use super::contributions::merge_equal;
 use super::sparse_sum::Projection;
 use dpopt_draws::{SKETCH_EXPONENT, Sketch, project_l1_l2_dense};
+use dpopt_kernel::beside::merge_equal;
 use dpopt_noise::Grid;
 use dpopt_process::in_threads;
 use rayon::prelude::*;

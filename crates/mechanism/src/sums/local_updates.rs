@@ -1,10 +1,7 @@
 //! What people's own steps change in a model, the change of each clipped as one vector: all records of a person count as one.
 
-use super::grid_sum::GridSum;
 use super::thresholded::SparseVector;
-use super::vectors::ClippedVectors;
-use crate::Sensitive;
-use crate::curator::batch::PoissonBatch;
+use dpopt_kernel::{ClippedVectors, GridSum, PoissonBatch, Sensitive};
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
 
@@ -58,6 +55,7 @@ impl LocalUpdates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dpopt_kernel::beside::Expose;
     use dpopt_noise::Grid;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::records::Rows;

@@ -7,13 +7,8 @@
 //!
 //! Covers: thesis algorithm 22 (certified: leaves are clipped, and noise is that of a fresh tree)
 
-use super::clipped::Clipped;
-use super::vectors::BatchSum;
-use crate::curator::door::{Interactive, Opening, sealed};
-use crate::curator::seen::Seen;
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
-use crate::{Released, Sensitive};
+use dpopt_kernel::beside::{Expose, Sealed, Seen, Units, opened, released};
+use dpopt_kernel::{BatchSum, Clipped, CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
 use dpopt_noise::correlated::{TreeNoise, tree_depth};
 use dpopt_noise::{Grid, Norm, Purpose, Quantizer, RoundedGaussian, Stream};
 use dpopt_objective::objective::Objective;
@@ -67,7 +62,7 @@ impl RestartedPlan {
     }
 }
 
-impl sealed::Sealed for RestartedPlan {}
+impl Sealed for RestartedPlan {}
 
 impl Interactive for RestartedPlan {
     type Opened = RestartedSums;
@@ -91,6 +86,7 @@ impl Interactive for RestartedPlan {
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<RestartedSums, CuratorError> {
+        let opening = opened(opening);
         self.check()?;
         let noise = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let node = RoundedGaussian::new(self.noise_std(), self.grid).map_err(|e| noise(&e))?;
@@ -241,14 +237,14 @@ impl RestartedSums {
         if let Some(seen) = &self.seen {
             seen.push(&out);
         }
-        Ok(Released::new(out))
+        Ok(released(out))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
     use dpopt_noise::NoiseSource;
     use dpopt_objective::objective::Closures;
 
@@ -277,7 +273,7 @@ mod tests {
     }
 
     fn open(plan: &RestartedPlan, seed: u64) -> RestartedSums {
-        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(seed));
+        let mut curator = uncharged(&plan.event(), NoiseSource::insecure(seed));
         let sums = curator.open(plan).unwrap();
         assert!(curator.is_spent());
         sums

@@ -10,10 +10,9 @@
 
 use super::l1_recovery::{Measured, recover};
 use super::sparse_sum::{Projection, SparseSum};
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::{SKETCH_EXPONENT, Sketch};
+use dpopt_kernel::beside::Sealed;
+use dpopt_kernel::{CuratorError, Mechanism, SamplerError};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, RoundedGaussian, Stream};
 use dpopt_privacy::Event;
 
@@ -92,7 +91,7 @@ impl SketchedGaussian {
     }
 }
 
-impl sealed::Sealed for SketchedGaussian {}
+impl Sealed for SketchedGaussian {}
 
 impl Mechanism for SketchedGaussian {
     type Input = SparseSum;
@@ -140,7 +139,10 @@ impl Mechanism for SketchedGaussian {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Curator, Released, Sensitive, SparseClip, SparseSummer};
+    use crate::past_the_curator::uncharged;
+    use crate::{SparseClip, SparseSummer};
+    use dpopt_kernel::beside::Expose;
+    use dpopt_kernel::{Released, Sensitive};
 
     const GRID: i32 = -24;
 
@@ -171,7 +173,7 @@ mod tests {
     }
 
     fn released(m: &SketchedGaussian, sum: &Sensitive<SparseSum>, seed: u64) -> Vec<(u64, f64)> {
-        let mut curator = Curator::for_event(&m.event(), NoiseSource::insecure(seed));
+        let mut curator = uncharged(&m.event(), NoiseSource::insecure(seed));
         curator.release(m, sum).map(Released::into_inner).unwrap()
     }
 
@@ -227,7 +229,7 @@ mod tests {
         // χ²_2 < 2/100 has probability 1 − e^{−.01}
         assert!(too_short(2) >= -(-0.01f64).exp_m1());
         let total = sum(1000, 9.0, &[vec![(1, 0.5)]]);
-        let mut curator = Curator::for_event(&m.event(), NoiseSource::insecure(1));
+        let mut curator = uncharged(&m.event(), NoiseSource::insecure(1));
         let narrow = SketchedGaussian { l1_norm: 1.0, ..m.clone() };
         assert!(matches!(curator.release(&narrow, &total), Err(CuratorError::Sensitivity { .. })));
         let small = SketchedGaussian { clip_norm: 0.5, ..m.clone() };

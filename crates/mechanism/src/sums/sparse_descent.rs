@@ -3,12 +3,10 @@
 //! Steps can't be released one by one: which coordinates a step touches is secret. The run as a whole has the law of dense
 //! DP-SGD, so it is charged as all of its steps at once, and only the answer leaves.
 
-use super::clipped::{Clipped, Scratch, Weights};
-use crate::curator::door::{Mechanism, sealed};
-use crate::progress::Progress;
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::{LazyIterate, LazyOptions, RowSeats};
+use dpopt_kernel::beside::{Scratch, Sealed, Weights};
+use dpopt_kernel::progress::Progress;
+use dpopt_kernel::{Clipped, CuratorError, Mechanism, SamplerError};
 use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_objective::objective::{Objective, Point};
 use dpopt_objective::records::{RecordSet, Row};
@@ -45,7 +43,7 @@ impl<R, O> SparseDescent<'_, R, O> {
     }
 }
 
-impl<R: RecordSet, O: Objective<R>> sealed::Sealed for SparseDescent<'_, R, O> {}
+impl<R: RecordSet, O: Objective<R>> Sealed for SparseDescent<'_, R, O> {}
 
 impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
     type Input = R;

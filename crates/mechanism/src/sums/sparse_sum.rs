@@ -7,14 +7,9 @@
 //! Covers: sparse-v1 algorithm 1 (certified)
 //! Covers: sparse-v2 algorithm 1 (certified)
 
-use super::contributions::merge_equal;
-use super::gaussian::rounded_gaussian;
-use super::vectors::rounded_laplace;
-use crate::Sensitive;
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::{project_l1_l2, project_l1_l2_dense};
+use dpopt_kernel::beside::{Expose, Sealed, merge_equal, rounded_gaussian, rounded_laplace};
+use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer};
 use dpopt_objective::records::{self, RecordSet, SparseVectors};
 use dpopt_privacy::Event;
@@ -271,7 +266,7 @@ pub struct ProjectedGaussian {
     pub projection: Projection,
 }
 
-impl sealed::Sealed for ProjectedGaussian {}
+impl Sealed for ProjectedGaussian {}
 
 impl Mechanism for ProjectedGaussian {
     type Input = SparseSum;
@@ -328,7 +323,7 @@ pub struct ProjectedLaplace {
     pub projection: Projection,
 }
 
-impl sealed::Sealed for ProjectedLaplace {}
+impl Sealed for ProjectedLaplace {}
 
 impl Mechanism for ProjectedLaplace {
     type Input = SparseSum;
@@ -369,7 +364,7 @@ impl Mechanism for ProjectedLaplace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
     use dpopt_objective::records::Owners;
     use proptest::prelude::*;
 
@@ -402,7 +397,7 @@ mod tests {
         let owners = Sensitive::new(Owners { of_row, units: units.len() });
         let mut all = owners.of(Sensitive::new(vectors)).unwrap();
         if let Some(most) = most {
-            let mut curator = Curator::for_event(&Event::NonPrivate, NoiseSource::insecure(3));
+            let mut curator = uncharged(&Event::NonPrivate, NoiseSource::insecure(3));
             all = curator.capped(all, most.try_into().unwrap());
         }
         let (mut summer, mut added) = (SparseSummer::new(clip).unwrap(), 0);
@@ -526,7 +521,7 @@ mod tests {
             projection,
         };
         for dense in [false, true] {
-            let mut curator = Curator::for_event(&gaussian.event(), NoiseSource::insecure(1));
+            let mut curator = uncharged(&gaussian.event(), NoiseSource::insecure(1));
             let wrong = ProjectedGaussian { clip_norm: 0.5, ..gaussian.clone() };
             assert!(matches!(curator.release(&wrong, &sum(Norm::L2, dense)), Err(CuratorError::Sensitivity { .. })));
             assert!(matches!(curator.release(&gaussian, &sum(Norm::L1, dense)), Err(CuratorError::Shape)));
@@ -542,7 +537,7 @@ mod tests {
             dimension: 1000,
             projection,
         };
-        let mut curator = Curator::for_event(&laplace.event(), NoiseSource::insecure(1));
+        let mut curator = uncharged(&laplace.event(), NoiseSource::insecure(1));
         assert!(matches!(curator.release(&laplace, &sum(Norm::L1, false)), Err(CuratorError::Shape)));
         let out = curator.release(&laplace, &sum(Norm::L1, true)).unwrap().into_inner();
         assert!((out.iter().find(|e| e.0 == 7).unwrap().1 - 4.0).abs() < 0.02, "{out:?}");

@@ -8,13 +8,9 @@
 //! Covers: sparse-v1 algorithm 5 (certified: halves are drawn at random; projection in place of l1-recovery)
 //! Covers: sparse-v2 algorithm 3 (certified: halves are drawn at random; projection in place of l1-recovery)
 
-use super::clipped::Clipped;
-use crate::Sensitive;
-use crate::curator::batch::{BatchId, FixedBatch};
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::project_l1_l2;
+use dpopt_kernel::beside::{Expose, Members, Sealed};
+use dpopt_kernel::{BatchId, Clipped, CuratorError, FixedBatch, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_objective::objective::{Linear, Point};
 use dpopt_objective::records::Examples;
@@ -103,7 +99,7 @@ pub struct ProjectedGradients {
     pub telescoped: bool,
 }
 
-impl sealed::Sealed for ProjectedGradients {}
+impl Sealed for ProjectedGradients {}
 
 impl Mechanism for ProjectedGradients {
     type Input = BatchGradients;
@@ -192,7 +188,7 @@ fn added(a: &Sparse<i64>, b: &Sparse<i64>) -> Sparse<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::past_the_curator::uncharged;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::records::Rows;
 
@@ -212,7 +208,7 @@ mod tests {
         let data = examples(64);
         let m = mechanism(1e-9, true);
         let event = m.event().sampled_without_replacement(64, 16);
-        let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
+        let mut curator = uncharged(&event, NoiseSource::insecure(1));
         let gradient = Clipped::new(Linear::new(Loss::Logistic { shift: 0.0 }, 1000, 1.0), 1.0, m.grid).unwrap();
         let batch = curator.fixed_sample(64, 16).unwrap();
         let sums = BatchGradients::of(&gradient, &data, batch, true, ScaledPoint { scale: 0.0, direction: &[] });
@@ -242,7 +238,7 @@ mod tests {
         assert!(noise_multiplier * 2f64.sqrt() <= 2.0 && noise_multiplier > 1.414);
         // a curator that foresees batches of 4 gives nothing for one of 2, nor for the halves' event on one sum
         let event = three.event().sampled_without_replacement(8, 4);
-        let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
+        let mut curator = uncharged(&event, NoiseSource::insecure(1));
         let batch = curator.fixed_sample(8, 2).unwrap();
         let sums = BatchGradients::of(&gradient, &data, batch, true, ScaledPoint { scale: 0.0, direction: &[] });
         assert!(matches!(curator.release(&three, &sums), Err(CuratorError::Unforeseen { .. })));
@@ -254,7 +250,7 @@ mod tests {
 
     #[test]
     fn samples_are_uniform_ordered_and_without_repeats() {
-        let mut curator = Curator::for_event(&Event::NoOp, NoiseSource::insecure(3));
+        let mut curator = uncharged(&Event::NoOp, NoiseSource::insecure(3));
         let mut first = [0.0; 5];
         let runs = 20_000;
         for _ in 0..runs {

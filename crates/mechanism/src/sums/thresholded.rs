@@ -6,13 +6,9 @@
 //! of R and of public numbers. Outside the support of x and of the sum, R is pure noise, and of that only the largest
 //! entries matter; they come from [`Descending`] without the others.
 
-use super::clipped::Clipped;
-use crate::Sensitive;
-use crate::curator::batch::{BatchId, PoissonBatch};
-use crate::curator::door::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
 use dpopt_draws::Descending;
+use dpopt_kernel::beside::{Expose, Members, Sealed};
+use dpopt_kernel::{BatchId, Clipped, CuratorError, Mechanism, PoissonBatch, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_objective::objective::{Linear, Point};
 use dpopt_objective::records::{Records, Row};
@@ -136,17 +132,17 @@ pub enum Formed {
     OverAllCoordinates,
 }
 
-impl Clipped<Linear> {
+impl SparseGridSum {
     /// Σ clip(∇φ_i(x)) of a model with one output over `batch` (which is used up), or over all records.
-    pub fn sparse_sum<R: Records>(
-        &self,
+    pub fn of<R: Records>(
+        gradient: &Clipped<Linear>,
         examples: &Sensitive<R>,
         batch: Option<PoissonBatch>,
         weights: &SparseVector,
         formed: Formed,
     ) -> Result<Sensitive<SparseGridSum>, CuratorError> {
         let rows = examples.expose();
-        if self.objective().loss().outputs() != 1 || self.objective().features() != rows.columns() {
+        if gradient.objective().loss().outputs() != 1 || gradient.objective().features() != rows.columns() {
             return Err(CuratorError::Shape);
         }
         let id = batch.as_ref().map(PoissonBatch::id);
@@ -154,18 +150,18 @@ impl Clipped<Linear> {
         let record = |i: usize| batch.as_ref().map_or(i, |b| b.records()[i] as usize);
         let entries = match formed {
             Formed::OverAllCoordinates => {
-                let units = self
+                let units = gradient
                     .add_up(rows, &weights.dense(rows.columns()), count, record)
                     .map_err(CuratorError::unreadable)?;
                 units.into_iter().enumerate().map(|(j, z)| (j as u32, z)).collect()
             }
             Formed::BySparseEntries => {
                 let point = Iterate(weights.iter().collect());
-                let sum = self.touched(rows, point, (0..count).map(record)).map_err(CuratorError::unreadable)?;
+                let sum = gradient.touched(rows, point, (0..count).map(record)).map_err(CuratorError::unreadable)?;
                 sum.into_iter().map(|(j, z)| (j as u32, z)).collect()
             }
         };
-        let (grid, clip_norm) = (self.grid(), self.clip_norm());
+        let (grid, clip_norm) = (gradient.grid(), gradient.clip_norm());
         Ok(Sensitive::new(SparseGridSum { entries, dimension: rows.columns() as u64, grid, clip_norm, batch: id }))
     }
 }
@@ -211,7 +207,7 @@ pub struct ThresholdedGaussian<'a> {
     pub exempt: Option<u32>,
 }
 
-impl sealed::Sealed for ThresholdedGaussian<'_> {}
+impl Sealed for ThresholdedGaussian<'_> {}
 
 /// A coordinate of the stepped vector, with what ranks it.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,9 @@
 //! The sparse way has the law of the dense one, whatever is named as touched; only what was planned leaves.
 
 use super::*;
-use crate::Curator;
+use crate::past_the_curator::uncharged;
+use dpopt_kernel::Curator;
+use dpopt_kernel::beside::Expose;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Rows};
 use std::collections::BTreeMap;
@@ -49,7 +51,7 @@ fn touched_supersets_and_the_dense_way_have_one_law() {
         let mechanism = ThresholdedGaussian { exempt, ..mechanism(&start, u64::from(d), 2) };
         let n = 40_000u64;
         let event = Event::gaussian(0.5).self_composed(2 * n);
-        let mut curator = Curator::for_event(&event, NoiseSource::insecure(3));
+        let mut curator = uncharged(&event, NoiseSource::insecure(3));
         let mut table = BTreeMap::<(Vec<u32>, Vec<bool>, bool), [f64; 2]>::new();
         let mut energy = [[0.0; 2]; 2];
         for which in 0..2usize {
@@ -80,7 +82,7 @@ fn a_lost_noise_coordinate_would_be_seen() {
     // planted: noise on the touched coordinates only, which tells exactly where data are
     let start = SparseVector::default();
     let mechanism = mechanism(&start, 1_000_000, 3);
-    let mut curator = Curator::for_event(&Event::gaussian(0.5).self_composed(200), NoiseSource::insecure(1));
+    let mut curator = uncharged(&Event::gaussian(0.5).self_composed(200), NoiseSource::insecure(1));
     let untouched = (0..200)
         .filter(|_| {
             draw(&mechanism, &sum(&[(7, 1), (9, -1)], 1_000_000), &mut curator).iter().all(|(j, _)| j != 7 && j != 9)
@@ -93,7 +95,7 @@ fn a_lost_noise_coordinate_would_be_seen() {
 #[test]
 fn degenerate_sizes() {
     let start = SparseVector::new([(2, 5.0)]);
-    let mut curator = Curator::for_event(&Event::gaussian(0.5).self_composed(10), NoiseSource::insecure(1));
+    let mut curator = uncharged(&Event::gaussian(0.5).self_composed(10), NoiseSource::insecure(1));
     for (keep, expected) in [(0, 0), (1, 1), (4, 4), (9, 4)] {
         let out = draw(&mechanism(&start, 4, keep), &sum(&[(0, 4)], 4), &mut curator);
         assert_eq!(out.len(), expected);
@@ -120,7 +122,7 @@ fn sparse_sums_are_the_dense_sums() {
     for clip_norm in [0.05, 5.0] {
         let gradient =
             Clipped::new(Linear::new(Loss::Logistic { shift: 0.0 }, 50, 2.0), clip_norm, Grid::new(-30)).unwrap();
-        let of = |formed| gradient.sparse_sum(&examples, None, &weights, formed).unwrap();
+        let of = |formed| SparseGridSum::of(&gradient, &examples, None, &weights, formed).unwrap();
         let (sparse, dense) = (of(Formed::BySparseEntries), of(Formed::OverAllCoordinates));
         let (sparse, dense) = (&sparse.expose().entries, &dense.expose().entries);
         assert_eq!(dense.len(), 50);

@@ -57,7 +57,7 @@ pub(crate) fn picks(
     let mut seen = 0.0;
     for _ in 0..picked {
         for (feature, _) in curator.release(&pick, &scores)?.get().iter() {
-            scores.take(feature);
+            FeatureScores::take(&mut scores, feature);
             seen += super::indicator(feature < below);
         }
     }

@@ -97,7 +97,7 @@ pub enum CuratorError {
 
 impl CuratorError {
     /// Refuses in a forked copy of the process that something was opened in.
-    pub(crate) fn unless_opened_in(process: Process, what: &'static str) -> Result<(), Self> {
+    pub fn unless_opened_in(process: Process, what: &'static str) -> Result<(), Self> {
         if process.is_here() { Ok(()) } else { Err(Self::Copied { what }) }
     }
 

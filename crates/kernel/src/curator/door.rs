@@ -11,7 +11,7 @@ use dpopt_privacy::{Event, Relation};
 /// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
 ///
 /// ```compile_fail,E0277
-/// use dpopt_mechanism::{CuratorError, Mechanism};
+/// use dpopt_kernel::{CuratorError, Mechanism};
 /// struct Leak;
 /// impl Mechanism for Leak { // E0277: `Sealed` is not implemented for `Leak`
 ///     type Input = f64;
@@ -68,7 +68,7 @@ pub trait Mechanism: sealed::Sealed {
 /// A door that stays open: it is charged as a whole, then answers as long as its plan allows. Sealed like [`Mechanism`].
 ///
 /// ```compile_fail,E0277
-/// use dpopt_mechanism::{CuratorError, Interactive, Opening};
+/// use dpopt_kernel::{CuratorError, Interactive, Opening};
 /// struct Leak;
 /// impl Interactive for Leak { // E0277: `Sealed` is not implemented for `Leak`
 ///     type Opened = ();

@@ -9,7 +9,7 @@ use dpopt_objective::records::RecordSet;
 /// A value that depends on sensitive records.
 ///
 /// ```compile_fail,E0277
-/// let secret = dpopt_mechanism::Sensitive::new(3.0_f64);
+/// let secret = dpopt_kernel::Sensitive::new(3.0_f64);
 /// println!("{secret:?}"); // no Debug; no Display, comparison, copy or way out either
 /// ```
 pub struct Sensitive<T>(T);
@@ -74,8 +74,8 @@ impl<T> Released<T> {
 /// Diagnostics that are not private ask for it, so that nobody passes them records by accident.
 ///
 /// ```compile_fail,E0277
-/// let secret = dpopt_mechanism::Sensitive::new(3.0_f64);
-/// let open: dpopt_mechanism::Public<f64> = secret.into(); // only a release makes it public
+/// let secret = dpopt_kernel::Sensitive::new(3.0_f64);
+/// let open: dpopt_kernel::Public<f64> = secret.into(); // only a release makes it public
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Public<T>(T);

@@ -4,8 +4,10 @@
 //! A question is a line of JSON and the point it is asked at, 8 bytes per coordinate, so that everybody has the same bits. Where the
 //! records are, [`answers`](super::answers) has the same loops as here.
 
+use crate::refused::CuratorError;
 use dpopt_noise::{PoissonSkips, SubsetKey};
 use dpopt_objective::objective::InWords;
+use dpopt_objective::records::{Elsewhere, PartsError, ReadError, RecordSet};
 use dpopt_objective::solver::IntegerSums;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -107,6 +109,22 @@ impl Question {
         let point = point.chunks_exact(8).map(|x| x.try_into().map(f64::from_le_bytes));
         Some((serde_json::from_slice(words).ok()?, point.collect::<Result<_, _>>().ok()?))
     }
+}
+
+/// The integers that all parts answer together.
+pub(crate) fn asked(
+    records: &Elsewhere,
+    question: &Question,
+    point: &[f64],
+    width: usize,
+) -> Result<Vec<i64>, CuratorError> {
+    let told = records.ask(&mut || question.at(point), width);
+    told.unwrap_or(Err(ReadError::Parts(PartsError::Single))).map_err(CuratorError::from)
+}
+
+/// What a minimiser asks of records that are elsewhere: their `sums` at `theta`, as integers.
+pub fn sums_elsewhere(records: &Elsewhere, sums: &IntegerSums, theta: &[f64]) -> Result<Vec<i64>, CuratorError> {
+    asked(records, &Question::Curved(*sums), theta, sums.width())
 }
 
 #[cfg(test)]

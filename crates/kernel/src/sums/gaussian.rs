@@ -91,14 +91,14 @@ impl Mechanism for Gaussian {
 }
 
 /// What draws noise of standard deviation at least `standard_deviation` on `grid`.
-pub(crate) fn rounded_gaussian(standard_deviation: f64, grid: Grid) -> Result<RoundedGaussian, CuratorError> {
+pub fn rounded_gaussian(standard_deviation: f64, grid: Grid) -> Result<RoundedGaussian, CuratorError> {
     // the product z·C was rounded once: next_up makes the noise at least what was accounted
     RoundedGaussian::new(standard_deviation.next_up(), grid).map_err(|e| CuratorError::Noise(e.to_string()))
 }
 
 /// Adds noise of standard deviation at least `standard_deviation` on `grid`; wrapping, so that overflow costs accuracy
 /// only.
-pub(crate) fn add_rounded_gaussian(
+pub fn add_rounded_gaussian(
     units: &mut [i64],
     standard_deviation: f64,
     grid: Grid,

@@ -89,7 +89,7 @@ impl ClippedVectors {
     }
 
     /// The same with one vector per set of records: all that a user or a client has. Over a batch of the sets, or over all of them.
-    pub(crate) fn sum_of_sets<R: Sync>(
+    pub fn sum_of_sets<R: Sync>(
         &self,
         sets: &[Sensitive<R>],
         batch: Option<PoissonBatch>,
@@ -138,7 +138,7 @@ impl ClippedVectors {
 /// when it comes, and nothing but their sum is kept, in integers: how the batch was divided changes no bit of it.
 ///
 /// ```
-/// use dpopt_mechanism::{ClippedVectors, Curator, Gaussian, SamplerError};
+/// use dpopt_kernel::{ClippedVectors, Curator, Gaussian, SamplerError};
 /// use dpopt_noise::{Grid, NoiseSource};
 /// use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
 ///
@@ -185,7 +185,7 @@ impl BatchSum {
     }
 
     /// Which batch it is over.
-    pub(crate) fn id(&self) -> BatchId {
+    pub fn id(&self) -> BatchId {
         self.batch.id()
     }
 
@@ -448,7 +448,7 @@ impl Laplace {
 }
 
 /// What draws Laplace noise of at least that scale.
-pub(crate) fn rounded_laplace(scale: f64, grid: Grid) -> Result<RoundedLaplace, CuratorError> {
+pub fn rounded_laplace(scale: f64, grid: Grid) -> Result<RoundedLaplace, CuratorError> {
     // the product b·C was rounded once: next_up makes the noise at least what was accounted
     RoundedLaplace::new(scale.next_up(), grid).map_err(|e| CuratorError::Noise(e.to_string()))
 }

@@ -22,11 +22,11 @@ const GRAIN: usize = 64;
 /// An objective's gradients, each clipped to l2 norm C on a public grid.
 ///
 /// ```
-/// use dpopt_mechanism::{Clipped, Curator, Gaussian, SamplerError};
+/// use dpopt_kernel::{Clipped, Curator, Gaussian, SamplerError};
 /// use dpopt_noise::{Grid, NoiseSource};
 /// use dpopt_objective::objective::Closures;
 /// use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
-/// use dpopt_mechanism::Sensitive;
+/// use dpopt_kernel::Sensitive;
 ///
 /// // robust regression through the origin: Σ r²/(1 + r²) with r = y − x·t, which is not convex
 /// let loss = Closures::new(
@@ -179,7 +179,8 @@ impl<O> Clipped<O> {
     }
 
     /// The integer sum over `count` records, the i-th of which is `record(i)`.
-    pub(crate) fn add_up<R: RecordSet>(
+    #[doc(hidden)]
+    pub fn add_up<R: RecordSet>(
         &self,
         records: &R,
         x: &[f64],
@@ -203,7 +204,8 @@ impl<O> Clipped<O> {
     }
 
     /// The sum over some records as its touched coordinates, increasing: in time and memory of what they touch.
-    pub(crate) fn touched<R: RecordSet>(
+    #[doc(hidden)]
+    pub fn touched<R: RecordSet>(
         &self,
         records: &R,
         point: impl Point,
@@ -220,8 +222,9 @@ impl<O> Clipped<O> {
     }
 
     /// Reads what the gradient of record i needs, and adds its clipped integers: at most C in l2 norm, whatever the objective put.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn add_record<R: RecordSet, W: Weights>(
+    pub fn add_record<R: RecordSet, W: Weights>(
         &self,
         records: &R,
         i: usize,
@@ -333,13 +336,13 @@ impl<O> Clipped<O> {
 
 /// Buffers of one record.
 #[derive(Default)]
-pub(crate) struct Scratch<S> {
+pub struct Scratch<S> {
     pub(crate) objective: S,
     units: Vec<i64>,
 }
 
 /// Weights as a record sees them: some are read, then its clipped gradient is added to a sum of integers.
-pub(crate) trait Weights: Point {
+pub trait Weights: Point {
     /// What was scored belongs to another record from here on.
     #[inline]
     fn next_record(&mut self) {}
@@ -399,7 +402,7 @@ impl Weights for Dense<'_> {
 }
 
 /// Any point, and the sum's entries in the order of the records; merged whenever they have doubled.
-pub(crate) struct Touched<P> {
+pub struct Touched<P> {
     point: P,
     entries: Vec<(usize, i64)>,
     /// So many were left the last time.
@@ -408,12 +411,12 @@ pub(crate) struct Touched<P> {
 
 impl<P> Touched<P> {
     /// No entries yet.
-    pub(crate) fn at(point: P) -> Self {
+    pub fn at(point: P) -> Self {
         Self { point, entries: Vec::new(), merged: 0 }
     }
 
     /// By place, increasing.
-    pub(crate) fn entries(mut self) -> Vec<(usize, i64)> {
+    pub fn entries(mut self) -> Vec<(usize, i64)> {
         self.merge();
         self.entries
     }

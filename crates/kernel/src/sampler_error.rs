@@ -10,7 +10,7 @@ use std::ops::{Add, Mul};
 /// A run whose guarantee has δ > 0 pays for it: certify the event that [`on`](Self::on) gives.
 ///
 /// ```
-/// use dpopt_mechanism::SamplerError;
+/// use dpopt_kernel::SamplerError;
 /// use dpopt_privacy::Event;
 /// // 100 sums of 7 coordinates with Gaussian noise, over Poisson batches of 5000 records
 /// let step = SamplerError::rounded(7.0) + SamplerError::subset(5000);

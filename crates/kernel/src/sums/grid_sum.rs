@@ -35,6 +35,16 @@ impl GridSum {
         &self.units
     }
 
+    /// What the integers are multiples of.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// Takes the sum in grid steps: as sensitive as the records.
+    pub fn into_units(self) -> Vec<i64> {
+        self.units
+    }
+
     /// For quantities whose sensitivity is proved elsewhere (an approximate minimiser, a Newton step): `values` rounded
     /// to the nearest grid point. `sensitivity` must include the h√d of this rounding.
     pub fn of_query(values: impl Iterator<Item = f64>, grid: Grid, sensitivity: f64) -> Self {

@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a watched curator and the streams it opened have let out, in order.
 #[derive(Clone, Default)]
-pub(crate) struct Seen(Arc<Mutex<Vec<Vec<f64>>>>);
+pub struct Seen(Arc<Mutex<Vec<Vec<f64>>>>);
 
 impl Seen {
-    pub(crate) fn push(&self, numbers: &[f64]) {
+    /// Writes down what was let out.
+    pub fn push(&self, numbers: &[f64]) {
         // a panic elsewhere leaves the list whole
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(numbers.to_vec());
     }
 
-    #[cfg(any(test, feature = "past-the-curator"))]
     pub(crate) fn all(&self) -> Vec<Vec<f64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -15,7 +15,7 @@ pub(crate) fn merge(a: &mut [i64], b: &[i64]) {
 }
 
 /// Entries by key, those of equal keys made one. Stable, so that a sum of floats does not depend on the sorting algorithm.
-pub(crate) fn merge_equal<K: Ord + Copy, V: Copy>(entries: &mut Vec<(K, V)>, sum: impl Fn(V, V) -> V) {
+pub fn merge_equal<K: Ord + Copy, V: Copy>(entries: &mut Vec<(K, V)>, sum: impl Fn(V, V) -> V) {
     entries.sort_by_key(|entry| entry.0);
     entries.dedup_by(|next, kept| {
         let same = next.0 == kept.0;

@@ -2,13 +2,13 @@
 //! (docs/proofs/noisy-newton.md). Every record's share is clipped to Frobenius norm R²/4 on a public grid, so that a record moves the sum by at most
 //! that, exactly, however the records are divided.
 
-use super::matrix::SecondMoment;
-use super::question::Question;
+use super::matrix::{SecondMoment, symmetric_matrix};
+use super::question::{Question, asked};
 use crate::refused::CuratorError;
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
-use dpopt_objective::records::Records;
+use dpopt_objective::records::{Elsewhere, Records};
 use dpopt_objective::solver::{majorising_curvature, plain_dot};
 
 /// No h_i is larger.
@@ -56,4 +56,17 @@ impl Majorant {
             majorising_curvature(target.map_or(0.0, |y| self.shift - y * plain_dot(columns, values, theta)))
         })
     }
+}
+
+/// Σ h_i·x_i x_iᵀ of the loss of `objective` at `theta`, row-major, of at most `most_rows` records that are elsewhere.
+pub fn majorant_elsewhere(
+    records: &Elsewhere,
+    objective: &Linear,
+    most_rows: u64,
+    theta: &[f64],
+) -> Result<Vec<f64>, CuratorError> {
+    let (d, majorant) = (theta.len(), Majorant::of(objective, most_rows)?);
+    let units = asked(records, &majorant.question(), theta, SecondMoment::coordinates(d))?;
+    let coordinates: Vec<f64> = units.into_iter().map(|unit| majorant.grid().to_f64(unit)).collect();
+    Ok(symmetric_matrix(d, &coordinates))
 }

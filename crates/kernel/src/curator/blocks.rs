@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// `Parallel`. Under add-or-remove no accountant takes it: a record that comes or goes moves the borders.
 ///
 /// ```
-/// use dpopt_mechanism::{Blocks, ClippedVectors, Curator, Gaussian, Interactive, SamplerError};
+/// use dpopt_kernel::{Blocks, ClippedVectors, Curator, Gaussian, Interactive, SamplerError};
 /// use dpopt_noise::{Grid, NoiseSource};
 /// use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
 /// // the sum of one number per record, of each half of the records: two answers for the price of one

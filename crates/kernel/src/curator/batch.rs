@@ -46,7 +46,8 @@ pub struct FixedBatch {
 }
 
 impl FixedBatch {
-    pub(crate) fn id(&self) -> BatchId {
+    /// Which batch it is.
+    pub fn id(&self) -> BatchId {
         self.id
     }
 
@@ -78,7 +79,8 @@ impl PoissonBatch {
         Self { id, records, drawn_here: true, key: None }
     }
 
-    pub(crate) fn id(&self) -> BatchId {
+    /// Which batch it is.
+    pub fn id(&self) -> BatchId {
         self.id
     }
 

@@ -78,7 +78,6 @@ impl Curator {
     }
 
     /// For an event whose samplers are taken as exact.
-    #[cfg(any(test, feature = "past-the-curator"))]
     pub(crate) fn for_event(event: &Event, noise: NoiseSource) -> Self {
         Self::with(Allowances::exact(event), noise)
     }
@@ -139,13 +138,11 @@ impl Curator {
     }
 
     /// A curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
-    #[cfg(any(test, feature = "past-the-curator"))]
     pub(crate) fn watched(event: &Event, noise: NoiseSource) -> Self {
         Self { seen: Some(Seen::default()), ..Self::for_event(event, noise) }
     }
 
     /// The releases of a [watched](Self::watched) run, in order.
-    #[cfg(any(test, feature = "past-the-curator"))]
     pub(crate) fn seen(&self) -> Vec<Vec<f64>> {
         self.seen.as_ref().map_or(Vec::new(), Seen::all)
     }

@@ -1,0 +1,125 @@
+//! What the crate beside the kernel needs of it: `dpopt-mechanism`, whose mechanisms read what is sensitive and release it too.
+//!
+//! **Who names this module is trusted for privacy.** With it a sensitive value can be read, a value released that nobody charged, and a
+//! mechanism made whose event is not what it does. Only `dpopt-mechanism` names it. It is the only package that depends on this crate,
+//! which `crates/dpopt/tests/what_ships.rs` asks cargo, and it does not hand this module on, so the compiler keeps it from every other crate.
+
+use crate::curator::Curator;
+use crate::curator::batch::{BatchId, FixedBatch, PoissonBatch};
+use crate::curator::door::Opening;
+use crate::sums::vectors::BatchSum;
+use crate::{Released, Sensitive};
+use dpopt_noise::{NoiseSource, Quantizer};
+use dpopt_privacy::Event;
+
+pub use crate::curator::door::sealed::Sealed;
+pub use crate::curator::seen::Seen;
+pub use crate::sums::clipped::{Scratch, Touched, Weights};
+pub use crate::sums::contributions::merge_equal;
+pub use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
+pub use crate::sums::majorant::majorant_elsewhere;
+pub use crate::sums::question::sums_elsewhere;
+pub use crate::sums::vectors::rounded_laplace;
+
+/// Reads sensitive values: in a mechanism, or in a step whose result is [`Sensitive`] again.
+pub trait Expose {
+    /// What is sensitive.
+    type Value;
+    /// Reads the value.
+    fn expose(&self) -> &Self::Value;
+    /// Changes a value that stays sensitive.
+    fn expose_mut(&mut self) -> &mut Self::Value;
+}
+
+impl<T> Expose for Sensitive<T> {
+    type Value = T;
+
+    fn expose(&self) -> &T {
+        Sensitive::expose(self)
+    }
+
+    fn expose_mut(&mut self) -> &mut T {
+        Sensitive::expose_mut(self)
+    }
+}
+
+/// Says who is in a batch, which is as secret as the records.
+pub trait Members {
+    /// Indices of the records in it.
+    fn records(&self) -> &[u64];
+}
+
+impl Members for PoissonBatch {
+    fn records(&self) -> &[u64] {
+        PoissonBatch::records(self)
+    }
+}
+
+impl Members for FixedBatch {
+    fn records(&self) -> &[u64] {
+        FixedBatch::records(self)
+    }
+}
+
+/// Reads a sum whose vectors are still coming, which is as sensitive as the records.
+pub trait Units: Sized {
+    /// Nothing yet, over `batch`.
+    fn over(quantizer: &Quantizer, batch: PoissonBatch, dimension: usize) -> Self;
+    /// Nothing yet, over the records at public positions, which no curator releases.
+    fn of_positions(quantizer: &Quantizer, positions: Vec<u64>, dimension: usize) -> Self;
+    /// The sums so far.
+    fn sums(&self) -> &[i64];
+    /// What was added, if it is the sum that has this id.
+    fn into_units_of(self, id: BatchId) -> Option<Vec<i64>>;
+}
+
+impl Units for BatchSum {
+    fn over(quantizer: &Quantizer, batch: PoissonBatch, dimension: usize) -> Self {
+        Self::new(quantizer, batch, dimension)
+    }
+
+    fn of_positions(quantizer: &Quantizer, positions: Vec<u64>, dimension: usize) -> Self {
+        BatchSum::of_positions(quantizer, positions, dimension)
+    }
+
+    fn sums(&self) -> &[i64] {
+        BatchSum::sums(self)
+    }
+
+    fn into_units_of(self, id: BatchId) -> Option<Vec<i64>> {
+        BatchSum::into_units_of(self, id)
+    }
+}
+
+/// A value that a mechanism lets out: of an opened one, whose answers are all charged when it is opened.
+pub fn released<T>(value: T) -> Released<T> {
+    Released::new(value)
+}
+
+/// What an opened mechanism draws with, and whom it shows what it lets out.
+pub struct Opened<'a> {
+    /// Source of its noise.
+    pub noise: &'a mut NoiseSource,
+    /// Of a watched curator: what the mechanism lets out goes here too.
+    pub seen: Option<Seen>,
+}
+
+/// The parts of an opening that mechanisms beside the kernel use.
+pub fn opened(opening: Opening<'_>) -> Opened<'_> {
+    Opened { noise: opening.noise, seen: opening.seen }
+}
+
+/// A curator for an event that nobody certified, and whose samplers are taken as exact: for tests and audits, whose records are made up.
+pub fn uncharged(event: &Event, noise: NoiseSource) -> Curator {
+    Curator::for_event(event, noise)
+}
+
+/// An [uncharged] curator that also keeps what it lets out.
+pub fn watched(event: &Event, noise: NoiseSource) -> Curator {
+    Curator::watched(event, noise)
+}
+
+/// The releases of a [watched] run, in order.
+pub fn seen(curator: &Curator) -> Vec<Vec<f64>> {
+    curator.seen()
+}

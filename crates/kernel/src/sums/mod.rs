@@ -1,0 +1,16 @@
+//! Sums of what records give, each record clipped, and the noise that is added to them.
+
+pub(crate) mod answers;
+pub(crate) mod clipped;
+pub(crate) mod columns;
+pub(crate) mod contributions;
+pub(crate) mod gaussian;
+pub(crate) mod grid_sum;
+pub(crate) mod histograms;
+pub(crate) mod majorant;
+pub(crate) mod matrix;
+pub(crate) mod moments;
+pub(crate) mod numbers_elsewhere;
+pub(crate) mod question;
+pub(crate) mod stream;
+pub(crate) mod vectors;
