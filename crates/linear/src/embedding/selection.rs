@@ -146,7 +146,7 @@ pub(super) fn run<R: Records>(
     progress.start(EmbeddingSgd::NAME, schedule.steps);
     for step in 0..schedule.steps {
         let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
-        let touched = TouchedRows::of(&gradient, examples, batch, &moved, counts)?;
+        let touched = TouchedRows::of(gradient, examples, batch, &moved, counts)?;
         let update = curator.release(&mechanism, &touched)?;
         let rate = schedule.rate(step) * schedule.per_record(problem);
         let share = ((schedule.steps - step) as f64 / (schedule.steps - first) as f64).min(1.0);

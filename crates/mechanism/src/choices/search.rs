@@ -127,7 +127,6 @@ impl Searching {
 mod tests {
     use super::*;
     use crate::past_the_curator::uncharged;
-    use dpopt_kernel::Curator;
     use dpopt_noise::NoiseSource;
 
     #[test]
