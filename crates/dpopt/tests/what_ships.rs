@@ -67,3 +67,22 @@ fn tests_of_what_ships_are_built_like_what_ships() {
     assert_eq!(package("", r#""x":["dpopt-mechanism/past-the-curator"]"#), 1);
     assert_eq!(package(r#"{"name":"dpopt-mechanism","kind":null,"features":[]}"#, r#""x":[]"#), 0);
 }
+
+/// Packages of the workspace that depend on `name`, in whatever way.
+fn dependents<'a>(metadata: &'a serde_json::Value, name: &str) -> BTreeSet<&'a str> {
+    let packages = metadata["packages"].as_array().expect("packages").iter();
+    let depends = |package: &&serde_json::Value| {
+        package["dependencies"].as_array().expect("dependencies").iter().any(|on| on["name"] == name)
+    };
+    packages.filter(depends).map(|package| package["name"].as_str().expect("a name")).collect()
+}
+
+/// Whoever depends on the kernel can name its module `beside`, and so read what is sensitive.
+#[test]
+fn only_the_crate_beside_the_kernel_depends_on_it() {
+    let metadata = cargo(&["metadata", "--offline", "--no-deps", "--format-version", "1"]);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("JSON");
+    assert_eq!(dependents(&metadata, "dpopt-kernel"), BTreeSet::from(["dpopt-mechanism"]));
+    // others are seen
+    assert!(dependents(&metadata, "dpopt-mechanism").contains("dpopt-self-audit"));
+}

@@ -9,6 +9,7 @@
 
 mod check;
 mod display;
+pub mod group;
 pub mod json;
 mod simplify;
 mod table;

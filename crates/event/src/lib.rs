@@ -12,13 +12,12 @@
 pub mod budget;
 pub mod event;
 pub mod expression;
-pub mod group;
 pub mod neighbours;
 mod shown;
 pub mod special;
 pub mod words;
 
 pub use budget::Budget;
-pub use event::Event;
+pub use event::{Event, group};
 pub use neighbours::{Neighbours, Relation, Terms, Unit};
 pub use shown::Shown;

@@ -106,12 +106,12 @@ fn every_mechanism_has_a_row() {
     for (_, row) in DOORS {
         assert!(rows.iter().any(|r| r.name == *row), "no row {row}");
     }
-    let kernel = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/mechanism/src");
-    let (mut found, mut files) = (0, vec![kernel]);
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let (mut found, mut files) = (0, vec![crates.join("kernel/src"), crates.join("mechanism/src")]);
     while let Some(path) = files.pop() {
         if path.is_dir() {
             files.extend(
-                std::fs::read_dir(path).expect("a folder of the kernel").map(|entry| entry.expect("an entry").path()),
+                std::fs::read_dir(path).expect("a folder of mechanisms").map(|entry| entry.expect("an entry").path()),
             );
             continue;
         }

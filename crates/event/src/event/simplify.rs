@@ -3,9 +3,9 @@
 //! Only exact rules (spec 18 §1.1, §1.2): one sample shared by several Gaussian releases is one Gaussian release;
 //! Poisson sampling twice is sampling once; sampling everything is not sampling. σ is rounded down and q up.
 
+use super::group;
 use super::{Event, EventError};
 use crate::Relation;
-use crate::group;
 use crate::special::UNIT_ROUNDOFF;
 use std::collections::HashMap;
 

@@ -324,7 +324,7 @@ mod tests {
                 (random.uniform() * 80.0) as u32,
                 if random.uniform() < 0.5 { 1.0 } else { -1.0 },
             )]);
-            scores.step(&vertex, 2.0 / (t as f64 + 2.0), 20.0, t < 3 || t % 50 == 0);
+            VertexScores::step(&mut scores, &vertex, 2.0 / (t as f64 + 2.0), 20.0, t < 3 || t % 50 == 0);
             let (recomputed, kept) = scores.expose().recomputed();
             assert_eq!(recomputed, kept, "step {t}");
         }
@@ -348,7 +348,7 @@ mod tests {
             for t in 0..20 {
                 let sums = scores.expose().recomputed().0;
                 assert!(sums.iter().all(|s| s.abs() <= 1 << 20), "{row:?} {target}: {sums:?}");
-                scores.step(&SparseVector::new([(t % 2, 1.0)]), 0.5, 1e6, true);
+                VertexScores::step(&mut scores, &SparseVector::new([(t % 2, 1.0)]), 0.5, 1e6, true);
             }
         }
     }
