@@ -12,6 +12,7 @@ mod display;
 pub mod json;
 mod simplify;
 mod table;
+mod tree;
 
 pub use check::EventError;
 pub use simplify::Exact;
