@@ -13,6 +13,7 @@ pub mod group;
 pub mod json;
 mod simplify;
 mod table;
+mod tree;
 
 pub use check::EventError;
 pub use simplify::Exact;

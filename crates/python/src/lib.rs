@@ -25,12 +25,14 @@ mod release;
 mod report;
 mod rows;
 mod search;
+mod seeds;
 mod session;
 mod sparse_mean;
 mod stationary;
 mod stop;
 mod stream;
 mod table;
+mod table_fit;
 mod training;
 mod words;
 
@@ -92,7 +94,9 @@ mod _core {
     #[pymodule_export]
     use crate::stream::LinearStream;
     #[pymodule_export]
-    use crate::table::{ColumnEncoder, Declarations, Table, TableFit, TableModel};
+    use crate::table::{ColumnEncoder, Declarations, Table};
+    #[pymodule_export]
+    use crate::table_fit::{TableFit, TableModel};
     #[pymodule_export]
     use crate::training::{ClippedElsewhere, Training};
 

@@ -45,7 +45,29 @@ impl Event {
         let total_variation = collector.add(self, 1);
         Ok(Exact { parts: collector.finish(), total_variation })
     }
+
+    /// What the event is for a group of `size`, where that is an event of the same kind: [`group::of_kind`](crate::group::of_kind).
+    pub(crate) fn of_group(&self, size: u64) -> Option<Self> {
+        let k = size as f64;
+        let grown = |epsilon: f64| Some(k * epsilon * (1.0 + 2.0 * UNIT_ROUNDOFF)).filter(|e| e.is_finite());
+        Some(match self {
+            Event::Laplace { noise_multiplier } => {
+                let shrunk = noise_multiplier / k * (1.0 - 2.0 * UNIT_ROUNDOFF);
+                Event::Laplace { noise_multiplier: Some(shrunk).filter(|b| *b > f64::MIN_POSITIVE)? }
+            }
+            Event::ExponentialMechanism { epsilon } => Event::ExponentialMechanism { epsilon: grown(*epsilon)? },
+            Event::PermuteAndFlip { epsilon } => Event::PermuteAndFlip { epsilon: grown(*epsilon)? },
+            Event::DiscreteLaplace { noise_parameter, sensitivity } => {
+                let sensitivity = sensitivity.checked_mul(size).filter(|s| *s <= MOST_INTEGERS)?;
+                Event::DiscreteLaplace { noise_parameter: *noise_parameter, sensitivity }
+            }
+            _ => return None,
+        })
+    }
 }
+
+/// Beyond it not every integer is a double.
+const MOST_INTEGERS: u64 = 1 << 53;
 
 /// Sum rounded up: `terms` additions, each within u.
 fn up(x: f64) -> f64 {
@@ -201,8 +223,7 @@ impl Collector {
                         }
                         part => (*records_per_user, Box::new(part)),
                     };
-                    let group =
-                        group::of_kind(records, &event).unwrap_or(Event::UserUnit { records_per_user: records, event });
+                    let group = event.of_group(records).unwrap_or(Event::UserUnit { records_per_user: records, event });
                     self.push(group, count.saturating_mul(inner));
                 }
                 up(tv * count as f64)

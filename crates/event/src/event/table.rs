@@ -1,7 +1,7 @@
 //! One entry per event: its class in JSON, whose class that is, its fields in order and the range of each. Reading, writing, hashing
 //! and the check of ranges are made from it.
 
-use super::json::Fields;
+use super::tree::Tree;
 use super::{Event, GlmLink};
 
 /// The module of classes that `dp_accounting` has.
@@ -236,4 +236,121 @@ impl Field<'_> {
         };
         if n >= least { Ok(()) } else { Err(format!("{} is {n}; it must be at least {least}", self.name)) }
     }
+}
+
+/// The fields of one object, taken out one by one; what is left over is an error.
+pub(super) struct Fields {
+    class: String,
+    entries: Vec<(String, Tree)>,
+}
+
+impl Fields {
+    fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(key, _)| key == name)
+    }
+
+    fn take(&mut self, name: &str) -> Result<Tree, String> {
+        let position = self.entries.iter().position(|(key, _)| key == name);
+        let position = position.ok_or_else(|| format!("{} has no field `{name}`", self.class))?;
+        Ok(self.entries.swap_remove(position).1)
+    }
+
+    fn wrong<T>(&self, name: &str, expected: &str) -> Result<T, String> {
+        Err(format!("field `{name}` of {} must be {expected}", self.class))
+    }
+
+    fn real(&mut self, name: &str) -> Result<f64, String> {
+        match self.take(name)?.as_real() {
+            Some(x) => Ok(x),
+            None => self.wrong(name, "a finite number"),
+        }
+    }
+
+    fn real_or_infinity(&mut self, name: &str) -> Result<f64, String> {
+        let field = self.take(name)?;
+        if matches!(&field, Tree::Text(t) if t == "Infinity") {
+            return Ok(f64::INFINITY);
+        }
+        match field.as_real() {
+            Some(x) => Ok(x),
+            None => self.wrong(name, "a finite number or \"Infinity\""),
+        }
+    }
+
+    fn integer(&mut self, name: &str) -> Result<u64, String> {
+        match self.take(name)? {
+            Tree::Integer(n) => Ok(n),
+            _ => self.wrong(name, "a non-negative integer"),
+        }
+    }
+
+    fn integer_or_null(&mut self, name: &str) -> Result<Option<u64>, String> {
+        match self.take(name)? {
+            Tree::Integer(n) => Ok(Some(n)),
+            Tree::Null => Ok(None),
+            _ => self.wrong(name, "a non-negative integer or null"),
+        }
+    }
+
+    fn reals(&mut self, name: &str) -> Result<Vec<f64>, String> {
+        match self.take(name)? {
+            Tree::List(items) => match items.iter().map(Tree::as_real).collect() {
+                Some(list) => Ok(list),
+                None => self.wrong(name, "a list of finite numbers"),
+            },
+            _ => self.wrong(name, "a list of finite numbers"),
+        }
+    }
+
+    fn integers(&mut self, name: &str) -> Result<Vec<u64>, String> {
+        match self.take(name)? {
+            Tree::Integer(n) => Ok(vec![n]),
+            Tree::List(items) => {
+                let list = items.iter().map(|i| if let Tree::Integer(n) = i { Some(*n) } else { None }).collect();
+                match list {
+                    Some(list) => Ok(list),
+                    None => self.wrong(name, "a non-negative integer or a list of them"),
+                }
+            }
+            _ => self.wrong(name, "a non-negative integer or a list of them"),
+        }
+    }
+
+    fn word(&mut self, name: &str) -> Result<String, String> {
+        match self.take(name)? {
+            Tree::Text(t) => Ok(t),
+            _ => self.wrong(name, "a string"),
+        }
+    }
+
+    fn event(&mut self, name: &str) -> Result<Event, String> {
+        from_tree(self.take(name)?)
+    }
+
+    fn events(&mut self, name: &str) -> Result<Vec<Event>, String> {
+        match self.take(name)? {
+            Tree::List(items) => items.into_iter().map(from_tree).collect(),
+            _ => self.wrong(name, "a list of events"),
+        }
+    }
+}
+
+pub(super) fn from_tree(tree: Tree) -> Result<Event, String> {
+    let Tree::Object(entries) = tree else {
+        return Err("an event is an object with a `class_name`".into());
+    };
+    let mut fields = Fields { class: "event".into(), entries };
+    fields.class = fields.word("class_name")?;
+    let class = fields.class.clone();
+    let module = if fields.has("module_name") { Some(fields.word("module_name")?) } else { None };
+    let (event, expected) = build(&class, &mut fields)?;
+    // events that were dpopt's own before dp_accounting had them are read under both names
+    let moved = class == "ExponentialMechanismDpEvent" && module.as_deref() == Some(OWN);
+    if !moved && module.is_some_and(|m| m != expected) {
+        return Err(format!("module_name of {class} must be `{expected}`"));
+    }
+    if let Some((extra, _)) = fields.entries.first() {
+        return Err(format!("{class} has no field `{extra}`"));
+    }
+    Ok(event)
 }

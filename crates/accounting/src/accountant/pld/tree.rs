@@ -6,7 +6,7 @@ use super::discrete_gaussian::{DiscreteGaussianPair, several};
 use super::grid::LARGEST_LOSS;
 use super::mixture::{PoissonReplacePair, ShiftMixturePair};
 use super::objective::ObjectiveProfile;
-use super::pair::{GatedPair, GaussianPair, Pair, Reversed, U};
+use super::pair::{GatedPair, GaussianPair, Pair, Sides, U};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
@@ -17,28 +17,6 @@ use dpopt_event::group;
 use dpopt_event::special::ln_binomial_mass;
 use dpopt_event::{Event, Relation};
 use std::sync::Arc;
-
-/// The pair of a leaf for each order of the neighbours. A symmetric leaf has the same one twice.
-#[derive(Clone, Debug)]
-pub(crate) struct Sides {
-    pub with_to_without: Arc<dyn Pair>,
-    pub without_to_with: Arc<dyn Pair>,
-}
-
-impl Sides {
-    pub fn directed<T: Pair + Clone + 'static>(pair: T) -> Self {
-        Self { with_to_without: Arc::new(pair.clone()), without_to_with: Arc::new(Reversed(pair)) }
-    }
-
-    pub fn symmetric<T: Pair + 'static>(pair: T) -> Self {
-        let pair: Arc<dyn Pair> = Arc::new(pair);
-        Self { with_to_without: pair.clone(), without_to_with: pair }
-    }
-
-    pub fn is_symmetric(&self) -> bool {
-        Arc::ptr_eq(&self.with_to_without, &self.without_to_with)
-    }
-}
 
 /// An event as a product of leaves.
 #[derive(Debug, Default)]
