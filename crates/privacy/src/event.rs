@@ -8,12 +8,15 @@
 //! short formula (`Display`) and a [fingerprint](Event::fingerprint) for caches.
 
 mod check;
+mod classes;
 mod display;
+pub(crate) mod entries;
 pub mod json;
 mod simplify;
 mod table;
 
 pub use check::EventError;
+pub use classes::{Class, ClassField, classes};
 pub use simplify::Exact;
 
 /// What a mechanism does, as public numbers only.
