@@ -257,9 +257,10 @@ crosscheck: .venv-crosscheck/done ## 650 random events against four other accoun
 	.venv-crosscheck/$(BIN)/python crates/privacy/crosscheck/recorded.py target/release/examples/account$(EXE)
 	.venv-crosscheck/$(BIN)/python crates/privacy/crosscheck/run.py target/release/examples/account$(EXE) docs/accounting-crosscheck.md crates/privacy/tests/data/crosscheck.json target/crosscheck.jsonl
 
-options: wheel ## what is made from the descriptions of methods' options: docs/methods/options.md, Python's keywords
+options: wheel ## what is made from the library's descriptions: docs/methods/options.md, Python's keywords and classes of events
 	$(CARGO) run -q --release -p dpopt-cli -- help options --markdown > docs/methods/options.md
 	$(PY) crates/python/options.py
+	$(PY) crates/python/events.py
 
 figures: ## the pictures of the methods' pages, into docs/images (half an hour, most of it embeddings)
 	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images
