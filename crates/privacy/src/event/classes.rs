@@ -136,7 +136,8 @@ mod tests {
             let mut written: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
             let mut said: Vec<_> = class.fields.iter().map(|field| field.name).collect();
             said.extend(["class_name", "module_name"]);
-            (written.sort_unstable(), said.sort_unstable());
+            written.sort_unstable();
+            said.sort_unstable();
             assert_eq!(written, said, "{text}");
         }
     }
