@@ -8,7 +8,9 @@
 //! short formula (`Display`) and a [fingerprint](Event::fingerprint) for caches.
 
 mod check;
+mod classes;
 mod display;
+pub(crate) mod entries;
 pub mod group;
 pub mod json;
 mod simplify;
@@ -16,6 +18,7 @@ mod table;
 mod tree;
 
 pub use check::EventError;
+pub use classes::{Class, ClassField, classes};
 pub use simplify::Exact;
 
 /// What a mechanism does, as public numbers only.

@@ -276,6 +276,12 @@ pub(crate) fn parse(text: &str, unknown: Option<f64>) -> PyResult<String> {
     dpopt::privacy::expression::parse(text, unknown).map_err(invalid)?.to_json().map_err(invalid)
 }
 
+/// The classes of events, with their fields, as JSON.
+#[pyfunction]
+pub(crate) fn event_classes() -> PyResult<String> {
+    json(&dpopt::privacy::event::classes())
+}
+
 /// The event's short formula, after checking it under `under`.
 #[pyfunction]
 pub(crate) fn describe(event_json: &str) -> PyResult<String> {

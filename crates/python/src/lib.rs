@@ -41,9 +41,9 @@ mod words;
 mod _core {
     #[pymodule_export]
     use crate::accounting::{
-        batch_event, batch_noise, calibrate, certified, compare, default_delta, delta, describe, epsilon, foreign,
-        gdp_estimate, guarantee_by, guarantee_delta, parse, privacy_curve, renyi, shown, sum_noise,
-        true_positive_rates,
+        batch_event, batch_noise, calibrate, certified, compare, default_delta, delta, describe, epsilon,
+        event_classes, foreign, gdp_estimate, guarantee_by, guarantee_delta, parse, privacy_curve, renyi, shown,
+        sum_noise, true_positive_rates,
     };
     #[pymodule_export]
     use crate::agreed::{agreed_mean, agreed_plan};

@@ -1,11 +1,12 @@
-//! One entry per event: its class in JSON, whose class that is, its fields in order and the range of each. Reading, writing, hashing
+//! What the entry of an event says of its class, whose class that is, its fields in order and the range of each. Reading, writing, hashing
 //! and the check of ranges are made from it.
 
+use super::entries::entries;
 use super::tree::Tree;
 use super::{Event, GlmLink};
 
 /// The module of classes that `dp_accounting` has.
-const PEER: &str = "dp_accounting.dp_event";
+pub(super) const PEER: &str = "dp_accounting.dp_event";
 /// The module of those that only dpopt has.
 pub(super) const OWN: &str = "dpopt.event";
 
@@ -59,9 +60,12 @@ pub(super) struct Entry<'a> {
     pub(super) fields: Vec<Field<'a>>,
 }
 
-/// Per event: variant, class, module, `field: range` and, after `=`, the value of a field that is left out.
-macro_rules! events {
-    ($($variant:ident $class:literal $module:ident { $($field:ident : $range:ident $(= $left_out:expr)?),* })*) => {
+/// Takes the classes and fields of the entries.
+macro_rules! table {
+    ($(
+        $(#[doc = $about:literal])*
+        $variant:ident $class:literal $module:ident { $($field:ident : $range:ident $(= $left_out:expr)?),* } $([$($language:tt)*])?
+    )*) => {
         /// The entry of an event.
         pub(super) fn entry(event: &Event) -> Entry<'_> {
             let mut fields = Vec::new();
@@ -77,7 +81,7 @@ macro_rules! events {
         /// Reads the event of a class, and says which module has it.
         pub(super) fn build(class: &str, fields: &mut Fields) -> Result<(Event, &'static str), String> {
             Ok(match class {
-                $($class => (Event::$variant { $($field: read(stringify!($field), Range::$range, events!(@ $($left_out)?), fields)?),* }, $module),)*
+                $($class => (Event::$variant { $($field: read(stringify!($field), Range::$range, table!(@ $($left_out)?), fields)?),* }, $module),)*
                 _ => return Err(format!("unknown class `{class}`")),
             })
         }
@@ -85,46 +89,7 @@ macro_rules! events {
     (@ $left_out:expr) => { Some($left_out) };
     (@) => { None };
 }
-
-events! {
-    NoOp "NoOpDpEvent" PEER {}
-    NonPrivate "NonPrivateDpEvent" PEER {}
-    Unsupported "UnsupportedDpEvent" PEER {}
-    RandomizedResponse "RandomizedResponseDpEvent" PEER { noise_parameter: Probability, num_buckets: From2 }
-    Gaussian "GaussianDpEvent" PEER { noise_multiplier: AtLeast0 }
-    Laplace "LaplaceDpEvent" PEER { noise_multiplier: AtLeast0 }
-    DiscreteLaplace "DiscreteLaplaceDpEvent" PEER { noise_parameter: Positive, sensitivity: From1 }
-    // a sensitivity below 1 is a mistake of units: two integer vectors that differ are at least 1 apart
-    DiscreteGaussian "DiscreteGaussianDpEvent" PEER { sigma: AtLeast0, sensitivity: AtLeast1 = 1.0, dimension: From1 = None }
-    ExponentialMechanism "ExponentialMechanismDpEvent" PEER { epsilon: AtLeast0 }
-    PermuteAndFlip "PermuteAndFlipDpEvent" PEER { epsilon: AtLeast0 }
-    EpsilonDelta "EpsilonDeltaDpEvent" PEER { epsilon: AtLeast0, delta: BelowOne }
-    Zcdp "ZCDpEvent" PEER { rho: AtLeast0, xi: AtLeast0 = 0.0 }
-    MixtureOfGaussians "MixtureOfGaussiansDpEvent" PEER { standard_deviation: Positive, sensitivities: AtLeast0, sampling_probs: Probability }
-    SingleEpochTreeAggregation "SingleEpochTreeAggregationDpEvent" PEER { noise_multiplier: AtLeast0, step_counts: From1 }
-    TruncatedSubsampledGaussian "TruncatedSubsampledGaussianDpEvent" PEER {
-        dataset_size: From1, sampling_probability: Probability, truncated_batch_size: From1, noise_multiplier: AtLeast0
-    }
-    SelfComposed "SelfComposedDpEvent" PEER { event: Any, count: Any }
-    Composed "ComposedDpEvent" PEER { events: Any }
-    PoissonSampled "PoissonSampledDpEvent" PEER { sampling_probability: Probability, event: Any }
-    SampledWithReplacement "SampledWithReplacementDpEvent" PEER { source_dataset_size: From1, sample_size: Any, event: Any }
-    SampledWithoutReplacement "SampledWithoutReplacementDpEvent" PEER { source_dataset_size: From1, sample_size: Any, event: Any }
-    RandomAllocation "RandomAllocationDpEvent" PEER { event: Any, num_selected: Any, num_steps: From1 }
-    RepeatAndSelect "RepeatAndSelectDpEvent" PEER { event: Any, mean: Positive, shape: AtLeast0OrInfinity }
-    Gdp "GdpDpEvent" OWN { mu: AtLeast0 }
-    Rdp "RdpDpEvent" OWN { orders: Any, divergences: AtLeast0 }
-    PrivacyProfile "PrivacyProfileDpEvent" OWN { epsilons: Any, deltas: Probability }
-    PureStream "PureStreamDpEvent" OWN { epsilon: AtLeast0 }
-    ApproxDp "ApproxDpDpEvent" OWN { epsilon: AtLeast0, delta: BelowOne }
-    ChiSquareGaussian "ChiSquareGaussianDpEvent" OWN { degrees_of_freedom: From1, mu: AtLeast0 }
-    ProposeTestRelease "ProposeTestReleaseDpEvent" OWN { epsilon: AtLeast0, delta: BelowOne, noise_multiplier: AtLeast0 }
-    Gated "GatedDpEvent" OWN { probability: Probability, event: Any }
-    Parallel "ParallelDpEvent" OWN { blocks: Any }
-    UserUnit "UserUnitDpEvent" OWN { records_per_user: From1, event: Any }
-    Approximate "ApproximateDpEvent" OWN { total_variation: BelowOne, event: Any }
-    ObjectivePerturbation "ObjectivePerturbationDpEvent" OWN { noise_multiplier: Positive, regularization: Positive, link: Any }
-}
+entries!(table);
 
 /// A field's type: how it is written and read.
 trait Part: Sized {

@@ -307,22 +307,7 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
         Event::Rdp { orders, divergences } => Sides::symmetric(stated::renyi(orders, divergences)),
         Event::Zcdp { rho, xi } => Sides::symmetric(stated::concentrated(*rho, *xi)),
         Event::MixtureOfGaussians { standard_deviation, sensitivities, sampling_probs } => {
-            // equal shifts together; the law is the same
-            let mut shifts: Vec<(f64, f64)> = sensitivities
-                .iter()
-                .zip(sampling_probs)
-                .filter(|(_, p)| **p > 0.0)
-                .map(|(c, p)| (c / standard_deviation, *p))
-                .collect();
-            shifts.sort_by(|a, b| a.0.total_cmp(&b.0));
-            shifts.dedup_by(|b, a| {
-                let same = a.0 == b.0;
-                if same {
-                    a.1 += b.1;
-                }
-                same
-            });
-            shift_mixture(shifts.into_iter().map(|(c, p)| (c, p.ln())).collect())
+            mixture(*standard_deviation, sensitivities, sampling_probs)
         }
         Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
             let profile = ObjectiveProfile::new(*noise_multiplier, *regularization, *link, relation)
@@ -386,6 +371,25 @@ fn integer_noise(sigma: f64, shift: IntegerShift) -> Option<Sides> {
         Some(line) => Some(Sides::symmetric(DiscreteGaussianPair::new(sigma, line))),
         None => several(sigma, shift.square).map(Sides::symmetric),
     }
+}
+
+fn mixture(standard_deviation: f64, sensitivities: &[f64], sampling_probs: &[f64]) -> Sides {
+    // equal shifts together; the law is the same
+    let mut shifts: Vec<(f64, f64)> = sensitivities
+        .iter()
+        .zip(sampling_probs)
+        .filter(|(_, p)| **p > 0.0)
+        .map(|(c, p)| (c / standard_deviation, *p))
+        .collect();
+    shifts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    shifts.dedup_by(|b, a| {
+        let same = a.0 == b.0;
+        if same {
+            a.1 += b.1;
+        }
+        same
+    });
+    shift_mixture(shifts.into_iter().map(|(c, p)| (c, p.ln())).collect())
 }
 
 fn shift_mixture(shifts: Vec<(f64, f64)>) -> Sides {
