@@ -12,7 +12,6 @@ mod display;
 pub mod group;
 pub mod json;
 mod simplify;
-mod table;
 
 pub use check::EventError;
 pub use simplify::Exact;

@@ -6,10 +6,11 @@
 //! an unknown, repeated or missing field, a number of the wrong kind, NaN and infinities are errors. (The infinite
 //! `shape` of a Poisson-distributed `RepeatAndSelectDpEvent` is the string `"Infinity"`.)
 
+pub(super) mod table;
 mod tree;
 
+use self::table::{Entry, OWN, Value, build, entry};
 use super::Event;
-use super::table::{Entry, OWN, Value, build, entry};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use std::fmt;

@@ -1,17 +1,17 @@
 //! One entry per event: its class in JSON, whose class that is, its fields in order and the range of each. Reading, writing, hashing
 //! and the check of ranges are made from it.
 
-use super::json::Fields;
-use super::{Event, GlmLink};
+use super::Fields;
+use crate::event::{Event, GlmLink};
 
 /// The module of classes that `dp_accounting` has.
 const PEER: &str = "dp_accounting.dp_event";
 /// The module of those that only dpopt has.
-pub(super) const OWN: &str = "dpopt.event";
+pub(in crate::event) const OWN: &str = "dpopt.event";
 
 /// What a number may be; of a list, each of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Range {
+pub(in crate::event) enum Range {
     /// Whatever the field's type holds.
     Any,
     /// Finite and at least 0.
@@ -33,7 +33,7 @@ pub(super) enum Range {
 }
 
 /// The value of a field.
-pub(super) enum Value<'a> {
+pub(in crate::event) enum Value<'a> {
     Real(f64),
     Integer(u64),
     Reals(&'a [f64]),
@@ -46,24 +46,24 @@ pub(super) enum Value<'a> {
 }
 
 /// A field of an event.
-pub(super) struct Field<'a> {
-    pub(super) name: &'static str,
-    pub(super) value: Value<'a>,
-    pub(super) range: Range,
+pub(in crate::event) struct Field<'a> {
+    pub(in crate::event) name: &'static str,
+    pub(in crate::event) value: Value<'a>,
+    pub(in crate::event) range: Range,
 }
 
 /// An event's class and fields.
-pub(super) struct Entry<'a> {
-    pub(super) class: &'static str,
-    pub(super) module: &'static str,
-    pub(super) fields: Vec<Field<'a>>,
+pub(in crate::event) struct Entry<'a> {
+    pub(in crate::event) class: &'static str,
+    pub(in crate::event) module: &'static str,
+    pub(in crate::event) fields: Vec<Field<'a>>,
 }
 
 /// Per event: variant, class, module, `field: range` and, after `=`, the value of a field that is left out.
 macro_rules! events {
     ($($variant:ident $class:literal $module:ident { $($field:ident : $range:ident $(= $left_out:expr)?),* })*) => {
         /// The entry of an event.
-        pub(super) fn entry(event: &Event) -> Entry<'_> {
+        pub(in crate::event) fn entry(event: &Event) -> Entry<'_> {
             let mut fields = Vec::new();
             let (class, module) = match event {
                 $(Event::$variant { $($field),* } => {
@@ -75,7 +75,7 @@ macro_rules! events {
         }
 
         /// Reads the event of a class, and says which module has it.
-        pub(super) fn build(class: &str, fields: &mut Fields) -> Result<(Event, &'static str), String> {
+        pub(in crate::event) fn build(class: &str, fields: &mut Fields) -> Result<(Event, &'static str), String> {
             Ok(match class {
                 $($class => (Event::$variant { $($field: read(stringify!($field), Range::$range, events!(@ $($left_out)?), fields)?),* }, $module),)*
                 _ => return Err(format!("unknown class `{class}`")),
@@ -205,7 +205,7 @@ impl Part for GlmLink {
 
 impl Field<'_> {
     /// Whether its numbers lie in their range; if one does not, which one it is and what it must be.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(in crate::event) fn check(&self) -> Result<(), String> {
         match &self.value {
             Value::Real(x) => self.real(*x),
             Value::Reals(list) => list.iter().try_for_each(|x| self.real(*x)),
