@@ -1,7 +1,19 @@
 # dpopt: `make demo` and `make test` set up everything they need.
 CARGO ?= cargo
 
-DPOPT := target/release/dpopt
+# What Windows calls otherwise: the programs of a virtual environment, a program's file, the interpreter. Recipes run in bash there, as they do in Git's.
+ifeq ($(OS),Windows_NT)
+SHELL := bash
+BIN := Scripts
+EXE := .exe
+PYTHON ?= python
+else
+BIN := bin
+EXE :=
+PYTHON ?= python3
+endif
+
+DPOPT := target/release/dpopt$(EXE)
 
 .PHONY: help lint demo test test-slow test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility crosscheck figures audit
 
@@ -34,10 +46,9 @@ demo: ## build, generate a census-like table, fit it privately, score it, write 
 	@echo
 	@echo 'Open demo/report.html in a browser.'
 
-# An interpreter of Python 3.10 or newer for the tests; the wheel serves all of them.
-PYTHON ?= python3
+# PYTHON is an interpreter of 3.10 or newer for the tests; the wheel serves all of them.
 VENV ?= .venv
-PY := $(VENV)/bin/python
+PY := $(VENV)/$(BIN)/python
 # Tests of a file stay in one process.
 PROCESSES ?= 2
 
@@ -83,8 +94,8 @@ pytest:
 
 .PHONY: lint-python
 lint-python: $(VENV)/ready ## layout and lints of the Python code: ruff
-	$(VENV)/bin/ruff check --quiet
-	$(VENV)/bin/ruff format --check --quiet
+	$(VENV)/$(BIN)/ruff check --quiet
+	$(VENV)/$(BIN)/ruff format --check --quiet
 
 # The jobs of the first day are done by the command line too.
 .PHONY: command
@@ -94,7 +105,7 @@ command:
 .PHONY: wheel
 wheel: $(VENV)/ready
 	@rm -rf target/wheels
-	$(VENV)/bin/maturin build --release --locked --interpreter $(PY) --out target/wheels --quiet
+	$(VENV)/$(BIN)/maturin build --release --locked --interpreter $(PY) --out target/wheels --quiet
 	$(PY) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
 
 # Ray, Dask and Spark for real, in an environment of their own; Spark needs a Java runtime.
@@ -104,14 +115,14 @@ ONLY ?=
 # A wheel in the environment $(1), which has a maturin of its own: what the tests of the package need is not fetched for it.
 define installed
 @rm -rf target/wheels$(1)
-$(1)/bin/maturin build --release --locked --interpreter $(1)/bin/python --out target/wheels$(1) --quiet
-@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels$(1)/dpopt-*.whl
+$(1)/$(BIN)/maturin build --release --locked --interpreter $(1)/$(BIN)/python --out target/wheels$(1) --quiet
+@$(1)/$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels$(1)/dpopt-*.whl
 endef
 
 $(ENGINES)/ready: crates/python/engines/requirements.txt
 	@rm -rf $(ENGINES)
 	@$(PYTHON) -m venv $(ENGINES) 2>/dev/null || { rm -rf $(ENGINES); $(PYTHON) -m virtualenv --quiet $(ENGINES); }
-	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(ENGINES)/$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 .PHONY: java
@@ -122,7 +133,7 @@ java:
 .PHONY: test-engines
 test-engines: $(ENGINES)/ready java ## Dask, Ray and Spark give the same model to the last bit as one process (ONLY='dask ray'; minutes and the downloads)
 	$(call installed,$(ENGINES))
-	$(ENGINES)/bin/python crates/python/engines/check.py $(ONLY)
+	$(ENGINES)/$(BIN)/python crates/python/engines/check.py $(ONLY)
 
 # NVFlare for real, in an environment of its own.
 FLARE := .venv-nvflare
@@ -130,19 +141,19 @@ FLARE := .venv-nvflare
 $(FLARE)/ready: crates/python/engines/nvflare-requirements.txt
 	@rm -rf $(FLARE)
 	@$(PYTHON) -m venv $(FLARE) 2>/dev/null || { rm -rf $(FLARE); $(PYTHON) -m virtualenv --quiet $(FLARE); }
-	$(FLARE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(FLARE)/$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 .PHONY: test-nvflare
 test-nvflare: $(FLARE)/ready ## the filter for NVFlare inside NVFlare, and a job in its simulator (a minute and the download)
 	$(call installed,$(FLARE))
-	$(FLARE)/bin/python crates/python/engines/nvflare_filter.py
+	$(FLARE)/$(BIN)/python crates/python/engines/nvflare_filter.py
 
 .PHONY: bench-engines
 bench-engines: $(ENGINES)/ready java ## what a pass costs on Dask, Ray and Spark, beside one process, and what follows for more rows (ten minutes)
 	$(call installed,$(ENGINES))
-	$(ENGINES)/bin/python benches/engines/run.py --out target/engines.json
-	$(ENGINES)/bin/python benches/engines/picture.py target/engines.json docs/images/engines.svg
+	$(ENGINES)/$(BIN)/python benches/engines/run.py --out target/engines.json
+	$(ENGINES)/$(BIN)/python benches/engines/picture.py target/engines.json docs/images/engines.svg
 
 .PHONY: same-observable
 same-observable: wheel ## do neighbouring tables look the same from outside? every method, relation, task and option
@@ -173,82 +184,83 @@ $(VENV)/ready: crates/python/requirements-test.txt crates/python/requirements-to
 	@touch $@
 
 .venv-bench/noise: benches/noise/requirements.txt
-	python3 -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet -r $<
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/$(BIN)/pip install --quiet -r $<
 	touch $@
 
 bench-noise: .venv-bench/noise ## noise samplers against NumPy and OpenDP
 	$(CARGO) bench -q -p dpopt-draws --bench noise --no-run
-	.venv-bench/bin/python benches/noise/run.py
+	.venv-bench/$(BIN)/python benches/noise/run.py
 
 .venv-bench-adult/ready: benches/adult/requirements.txt
-	python3 -m venv .venv-bench-adult
-	.venv-bench-adult/bin/pip install --quiet -r $<
+	$(PYTHON) -m venv .venv-bench-adult
+	.venv-bench-adult/$(BIN)/pip install --quiet -r $<
 	touch $@
 
 bench-adult: .venv-bench-adult/ready ## accuracy and speed on the census table against Opacus and diffprivlib
 	$(CARGO) build --release -q -p dpopt-cli
-	.venv-bench-adult/bin/python benches/adult/run.py
+	.venv-bench-adult/$(BIN)/python benches/adult/run.py
 
 .venv-bench-sparse/ready: benches/sparse/requirements.txt
-	python3 -m venv .venv-bench-sparse
-	.venv-bench-sparse/bin/pip install --quiet -r $<
+	$(PYTHON) -m venv .venv-bench-sparse
+	.venv-bench-sparse/$(BIN)/pip install --quiet -r $<
 	touch $@
 
 bench-sparse: .venv-bench-sparse/ready ## sparse DP-SGD against Opacus and our own SGD without privacy
 	$(CARGO) bench -q -p dpopt --bench sparse --no-run
-	.venv-bench-sparse/bin/python benches/sparse/run.py
+	.venv-bench-sparse/$(BIN)/python benches/sparse/run.py
 
 .venv-bench-torch/ready: benches/torch/requirements.txt
-	python3 -m venv .venv-bench-torch
-	.venv-bench-torch/bin/pip install --quiet -r $<
+	$(PYTHON) -m venv .venv-bench-torch
+	.venv-bench-torch/$(BIN)/pip install --quiet -r $<
 	touch $@
 
 bench-torch: .venv-bench-torch/ready wheel ## a private step of a PyTorch network against Opacus, and the accuracy of both
-	.venv-bench-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
-	.venv-bench-torch/bin/python benches/torch/run.py
+	.venv-bench-torch/$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	.venv-bench-torch/$(BIN)/python benches/torch/run.py
 
 bench-objectives: wheel ## losses of one's own: the same network natively, as a PyTorch callable and by Opacus; one pass over a million records
 	$(PY) -W ignore benches/objectives/run.py
 
 .venv-bench-utility/ready: benches/utility/requirements.txt
-	python3 -m venv .venv-bench-utility
-	.venv-bench-utility/bin/pip install --quiet -r $<
+	$(PYTHON) -m venv .venv-bench-utility
+	.venv-bench-utility/$(BIN)/pip install --quiet -r $<
 	touch $@
 
 UTILITY := target/utility-results.jsonl
-RUN_UTILITY := .venv-bench-utility/bin/python -W ignore benches/utility/run.py --tools all --splits even --jobs 2 --quiet --out $(UTILITY)
-SHOW_UTILITY := .venv-bench-utility/bin/python benches/utility/page.py $(UTILITY)
+RUN_UTILITY := .venv-bench-utility/$(BIN)/python -W ignore benches/utility/run.py --tools all --splits even --jobs 2 --quiet --out $(UTILITY)
+SHOW_UTILITY := .venv-bench-utility/$(BIN)/python benches/utility/page.py $(UTILITY)
 
 bench-utility: .venv-bench-utility/ready wheel ## accuracy on a panel of tables against DP-EBM, Opacus and diffprivlib, into docs/benchmarks.md (40 minutes; QUICK=1: three, no page; RESUME=1: keeps what an interrupted run has)
-	.venv-bench-utility/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	.venv-bench-utility/$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
 	$(CARGO) build --release -q -p dpopt-cli
 	$(if $(RESUME),,@rm -f $(UTILITY))
 	$(RUN_UTILITY) $(if $(RESUME),--resume) $(if $(QUICK),--quick,--count 2 --regret)
 	$(SHOW_UTILITY) $(if $(QUICK),,--page docs/benchmarks.md)
 
 .venv-bench/accounting: benches/accounting/requirements.txt
-	python3 -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet -r $<
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/$(BIN)/pip install --quiet -r $<
 	touch $@
 
 bench-accounting: .venv-bench/accounting ## privacy accounting and calibration against dp_accounting
 	$(CARGO) build -q --release -p dpopt-privacy --example account
-	.venv-bench/bin/python benches/accounting/run.py
+	.venv-bench/$(BIN)/python benches/accounting/run.py
 
 .venv-crosscheck/done: crates/privacy/crosscheck/requirements.txt
-	python3 -m venv .venv-crosscheck
-	.venv-crosscheck/bin/pip install --quiet -r $<
+	$(PYTHON) -m venv .venv-crosscheck
+	.venv-crosscheck/$(BIN)/pip install --quiet -r $<
 	touch $@
 
 crosscheck: .venv-crosscheck/done ## 650 random events against four other accountants, into docs/accounting-crosscheck.md
 	$(CARGO) build -q --release -p dpopt-privacy --example account
-	.venv-crosscheck/bin/python crates/privacy/crosscheck/recorded.py target/release/examples/account
-	.venv-crosscheck/bin/python crates/privacy/crosscheck/run.py target/release/examples/account docs/accounting-crosscheck.md crates/privacy/tests/data/crosscheck.json target/crosscheck.jsonl
+	.venv-crosscheck/$(BIN)/python crates/privacy/crosscheck/recorded.py target/release/examples/account$(EXE)
+	.venv-crosscheck/$(BIN)/python crates/privacy/crosscheck/run.py target/release/examples/account$(EXE) docs/accounting-crosscheck.md crates/privacy/tests/data/crosscheck.json target/crosscheck.jsonl
 
-options: wheel ## what is made from the descriptions of methods' options: docs/methods/options.md, Python's keywords
+options: wheel ## what is made from the library's descriptions: docs/methods/options.md, Python's keywords and classes of events
 	$(CARGO) run -q --release -p dpopt-cli -- help options --markdown > docs/methods/options.md
 	$(PY) crates/python/options.py
+	$(PY) crates/python/events.py
 
 figures: ## the pictures of the methods' pages, into docs/images (half an hour, most of it embeddings)
 	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images

@@ -18,7 +18,7 @@ SAME = 1e-9
 
 def the_command():
     """The command line: `$DPOPT`, what this checkout has built, or what is installed."""
-    built = Path(__file__).parents[2] / "target" / "release" / "dpopt"
+    built = Path(__file__).parents[2] / "target" / "release" / ("dpopt.exe" if os.name == "nt" else "dpopt")
     found = os.environ.get("DPOPT") or (str(built) if built.exists() else shutil.which("dpopt"))
     if not found:
         sys.exit("no dpopt command: cargo build --release -p dpopt-cli, or say where it is in $DPOPT")

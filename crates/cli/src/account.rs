@@ -17,42 +17,30 @@ use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use serde::Serialize;
 use std::path::PathBuf;
 
-#[derive(Args)]
-#[command(after_help = "\
-The language of mechanisms:
-  gaussian(z)                  Gaussian noise, standard deviation z x the norm bound of one record
-  laplace(b)                   Laplace noise of scale b x the l1 bound
-  discrete_laplace(a, s)       P(x) ~ exp(-a |x|) on integers, integer sensitivity s (default 1)
-  discrete_gaussian(s, c, d)   P(x) ~ exp(-x^2 / 2s^2) on d integer sums (default any), l2 sensitivity c (default 1)
-  randomized_response(p, k)    a uniform one of k answers with probability p
-  exponential(e)               exponential mechanism
-  permute_and_flip(e)          permute-and-flip
-  mixture(s, c: p, ...)        Gaussian noise s, shift c with probability p
-  chi_square(m, mu)            Gaussian noise behind a fresh random projection
-  tree(z, n, ...)              prefix sums over n steps, noise z per node
-  objective(z, l, link)        objective perturbation; link: monotone, smooth(B), softmax(K)
-  pure(e), approx(e, d)        any interactive e-DP or (e, d)-DP mechanism
-  epsilon_delta(e, d)          any (e, d)-DP mechanism
-  gdp(mu), zcdp(rho, xi)       stated guarantees
-  rdp(a: r, ...)               a stated Renyi curve;  profile(e: d, ...)  stated pairs of epsilon and delta
-  poisson(q, M)                M on a Poisson sample with probability q, e.g. 256/60000
-  random_allocation(t, M)      M t times, each record in one of them at random (balls in bins)
-  truncated_poisson(n, q, m, z)  Gaussian noise on at most m records of a Poisson sample
-  subset(n, m, M)              M on m of n records without replacement;  draws(n, m, M)  with replacement
-  best_of(mean, shape, M)      M a random number of times, the best output kept
-  parallel(M, M', ...)         disjoint blocks of records
-  users(k, M)                  users with at most k records
-  approximate(t, M)            M up to total variation t
-  M x 1000,  M + M',  ( M )    repeated, composed, grouped
-  ?                            the number to find: a noise, e.g. gaussian(?), an epsilon, mu or rho, a sampling
-                               probability, poisson(?, M), a number of steps, M x ?, or a sample's size
+/// What follows the names of mechanisms in the help.
+const AFTER_NAMES: &str = "\
+  M x 1000,  M + M',  ( M )     repeated, composed, grouped
+  ?                             the number to find: a noise, e.g. gaussian(?), an epsilon, mu or rho, a sampling
+                                probability, poisson(?, M), a number of steps, M x ?, or a sample's size
 
 Examples:
   dpopt account 'gaussian(1.1)' --delta 1e-6
   dpopt account 'poisson(0.01, gaussian(1)) x 1000' 'laplace(20)' --delta 1e-5
   dpopt account 'poisson(256/60000, gaussian(?)) x 10000' --epsilon 1 --delta 1e-5
   dpopt account 'poisson(256/60000, gaussian(1)) x ?' --find steps --epsilon 1 --delta 1e-5
-  dpopt account 'poisson(?, gaussian(1)) x 1000' --find sampling-rate --epsilon 1 --delta 1e-5")]
+  dpopt account 'poisson(?, gaussian(1)) x 1000' --find sampling-rate --epsilon 1 --delta 1e-5";
+
+/// The language of mechanisms, one a line.
+fn language() -> String {
+    let names: String = expression::mechanisms()
+        .iter()
+        .map(|mechanism| format!("  {:<29} {}\n", mechanism.written, mechanism.meaning))
+        .collect();
+    format!("The language of mechanisms:\n{names}{AFTER_NAMES}")
+}
+
+#[derive(Args)]
+#[command(after_help = language())]
 pub(crate) struct Arguments {
     /// Mechanisms; several compose
     #[arg(value_name = "MECHANISM")]

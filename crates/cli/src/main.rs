@@ -12,7 +12,6 @@ mod generate;
 mod help;
 mod ledger;
 mod mean;
-mod mean_of_columns;
 mod online;
 mod output;
 mod paths;

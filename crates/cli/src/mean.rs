@@ -1,79 +1,17 @@
-//! `dpopt mean`: the private mean of sparse vectors; with `--of`, means of [columns](crate::mean_of_columns).
+//! `dpopt mean`: the private mean of sparse vectors; with `--of`, means of [columns].
 
-use crate::flags::TableFlags;
-use crate::mean_of_columns::{self, ColumnFlags};
+mod arguments;
+mod columns;
+
 use crate::output::{Failure, note, print, print_json, table};
-use crate::paths::{Paths, is_standard_output};
+use crate::paths::Paths;
 use crate::progress::Bar;
-use crate::relation::RelationFlag;
-use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
-use crate::unit::OwnerFlags;
-use clap::Args;
+use crate::spending::{Outputs, Reserved, command_line, failed};
+pub(crate) use arguments::Arguments;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
-use dpopt::model::Guarantee;
 use dpopt::report::{Ownership, number, probability};
-use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Shown};
 use std::fmt::Write;
-use std::path::PathBuf;
-
-#[derive(Args)]
-pub(crate) struct Arguments {
-    /// Parquet with the list columns `indices` and `values`, LIBSVM (labels are not used), or a table of numbers; several
-    /// files are one table
-    #[arg(required = true)]
-    data: Vec<PathBuf>,
-    /// About how many entries of a vector (with --unit, of the mean of a unit's vectors) differ from 0: a public guess. A wrong one costs accuracy,
-    /// never privacy
-    #[arg(long, value_name = "S", required_unless_present = "of", allow_negative_numbers = true)]
-    sparsity: Option<f64>,
-    #[command(flatten)]
-    pub(crate) columns: ColumnFlags,
-    /// ε of the answer
-    #[arg(long, allow_negative_numbers = true, help_heading = None)]
-    pub(crate) epsilon: f64,
-    /// δ of the answer; by default 1/n^1.1 for n rows or units, at most 0.01; 0 for a pure guarantee
-    #[arg(long, allow_negative_numbers = true)]
-    pub(crate) delta: Option<f64>,
-    /// Vectors longer than this (with --unit, means of a unit's vectors) are shrunk to it
-    #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
-    norm: f64,
-    /// Which tables are neighbours
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) relation: RelationFlag,
-    /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
-    #[arg(long, conflicts_with = "unit")]
-    pub(crate) rows: Option<u64>,
-    #[command(flatten)]
-    pub(crate) unit: OwnerFlags,
-    /// projected-gaussian, projected-laplace or l1-recovery, by default the smallest proved error; with --of clipped-laplace or clipped-gaussian, by default
-    /// the narrowest intervals
-    #[arg(long)]
-    pub(crate) method: Option<String>,
-    /// Where the answer goes: index,value lines (.csv) or one object (.json), `-` for standard output; entries that are not
-    /// there are 0. With --of a line for each column
-    #[arg(short, long, value_name = "FILE", default_value = "mean.csv")]
-    output: PathBuf,
-    /// Also write a report: one HTML page, or JSON if the name ends in .json
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Show every method with its noise and proved error; no record is read, nothing is written
-    #[arg(long, conflicts_with_all = ["report", "ledger"])]
-    pub(crate) explain: bool,
-    /// Machine-readable plan (with --explain)
-    #[arg(long, requires = "explain")]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    budget_file: BudgetFile,
-    /// Reproducible noise for tests: NO privacy, and no charge to a ledger
-    #[arg(long, value_name = "N")]
-    pub(crate) insecure_seed: Option<u64>,
-    /// Print nothing but warnings and errors
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) reading: TableFlags,
-}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outputs = Outputs { answer: &arguments.output, csv: true, report: arguments.report.as_deref() };
@@ -96,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     )?;
     let opened = arguments.reading.open(&arguments.data)?;
     if arguments.columns.are_asked_for() {
-        return mean_of_columns::run(arguments, &outputs, ledger, opened);
+        return columns::run(arguments, &outputs, ledger, opened);
     }
     let options = MeanOptions {
         delta: arguments.delta,
@@ -133,30 +71,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = answer(arguments, &estimated)?;
     reserved.write(&text, &estimated.report)?;
     if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(arguments, records, &estimated)) }
-}
-
-impl Arguments {
-    /// Whether the answer is one JSON object.
-    pub(crate) fn writes_json(&self) -> bool {
-        self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))
-    }
-
-    /// What every answer's summary ends with: what is promised, and where things are.
-    pub(crate) fn summarise_tail(&self, out: &mut String, g: &Guarantee, receipt: Option<&Receipt>) {
-        let _ = writeln!(out, "guarantee   {g}");
-        if g.insecure_seed {
-            out.push_str("            NO privacy: the noise comes from a fixed seed\n");
-        }
-        if !is_standard_output(&self.output) {
-            let _ = writeln!(out, "answer      {}", self.output.display());
-        }
-        if let Some(path) = self.report.as_ref().filter(|path| !is_standard_output(path)) {
-            let _ = writeln!(out, "report      {}", path.display());
-        }
-        if let (Some(path), Some(receipt)) = (&self.budget_file.ledger, receipt) {
-            let _ = writeln!(out, "ledger      {}, charge {}", path.display(), receipt.number);
-        }
-    }
 }
 
 /// The answer as a file.

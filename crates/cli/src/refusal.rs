@@ -1,10 +1,14 @@
-//! Options in messages, by the names that a person typed.
+//! Options by the names that a person types, in messages too.
 
 use crate::output::Failure;
-use crate::training::flag;
 use crate::usage;
 use dpopt::plan::NotApplicable;
 use dpopt_methods::registry;
+
+/// The flag of an option.
+pub(crate) fn flag(option: &str) -> String {
+    option.replace('_', "-")
+}
 
 /// A refusal. The library names an option as Python does (`clip_norm`); here it is a flag (`--clip-norm`).
 pub(crate) fn refused(why: &NotApplicable) -> Failure {

@@ -18,7 +18,7 @@ use dpopt::session::LedgerFile;
 use dpopt_privacy::{Budget, Neighbours};
 use form::ModelFlags;
 use hyperparameters::Tuning;
-pub(crate) use hyperparameters::{argument, flag};
+pub(crate) use hyperparameters::argument;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone)]

@@ -1,12 +1,13 @@
 //! What a fit would make of every row: counts and positions, never a value. For the operator's eyes: **not private**.
 
 use super::cell::{BadCells, Rules, Scratch, bad_row, field_text, is_missing_marker, is_missing_text};
+use super::declared::Bounds;
 use super::encode::position;
 use super::error::DataError;
 use super::layout::{FeatureKind, Layout, TargetRule};
 use super::levels::Levels;
 use super::numerals::{Unit, why_no_number};
-use super::table::{Field, TableReader};
+use super::table::{Block, Column, Field, TableReader};
 use std::collections::BTreeMap;
 
 /// As many positions are kept.
@@ -143,116 +144,180 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
 type Found = BTreeMap<What, (u64, Vec<u64>)>;
 
 fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<(), DataError>), DataError> {
-    let columns = table.columns();
-    let places =
-        layout.features.iter().map(|(name, _)| position(columns, name, "the column")).collect::<Result<Vec<_>, _>>()?;
-    let listed = |kind: &FeatureKind| match kind {
-        FeatureKind::Categorical { levels } => Levels::new(levels),
-        _ => Levels::new::<&str>(&[]),
-    };
-    let levels: Vec<Levels> = layout.features.iter().map(|(_, kind)| listed(kind)).collect();
-    let target =
-        layout.target.as_ref().map(|(name, rule)| Ok::<_, DataError>((position(columns, name, "the target")?, rule)));
-    let target = target.transpose()?;
-    let mut found = Found::new();
-    let classes = match target {
-        Some((_, TargetRule::Classes { levels })) => Levels::new(levels),
-        _ => Levels::new::<&str>(&[]),
-    };
-    let (mut scratch, rules) = (Scratch::default(), Rules::ByValue);
-    let (mut tallies, mut rows, mut usable) = (vec![Tally::default(); layout.features.len()], 0u64, 0u64);
+    let mut inspection = Inspection::new(table.columns(), layout)?;
     let outcome = table.for_each_block(&mut |block| {
         for r in 0..block.len() {
-            let row = block.first_row() + r as u64 + 1;
-            rows += 1;
-            let mut saw = |what: What| {
-                let (count, rows) = found.entry(what).or_default();
-                *count += 1;
-                if rows.len() < POSITIONS {
-                    rows.push(row);
-                }
-            };
-            if bad_row(&*block, r, columns.len()).is_some() {
-                // as a whole: it contributes nothing, so its cells do not matter
-                saw(block.fault(r).map_or(What::Ragged, What::BadRow));
-                continue;
-            }
-            for (i, ((_, kind), &at)) in layout.features.iter().zip(&places).enumerate() {
-                let field = block.field(r, at);
-                if let Field::Malformed(reason) = field {
-                    saw(What::Unreadable(i, reason));
-                }
-                match kind {
-                    FeatureKind::Numeric { bounds, .. } => {
-                        match (rules.number(field, bounds.map_or(Unit::Number, |b| b.unit())), bounds) {
-                            (Some(value), bounds) => {
-                                tallies[i].add(true);
-                                if bounds.is_some_and(|b| value < b.lower() || value > b.upper()) {
-                                    saw(What::Outside(i));
-                                }
-                            }
-                            (None, _) if is_missing_marker(field) => {}
-                            (None, bounds) => {
-                                let why = why_not(field, bounds.map(|b| b.unit()));
-                                if tallies[i].said == 0 {
-                                    tallies[i].why = why;
-                                }
-                                tallies[i].add(false);
-                                saw(What::NotANumber(i, why));
-                            }
-                        }
-                    }
-                    FeatureKind::Categorical { .. } => {
-                        let listed = levels[i].place_by(rules, field, &mut scratch).is_some();
-                        if listed || field_text(field, &mut scratch.0).is_some_and(|text| !is_missing_text(text)) {
-                            tallies[i].add(listed);
-                            if !listed {
-                                saw(What::Unlisted(i));
-                            }
-                        }
-                    }
-                    FeatureKind::Hashed { .. } | FeatureKind::Text { .. } | FeatureKind::Sparse { .. } => {}
-                }
-            }
-            let Some((at, rule)) = target else { continue };
-            let field = block.field(r, at);
-            if let Field::Malformed(_) = field {
-                saw(What::BadTarget(""));
-                continue;
-            }
-            match rule {
-                TargetRule::Number { lower, upper, unit } => match rules.number(field, *unit) {
-                    Some(value) => {
-                        usable += 1;
-                        if value < *lower || value > *upper {
-                            saw(What::OutsideTarget);
-                        }
-                    }
-                    None if is_missing_marker(field) => saw(What::NoTarget),
-                    None => saw(What::BadTarget(why_not(field, Some(*unit)))),
-                },
-                TargetRule::Classes { .. } => match classes.place_by(rules, field, &mut scratch) {
-                    Some(_) => usable += 1,
-                    None if field_text(field, &mut scratch.0).is_some_and(|text| !is_missing_text(text)) => {
-                        saw(What::UnlistedTarget)
-                    }
-                    None => saw(What::NoTarget),
-                },
-                TargetRule::Undeclared if is_missing_marker(field) => saw(What::NoTarget),
-                TargetRule::Undeclared => usable += 1,
-            }
+            inspection.row(&*block, r);
         }
         Ok(())
     });
-    for ((i, (_, kind)), tally) in layout.features.iter().enumerate().zip(&tallies) {
-        if tally.said > 0 && tally.read == 0 {
-            let numbers = matches!(kind, FeatureKind::Numeric { .. });
-            let what = if numbers { What::NothingRead(i, tally.why) } else { What::NothingListed(i) };
-            found.insert(what, (rows, Vec::new()));
+    Ok((inspection.ended(outcome.is_ok()), outcome))
+}
+
+/// What was seen in the rows so far.
+struct Inspection<'a> {
+    layout: &'a Layout,
+    columns: usize,
+    /// Where each feature's column is.
+    places: Vec<usize>,
+    /// Levels of each feature, none where it is no category.
+    levels: Vec<Levels>,
+    target: Option<(usize, &'a TargetRule)>,
+    classes: Levels,
+    scratch: Scratch,
+    found: Found,
+    tallies: Vec<Tally>,
+    rows: u64,
+    /// Rows with a target that a fit can use.
+    usable: u64,
+}
+
+/// What is found in one row goes here.
+struct Row<'a> {
+    found: &'a mut Found,
+    number: u64,
+}
+
+impl Row<'_> {
+    fn saw(&mut self, what: What) {
+        let (count, rows) = self.found.entry(what).or_default();
+        *count += 1;
+        if rows.len() < POSITIONS {
+            rows.push(self.number);
         }
     }
-    if outcome.is_ok() && target.is_some() && rows > 0 && usable == 0 {
-        found.insert(What::NoUsableTarget, (rows, Vec::new()));
+}
+
+const RULES: Rules = Rules::ByValue;
+
+impl<'a> Inspection<'a> {
+    fn new(columns: &[Column], layout: &'a Layout) -> Result<Self, DataError> {
+        let places = layout.features.iter().map(|(name, _)| position(columns, name, "the column"));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        let listed = |kind: &FeatureKind| match kind {
+            FeatureKind::Categorical { levels } => Levels::new(levels),
+            _ => Levels::new::<&str>(&[]),
+        };
+        let levels = layout.features.iter().map(|(_, kind)| listed(kind)).collect();
+        let target = layout.target.as_ref();
+        let target = target.map(|(name, rule)| Ok::<_, DataError>((position(columns, name, "the target")?, rule)));
+        let target = target.transpose()?;
+        let classes = match target {
+            Some((_, TargetRule::Classes { levels })) => Levels::new(levels),
+            _ => Levels::new::<&str>(&[]),
+        };
+        Ok(Self {
+            layout,
+            columns: columns.len(),
+            places,
+            levels,
+            target,
+            classes,
+            scratch: Scratch::default(),
+            found: Found::new(),
+            tallies: vec![Tally::default(); layout.features.len()],
+            rows: 0,
+            usable: 0,
+        })
     }
-    Ok((found, outcome))
+
+    fn row(&mut self, block: &dyn Block, r: usize) {
+        self.rows += 1;
+        let mut row = Row { found: &mut self.found, number: block.first_row() + r as u64 + 1 };
+        if bad_row(block, r, self.columns).is_some() {
+            // as a whole: it contributes nothing, so its cells do not matter
+            row.saw(block.fault(r).map_or(What::Ragged, What::BadRow));
+            return;
+        }
+        for (i, ((_, kind), &at)) in self.layout.features.iter().zip(&self.places).enumerate() {
+            let field = block.field(r, at);
+            if let Field::Malformed(reason) = field {
+                row.saw(What::Unreadable(i, reason));
+            }
+            match kind {
+                FeatureKind::Numeric { bounds, .. } => number(field, *bounds, i, &mut self.tallies[i], &mut row),
+                FeatureKind::Categorical { .. } => {
+                    let listed = self.levels[i].place_by(RULES, field, &mut self.scratch).is_some();
+                    if listed || field_text(field, &mut self.scratch.0).is_some_and(|text| !is_missing_text(text)) {
+                        self.tallies[i].add(listed);
+                        if !listed {
+                            row.saw(What::Unlisted(i));
+                        }
+                    }
+                }
+                FeatureKind::Hashed { .. } | FeatureKind::Text { .. } | FeatureKind::Sparse { .. } => {}
+            }
+        }
+        if let Some((at, rule)) = self.target {
+            let usable = target(block.field(r, at), rule, &self.classes, &mut self.scratch, &mut row);
+            self.usable += u64::from(usable);
+        }
+    }
+
+    /// What was found, when all rows were read or, if not `whole`, those before an error.
+    fn ended(mut self, whole: bool) -> Found {
+        for ((i, (_, kind)), tally) in self.layout.features.iter().enumerate().zip(&self.tallies) {
+            if tally.said > 0 && tally.read == 0 {
+                let numbers = matches!(kind, FeatureKind::Numeric { .. });
+                let what = if numbers { What::NothingRead(i, tally.why) } else { What::NothingListed(i) };
+                self.found.insert(what, (self.rows, Vec::new()));
+            }
+        }
+        if whole && self.target.is_some() && self.rows > 0 && self.usable == 0 {
+            self.found.insert(What::NoUsableTarget, (self.rows, Vec::new()));
+        }
+        self.found
+    }
+}
+
+/// What is to be said of a cell of the numeric feature `i`.
+fn number(field: Field<'_>, bounds: Option<Bounds>, i: usize, tally: &mut Tally, row: &mut Row<'_>) {
+    match RULES.number(field, bounds.map_or(Unit::Number, |b| b.unit())) {
+        Some(value) => {
+            tally.add(true);
+            if bounds.is_some_and(|b| value < b.lower() || value > b.upper()) {
+                row.saw(What::Outside(i));
+            }
+        }
+        None if is_missing_marker(field) => {}
+        None => {
+            let why = why_not(field, bounds.map(|b| b.unit()));
+            if tally.said == 0 {
+                tally.why = why;
+            }
+            tally.add(false);
+            row.saw(What::NotANumber(i, why));
+        }
+    }
+}
+
+/// What is to be said of a target; whether a fit can use it.
+fn target(field: Field<'_>, rule: &TargetRule, classes: &Levels, scratch: &mut Scratch, row: &mut Row<'_>) -> bool {
+    if let Field::Malformed(_) = field {
+        row.saw(What::BadTarget(""));
+        return false;
+    }
+    let wrong = match rule {
+        TargetRule::Number { lower, upper, unit } => match RULES.number(field, *unit) {
+            Some(value) => {
+                if value < *lower || value > *upper {
+                    row.saw(What::OutsideTarget);
+                }
+                return true;
+            }
+            None if is_missing_marker(field) => What::NoTarget,
+            None => What::BadTarget(why_not(field, Some(*unit))),
+        },
+        TargetRule::Classes { .. } => match classes.place_by(RULES, field, scratch) {
+            Some(_) => return true,
+            None if field_text(field, &mut scratch.0).is_some_and(|text| !is_missing_text(text)) => {
+                What::UnlistedTarget
+            }
+            None => What::NoTarget,
+        },
+        TargetRule::Undeclared if is_missing_marker(field) => What::NoTarget,
+        TargetRule::Undeclared => return true,
+    };
+    row.saw(wrong);
+    false
 }

@@ -98,6 +98,47 @@ impl Schema {
     /// a table of undeclared text columns about which nothing at all is declared ([`DataError::NothingDeclared`]).
     pub fn resolve(&self, columns: &[Column], target: Option<&str>) -> Result<Layout, DataError> {
         self.options.check()?;
+        self.check_names(columns, target)?;
+        let mut layout = Layout {
+            options: self.options,
+            form: EncoderForm::default(),
+            pairs: Vec::new(),
+            features: Vec::new(),
+            target: None,
+            undeclared: Vec::new(),
+            ignored: Vec::new(),
+            vectors: None,
+        };
+        for column in columns.iter().filter(|c| Some(c.name.as_str()) != target) {
+            let Some(kind) = self.feature(column)? else {
+                layout.ignored.push(column.name.clone());
+                continue;
+            };
+            if !self.columns.contains_key(&column.name) && matches!(column.stored, Stored::Unknown | Stored::Text) {
+                layout.undeclared.push(column.name.clone());
+            }
+            layout.features.push((column.name.clone(), kind));
+        }
+        if layout.features.is_empty() {
+            return Err(DataError::declaration(
+                target.unwrap_or("(all)"),
+                "no column is left to learn from",
+                "declare at least one feature column that is not ignored",
+            ));
+        }
+        if let Some(name) = target {
+            let stored = columns.iter().find(|c| c.name == name).map(|c| &c.stored);
+            if let Some(Stored::Unsupported(stored)) = stored {
+                return Err(DataError::UnsupportedType { column: name.into(), stored: stored.clone() });
+            }
+            layout.target = Some((name.to_string(), self.target_rule(name, stored)?));
+        }
+        self.settle_form(&mut layout)?;
+        Ok(layout)
+    }
+
+    /// Refuses what names a column that the table does not have, and a table of which nothing at all is known.
+    fn check_names(&self, columns: &[Column], target: Option<&str>) -> Result<(), DataError> {
         let names: HashSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
         let absent = |role: &str, name: &str| {
             let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
@@ -117,64 +158,41 @@ impl Schema {
         {
             return Err(DataError::NothingDeclared);
         }
-        let mut layout = Layout {
-            options: self.options,
-            form: EncoderForm::default(),
-            pairs: Vec::new(),
-            features: Vec::new(),
-            target: None,
-            undeclared: Vec::new(),
-            ignored: Vec::new(),
-            vectors: None,
-        };
-        for column in features() {
-            let kind = match (self.columns.get(&column.name), &column.stored) {
-                (Some(Kind::Ignored), _) => {
-                    layout.ignored.push(column.name.clone());
-                    continue;
-                }
-                (_, Stored::Unsupported(stored)) => {
-                    return Err(DataError::UnsupportedType { column: column.name.clone(), stored: stored.clone() });
-                }
-                (None, Stored::Sparse(dimension)) => FeatureKind::Sparse { dimension: *dimension },
-                (Some(_), Stored::Sparse(_)) => {
-                    return Err(DataError::declaration(
-                        &column.name,
-                        "a sparse vector has no kind to declare",
-                        "remove the declaration",
-                    ));
-                }
-                (None, Stored::Unnamed) => return Err(DataError::NoName { column: column.name.clone() }),
-                (Some(Kind::Numeric { bounds, transform }), stored) => {
-                    let bounds = bounds.map(|bounds| as_stored(&column.name, bounds, stored)).transpose()?;
-                    FeatureKind::Numeric { bounds, log: log_scale(&column.name, bounds, *transform)? }
-                }
-                (Some(Kind::Categorical { levels }), _) => FeatureKind::Categorical { levels: levels.clone() },
-                (Some(Kind::Hashed), _) => FeatureKind::Hashed { bits: self.options.hash_bits },
-                (Some(Kind::Text), _) => FeatureKind::Text { bits: self.options.text_bits.unwrap_or(TEXT_BITS) },
-                (None, Stored::Number | Stored::Time(_)) => FeatureKind::Numeric { bounds: None, log: false },
-                (None, Stored::Boolean) => FeatureKind::Categorical { levels: vec!["false".into(), "true".into()] },
-                (None, Stored::Unknown | Stored::Text) => {
-                    layout.undeclared.push(column.name.clone());
-                    FeatureKind::Hashed { bits: self.options.hash_bits }
-                }
-            };
-            layout.features.push((column.name.clone(), kind));
-        }
-        if layout.features.is_empty() {
-            return Err(DataError::declaration(
-                target.unwrap_or("(all)"),
-                "no column is left to learn from",
-                "declare at least one feature column that is not ignored",
-            ));
-        }
-        if let Some(name) = target {
-            let stored = columns.iter().find(|c| c.name == name).map(|c| &c.stored);
-            if let Some(Stored::Unsupported(stored)) = stored {
-                return Err(DataError::UnsupportedType { column: name.into(), stored: stored.clone() });
+        Ok(())
+    }
+
+    /// What a column becomes, by what is declared of it and how it is stored; `None` if it is ignored.
+    fn feature(&self, column: &Column) -> Result<Option<FeatureKind>, DataError> {
+        Ok(Some(match (self.columns.get(&column.name), &column.stored) {
+            (Some(Kind::Ignored), _) => return Ok(None),
+            (_, Stored::Unsupported(stored)) => {
+                return Err(DataError::UnsupportedType { column: column.name.clone(), stored: stored.clone() });
             }
-            layout.target = Some((name.to_string(), self.target_rule(name, stored)?));
-        }
+            (None, Stored::Sparse(dimension)) => FeatureKind::Sparse { dimension: *dimension },
+            (Some(_), Stored::Sparse(_)) => {
+                return Err(DataError::declaration(
+                    &column.name,
+                    "a sparse vector has no kind to declare",
+                    "remove the declaration",
+                ));
+            }
+            (None, Stored::Unnamed) => return Err(DataError::NoName { column: column.name.clone() }),
+            (Some(Kind::Numeric { bounds, transform }), stored) => {
+                let bounds = bounds.map(|bounds| as_stored(&column.name, bounds, stored)).transpose()?;
+                FeatureKind::Numeric { bounds, log: log_scale(&column.name, bounds, *transform)? }
+            }
+            (Some(Kind::Categorical { levels }), _) => FeatureKind::Categorical { levels: levels.clone() },
+            (Some(Kind::Text), _) => FeatureKind::Text { bits: self.options.text_bits.unwrap_or(TEXT_BITS) },
+            (None, Stored::Number | Stored::Time(_)) => FeatureKind::Numeric { bounds: None, log: false },
+            (None, Stored::Boolean) => FeatureKind::Categorical { levels: vec!["false".into(), "true".into()] },
+            (Some(Kind::Hashed), _) | (None, Stored::Unknown | Stored::Text) => {
+                FeatureKind::Hashed { bits: self.options.hash_bits }
+            }
+        }))
+    }
+
+    /// The form of numbers, texts and products, the products and the public vectors.
+    fn settle_form(&self, layout: &mut Layout) -> Result<(), DataError> {
         let products = match &self.form.pairs {
             None | Some(Pairs::None) => Vec::new(),
             Some(Pairs::All | Pairs::Private) => layout.products(),
@@ -201,7 +219,7 @@ impl Schema {
         if let Some(text) = &layout.form.text {
             text.check(layout.vectors.is_some())?;
         }
-        Ok(layout)
+        Ok(())
     }
 
     pub(crate) fn target_rule(&self, name: &str, stored: Option<&Stored>) -> Result<TargetRule, DataError> {

@@ -8,12 +8,17 @@
 //! short formula (`Display`) and a [fingerprint](Event::fingerprint) for caches.
 
 mod check;
+mod classes;
 mod display;
+pub(crate) mod entries;
 pub mod group;
 pub mod json;
 mod simplify;
+mod table;
+mod tree;
 
 pub use check::EventError;
+pub use classes::{Class, ClassField, classes};
 pub use simplify::Exact;
 
 /// What a mechanism does, as public numbers only.

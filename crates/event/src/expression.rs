@@ -7,41 +7,15 @@
 //! number  := 1.5 | 2e-3 | 256/60000 | "?"            "?" is the number to be found ([`Free`])
 //! ```
 //!
-//! | name | arguments | event |
-//! |---|---|---|
-//! | `gaussian(z)` | noise multiplier | [`Event::Gaussian`] |
-//! | `laplace(b)` | scale / C | [`Event::Laplace`] |
-//! | `discrete_laplace(a, s)` | decay per unit, integer sensitivity (default 1) | [`Event::DiscreteLaplace`] |
-//! | `discrete_gaussian(σ, s, d)` | σ in integers, l2 sensitivity (default 1), number of sums (default any) | [`Event::DiscreteGaussian`] |
-//! | `randomized_response(p, k)` | probability of a uniform bucket, number of buckets | [`Event::RandomizedResponse`] |
-//! | `exponential(ε)` | ε of the choice | [`Event::ExponentialMechanism`] |
-//! | `permute_and_flip(ε)` | ε of the choice | [`Event::PermuteAndFlip`] |
-//! | `mixture(σ, c: p, …)` | standard deviation, shifts and their probabilities | [`Event::MixtureOfGaussians`] |
-//! | `chi_square(m, μ)` | degrees of freedom, shift | [`Event::ChiSquareGaussian`] |
-//! | `tree(z, n, …)` | noise per node / C, steps of each tree | [`Event::SingleEpochTreeAggregation`] |
-//! | `objective(z, λ, link)` | noise multiplier, λ/R², `monotone`, `smooth(β)` or `softmax(K)` | [`Event::ObjectivePerturbation`] |
-//! | `pure(ε)` | any interactive ε-DP mechanism | [`Event::PureStream`] |
-//! | `approx(ε, δ)` | any interactive (ε, δ)-DP mechanism (δ default 0) | [`Event::ApproxDp`] |
-//! | `epsilon_delta(ε, δ)` | any (ε, δ)-DP mechanism | [`Event::EpsilonDelta`] |
-//! | `propose_test_release(ε, δ, z)` | ε of the test, δ to pass it wrongly, noise multiplier | [`Event::ProposeTestRelease`] |
-//! | `gdp(μ)`, `zcdp(ρ, ξ)` | stated guarantees (ξ default 0) | [`Event::Gdp`], [`Event::Zcdp`] |
-//! | `rdp(α: ρ, …)`, `profile(ε: δ, …)` | stated curves | [`Event::Rdp`], [`Event::PrivacyProfile`] |
-//! | `poisson(q, event)` | sampling probability | [`Event::PoissonSampled`] |
-//! | `gated(q, event)` | probability of the shown coin | [`Event::Gated`] |
-//! | `truncated_poisson(n, q, m, z)` | records, probability, largest batch, noise multiplier | [`Event::TruncatedSubsampledGaussian`] |
-//! | `random_allocation(t, event)`, `random_allocation(t, k, event)` | each record in one or in k of t steps | [`Event::RandomAllocation`] |
-//! | `subset(n, m, event)`, `draws(n, m, event)` | m of n records without or with replacement | [`Event::SampledWithoutReplacement`], [`Event::SampledWithReplacement`] |
-//! | `best_of(mean, shape, event)` | mean and shape (`inf`: Poisson) of the number of runs | [`Event::RepeatAndSelect`] |
-//! | `parallel(event, …)` | one event per block of records | [`Event::Parallel`] |
-//! | `users(k, event)` | records per user | [`Event::UserUnit`] |
-//! | `approximate(τ, event)` | total variation of the sampler | [`Event::Approximate`] |
-//! | `nothing()`, `non_private()` | | [`Event::NoOp`], [`Event::NonPrivate`] |
+//! The names, their parameters and what they mean: [`mechanisms`].
 //!
 //! Arguments may be named: `gaussian(noise_multiplier=1.1)`.
 
 mod mechanisms;
 #[cfg(test)]
 mod tests;
+
+pub use mechanisms::{Mechanism, mechanisms};
 
 use crate::Event;
 use thiserror::Error;

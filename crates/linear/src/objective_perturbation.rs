@@ -145,12 +145,10 @@ impl ObjectivePerturbation {
             }
         } / (c * r * r);
         // λ/(C·R²) as a function of the multiplier
-        let regularization = |z: f64| match (link, problem.relation()) {
-            (GlmLink::Monotone, Relation::ZeroOut | Relation::AddOrRemove) => {
-                wanted.max(1.0 / (main_epsilon + 0.5 / (z * z)))
-            }
-            // the determinant costs ln(1 + β/λ): at most a quarter of ε
-            _ => wanted.max(curvature_of(link) / (0.25 * main_epsilon).exp_m1()),
+        let regularization = |z: f64| match determinant_is_free(link, problem) {
+            true => wanted.max(1.0 / (main_epsilon + 0.5 / (z * z))),
+            // it costs ln(1 + β/λ): at most a quarter of ε
+            false => wanted.max(curvature_of(link) / (0.25 * main_epsilon).exp_m1()),
         };
         let dimension = problem.weights();
         let event = |z: f64| {
@@ -159,19 +157,8 @@ impl ObjectivePerturbation {
             // both noises, and that no entry of b is above 13σ (2·10^-38): the solver's promise is for such b
             SamplerError::rounded(3.0 * dimension as f64).on(Event::composed(parts))
         };
-        // One Gaussian's noise at (ε, δ) less the closing share is proved without a search where the determinant is free
-        // (Corollary A1), and within 0.1% of the smallest that a search finds.
-        let known = match (link, problem.relation()) {
-            (GlmLink::Monotone, Relation::ZeroOut | Relation::AddOrRemove) => {
-                let multiplier = (1e9 / mu).ceil() * 1e-9;
-                certify(&event(multiplier), problem, budget).ok().map(|certificate| (multiplier, certificate))
-            }
-            _ => None,
-        };
-        let (multiplier, certificate) = match known {
-            Some(known) => known,
-            None => noise(problem, budget, event)?,
-        };
+        let free = determinant_is_free(link, problem).then_some(mu);
+        let (multiplier, certificate) = least_noise(problem, budget, free, event)?;
         let lambda = regularization(multiplier) * c * r * r;
         let linear_std = multiplier * c * r;
         // the grid of b enters τ' = τ + h_b√d/2: at most 1% of τ
@@ -201,6 +188,29 @@ impl ObjectivePerturbation {
             Solver::InParts => closing(&schedule.mechanism_of::<Elsewhere>(problem))?,
         };
         Ok((schedule, certificate, multiplier))
+    }
+}
+
+/// Whether the determinant of the Jacobian costs nothing (Corollary A1).
+fn determinant_is_free(link: GlmLink, problem: &Problem) -> bool {
+    link == GlmLink::Monotone && matches!(problem.relation(), Relation::ZeroOut | Relation::AddOrRemove)
+}
+
+/// The least noise multiplier that is certified. One Gaussian's noise at (ε, δ) less the closing share, that of `mu`, is proved without a search where the determinant is
+/// free, and within 0.1% of the smallest that a search finds.
+fn least_noise(
+    problem: &Problem,
+    budget: Budget,
+    free: Option<f64>,
+    event: impl Fn(f64) -> Event,
+) -> Result<(f64, dpopt_privacy::Certificate), NotApplicable> {
+    let known = free.and_then(|mu| {
+        let multiplier = (1e9 / mu).ceil() * 1e-9;
+        certify(&event(multiplier), problem, budget).ok().map(|certificate| (multiplier, certificate))
+    });
+    match known {
+        Some(known) => Ok(known),
+        None => noise(problem, budget, event),
     }
 }
 

@@ -125,6 +125,47 @@ fn counted(problem: &Problem) -> Option<u64> {
     (problem.relation() != Relation::AddOrRemove).then_some(problem.rows)
 }
 
+/// Bound on the l1 norm of rows of so many non-zeros.
+fn row_l1_norm(problem: &Problem) -> f64 {
+    (problem.nonzeros.max(1) as f64).sqrt() * problem.row_norm
+}
+
+/// The grid of the released point, and how far rounding to it moves what neighbours release apart, `bare` of which they are apart without: each world's minimiser moves by
+/// at most h/2 per coordinate, h√d in l2 and h·d in l1 norm.
+fn closing_rounding(law: NoiseLaw, noise_multiplier: f64, bare: f64, dimension: usize) -> (Grid, f64) {
+    match law {
+        NoiseLaw::Gaussian => {
+            let grid = closing_grid(bare * noise_multiplier, bare, dimension);
+            (grid, grid.step() * (dimension as f64).sqrt())
+        }
+        NoiseLaw::Laplace => {
+            let grid = closing_grid(bare * noise_multiplier, bare, dimension.saturating_mul(dimension));
+            (grid, grid.step() * dimension as f64)
+        }
+    }
+}
+
+/// What the guarantee rests on.
+fn rests_on(problem: &Problem, law: NoiseLaw) -> Vec<Assumption> {
+    let mut assumptions = vec![
+        Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+        Assumption::proved(
+            "the minimiser's gradient is certified below the public tolerance before anything is released",
+        ),
+    ];
+    assumptions.extend(most_rows_assumption(problem));
+    if law == NoiseLaw::Laplace {
+        assumptions.push(Assumption::enforced(format!(
+            "a row has at most {} non-zeros: enforced by scaling its l1 norm to at most {:.6}",
+            problem.nonzeros,
+            row_l1_norm(problem)
+        )));
+        assumptions
+            .push(Assumption::proved("each sample of the noise is within 2^-170 of its exact law in total variation"));
+    }
+    assumptions
+}
+
 impl SparseOutputPerturbation {
     fn radius(&self, problem: &Problem) -> Result<f64, NotApplicable> {
         positive("the radius", self.radius.unwrap_or_else(|| RiskModel::usual(problem).squared_norm().sqrt()))
@@ -192,17 +233,7 @@ impl Algorithm for SparseOutputPerturbation {
         };
         let Accuracy { tolerance, steps } = Solver::Here.accuracy(problem, loss, regularization, 0.0)?;
         let bare = reach(&shape, law, regularization, tolerance);
-        // rounding moves each world's minimiser by at most h/2 per coordinate: h√d in l2, h·d in l1 norm
-        let (grid, rounding) = match law {
-            NoiseLaw::Gaussian => {
-                let grid = closing_grid(bare * noise_multiplier, bare, dimension);
-                (grid, grid.step() * (dimension as f64).sqrt())
-            }
-            NoiseLaw::Laplace => {
-                let grid = closing_grid(bare * noise_multiplier, bare, dimension.saturating_mul(dimension));
-                (grid, grid.step() * dimension as f64)
-            }
-        };
+        let (grid, rounding) = closing_rounding(law, noise_multiplier, bare, dimension);
         let sensitivity = (bare + rounding) * (1.0 + 1e-12);
         let noise_scale = sensitivity * noise_multiplier;
         match law {
@@ -211,23 +242,6 @@ impl Algorithm for SparseOutputPerturbation {
         }
         let noise_std = if law == NoiseLaw::Laplace { 2f64.sqrt() * noise_scale } else { noise_scale };
         let risk_bound = bound(regularization);
-        let mut assumptions = vec![
-            Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
-            Assumption::proved(
-                "the minimiser's gradient is certified below the public tolerance before anything is released",
-            ),
-        ];
-        assumptions.extend(most_rows_assumption(problem));
-        if law == NoiseLaw::Laplace {
-            assumptions.push(Assumption::enforced(format!(
-                "a row has at most {} non-zeros: enforced by scaling its l1 norm to at most {:.6}",
-                problem.nonzeros,
-                (problem.nonzeros.max(1) as f64).sqrt() * problem.row_norm
-            )));
-            assumptions.push(Assumption::proved(
-                "each sample of the noise is within 2^-170 of its exact law in total variation",
-            ));
-        }
         let mut warnings = Vec::new();
         // where the model of the risk says that the answer is good, a bound that says nothing is no news
         let predicted = risk_bound.min(modelled(regularization));
@@ -248,7 +262,7 @@ impl Algorithm for SparseOutputPerturbation {
                 weight_noise: Some(noise_std),
                 predicted_excess_risk: predicted,
                 certificate,
-                assumptions,
+                assumptions: rests_on(problem, law),
                 warnings,
             },
             schedule: SparseOutputSchedule {
@@ -256,7 +270,7 @@ impl Algorithm for SparseOutputPerturbation {
                 regularization,
                 radius,
                 sparsity,
-                row_l1_norm: (problem.nonzeros.max(1) as f64).sqrt() * problem.row_norm,
+                row_l1_norm: row_l1_norm(problem),
                 tolerance,
                 most_solver_steps: steps,
                 sensitivity,

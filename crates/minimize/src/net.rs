@@ -60,14 +60,9 @@ fn check(problem: &MinimizeProblem) -> Result<(), NotApplicable> {
     Ok(())
 }
 
-/// The certified plan.
-pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<MinimizePlan, NotApplicable> {
-    check(problem)?;
-    let slope = positive("the clip norm", asked.clip_norm.unwrap_or(problem.usual_clip_norm))?;
-    let (d, n) = (problem.dimension, problem.records as f64);
-    let (half, ball) = half_width(problem, asked.domain);
-    let half = positive("the radius", half)?;
-    let most = match asked.points {
+/// The most points that the net may have.
+fn most_points(problem: &MinimizeProblem, asked: &Asked) -> Result<u64, NotApplicable> {
+    Ok(match asked.points {
         Some(points) if !(3..=MOST_POINTS).contains(&points) => {
             return Err(NotApplicable::Option(format!(
                 "points is {points}; give the most points of the net, from 3 to {MOST_POINTS}"
@@ -77,7 +72,51 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
         // elsewhere each point is a call
         None if problem.elsewhere => CALLED_POINTS.min(CALLED_LOSSES / problem.records.max(1)).max(3),
         None => USUAL_POINTS.min(USUAL_LOSSES / problem.records.max(1)).max(3),
-    };
+    })
+}
+
+/// GR, or B/2: what a record counts at most.
+fn most_counted(by_distance: f64, asked: &Asked) -> Result<f64, NotApplicable> {
+    match asked.loss_bound {
+        Some(bound) if 0.5 * bound >= by_distance => Err(NotApplicable::Option(format!(
+            "loss_bound is {bound}, and losses that change by at most the clip norm per unit of distance differ by less: {:.3e}; leave it out, or give their clip_norm",
+            2.0 * by_distance
+        ))),
+        Some(bound) => Ok(0.5 * positive("the bound on losses", bound)?),
+        None => Ok(by_distance),
+    }
+}
+
+/// What the guarantee and the bound on the excess rest on.
+fn rests_on(problem: &MinimizeProblem, net: &NetSchedule) -> Vec<Assumption> {
+    let mut assumptions = vec![
+        match net.loss_bound {
+            Some(bound) => {
+                Assumption::enforced(format!("each record's loss is cut to 0 … {bound}: enforced in exact integers"))
+            }
+            None => Assumption::enforced(
+                "each record's loss at a point counts relative to that at the start, cut to the clip norm times the distance between the two: enforced in exact integers",
+            ),
+        },
+        Assumption::proved(format!(
+            "the {} points are public, cover the domain within {:.3e}, and one of them is drawn by its exact law (to within 2^-170 a point)",
+            net.points, net.cover_radius
+        )),
+    ];
+    if problem.elsewhere {
+        assumptions.push(super::plan::told_of_records(problem));
+    }
+    assumptions
+}
+
+/// The certified plan.
+pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<MinimizePlan, NotApplicable> {
+    check(problem)?;
+    let slope = positive("the clip norm", asked.clip_norm.unwrap_or(problem.usual_clip_norm))?;
+    let (d, n) = (problem.dimension, problem.records as f64);
+    let (half, ball) = half_width(problem, asked.domain);
+    let half = positive("the radius", half)?;
+    let most = most_points(problem, asked)?;
     // pure whatever δ could be spent: the samplers' laws are exact up to 2^-170 a point
     let pure = Budget::new(budget.epsilon(), 0.0).map_err(|e| NotApplicable::Option(e.to_string()))?;
     let event = |inverse: f64| Event::ExponentialMechanism { epsilon: 1.0 / inverse };
@@ -85,18 +124,7 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let choice_epsilon = 1.0 / inverse;
     chosen_by(choice_epsilon, problem)?.can_draw()?;
     let corner = if ball { 1.0 } else { (d as f64).sqrt() };
-    // GR, or B/2: what a record counts at most
-    let by_distance = slope * half * corner;
-    let most_counted = match asked.loss_bound {
-        Some(bound) if 0.5 * bound >= by_distance => {
-            return Err(NotApplicable::Option(format!(
-                "loss_bound is {bound}, and losses that change by at most the clip norm per unit of distance differ by less: {:.3e}; leave it out, or give their clip_norm",
-                2.0 * by_distance
-            )));
-        }
-        Some(bound) => 0.5 * positive("the bound on losses", bound)?,
-        None => by_distance,
-    };
+    let most_counted = most_counted(slope * half * corner, asked)?;
     // the expected excess of the choice is so many G for each unit of ln|P|
     let per_log = 2.0 * problem.relation().sum_sensitivity() * most_counted / (slope * choice_epsilon * n);
     // r = half·√d/m against d·ln m units
@@ -117,23 +145,6 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
         return Err(NotApplicable::Option("so few points are no net; raise points".into()));
     }
     let predicted_excess = slope * (net.cover_radius + per_log * ((net.points as f64).ln() + 1.0));
-    let mut assumptions = vec![
-        match asked.loss_bound {
-            Some(bound) => {
-                Assumption::enforced(format!("each record's loss is cut to 0 … {bound}: enforced in exact integers"))
-            }
-            None => Assumption::enforced(
-                "each record's loss at a point counts relative to that at the start, cut to the clip norm times the distance between the two: enforced in exact integers",
-            ),
-        },
-        Assumption::proved(format!(
-            "the {} points are public, cover the domain within {:.3e}, and one of them is drawn by its exact law (to within 2^-170 a point)",
-            net.points, net.cover_radius
-        )),
-    ];
-    if problem.elsewhere {
-        assumptions.push(super::plan::told_of_records(problem));
-    }
     let mut warnings = Vec::new();
     if predicted_excess >= 2.0 * most_counted {
         warnings.push("noise outweighs what the records say: the bound is no better than any point's; more records, a larger epsilon, or a smaller domain would help".to_string());
@@ -150,7 +161,7 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
         method: Method::Net.name(),
         evaluations: (net.points as f64 + 1.0) * n,
         predicted_excess,
-        assumptions,
+        assumptions: rests_on(problem, &net),
         warnings,
         certificate,
         schedule: MinimizeSchedule {

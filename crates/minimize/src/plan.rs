@@ -529,7 +529,8 @@ impl Planner<'_> {
         best.map(|(_, draft)| draft).ok_or_else(|| NotApplicable::Option("no number of steps fits; give one".into()))
     }
 
-    fn plan(self) -> Result<MinimizePlan, NotApplicable> {
+    /// Refuses what has no proof, or no schedule, for this problem.
+    fn check(&self) -> Result<(), NotApplicable> {
         let problem = self.problem;
         if self.method == Method::Ftrl && problem.by_unit() && problem.elsewhere {
             return Err(NotApplicable::Problem(
@@ -560,6 +561,12 @@ impl Planner<'_> {
                     .into(),
             ));
         }
+        Ok(())
+    }
+
+    fn plan(self) -> Result<MinimizePlan, NotApplicable> {
+        self.check()?;
+        let problem = self.problem;
         let draft = self.best()?;
         let regularization = in_range("the regularization", self.asked.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let (phases, of_all) = match &self.layout {

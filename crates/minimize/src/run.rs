@@ -8,12 +8,12 @@ use super::plan::MinimizePlan;
 use super::problem::MinimizeProblem;
 use super::proximal::Proximal;
 use super::recursive::RecursiveEstimate;
-use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
+use super::schedule::{Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing, Whom};
 use super::{o2nc_walk, one_pass_walk, spider_walk};
 use dpopt_mechanism::progress::Progress;
-use dpopt_mechanism::{Blocks, Curator, CuratorError, Gaussian, Released};
+use dpopt_mechanism::{Batching, Blocks, Curator, CuratorError, Gaussian, Released, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_optimize::RunError;
 use dpopt_optimize::choices::{AdaptiveRule, Domain};
@@ -70,7 +70,45 @@ pub fn run<S: Source>(
     curator: &mut Curator,
     progress: &dyn Progress,
 ) -> Result<Released<Vec<f64>>, RunError> {
+    check(problem, start, &source, curator)?;
     let s = &plan.schedule;
+    if let Rule::Net(net) = s.rule {
+        return net::run(problem, plan, net, start, &mut source, curator, progress);
+    }
+    let steps = s.spider.map_or(s.steps, |spider| spider.most_steps(s.steps));
+    progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
+    let origin = vec![0.0; problem.dimension];
+    let whole = Walk { s, problem, start, origin: &origin, source: &mut source, curator: &mut *curator, progress };
+    let way = if let Batches::Stream { shape, batching, .. } = s.batches {
+        whole.stream(shape, batching)?
+    } else if !s.phases.is_empty() {
+        whole.phases(plan.certificate.event())?
+    } else if let Rule::Conversion(conversion) = &s.rule {
+        let both = (&mut source, &mut *curator);
+        match &s.batches {
+            Batches::Once(once) => o2nc_walk::walk_once((conversion, once, s), problem, start, both, progress)?,
+            _ => o2nc_walk::walk((conversion, s), problem, start, both, progress)?,
+        }
+    } else if let (Batches::Once(once), Rule::HeavyBall { learning_rate, .. }) = (&s.batches, s.rule) {
+        one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut source, &mut *curator), progress)?
+    } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
+        spider_walk::walk((spider, s), problem, learning_rate, start, (&mut source, &mut *curator), progress)?
+    } else if let Some(along) = s.along {
+        whole.along(along)?
+    } else {
+        whole.sums()?
+    };
+    progress.finish();
+    Ok(curator.answer(at(start, &way)))
+}
+
+/// Whether these are the records, the start and the objective that the plan was made for.
+fn check<S: Source>(
+    problem: &MinimizeProblem,
+    start: &[f64],
+    source: &S,
+    curator: &mut Curator,
+) -> Result<(), RunError> {
     let counted = source.public_count(curator).is_none_or(|records| records == problem.records);
     let dimension = problem.dimension;
     let fits = counted && start.len() == dimension && source.dimension().is_none_or(|d| d == dimension);
@@ -89,109 +127,143 @@ pub fn run<S: Source>(
     if start.iter().any(|x| !x.is_finite()) {
         return Err(RunError::Numerical("the start has an entry that is not finite"));
     }
-    if let Rule::Net(net) = s.rule {
-        return net::run(problem, plan, net, start, &mut source, curator, progress);
+    Ok(())
+}
+
+/// The point at the end of a way from the start.
+fn at(start: &[f64], way: &[f64]) -> Vec<f64> {
+    start.iter().zip(way).map(|(x, w)| x + w).collect()
+}
+
+/// A run whose oracle gives a gradient at each step; each kind of oracle walks the whole way.
+struct Walk<'a, S> {
+    s: &'a MinimizeSchedule,
+    problem: &'a MinimizeProblem,
+    start: &'a [f64],
+    /// A way of no length.
+    origin: &'a [f64],
+    source: &'a mut S,
+    curator: &'a mut Curator,
+    progress: &'a dyn Progress,
+}
+
+impl<'a, S: Source> Walk<'a, S> {
+    fn grid(&self) -> Grid {
+        Grid::new(self.s.grid_exponent)
     }
-    let grid = Grid::new(s.grid_exponent);
-    let at = |w: &[f64]| -> Vec<f64> { start.iter().zip(w).map(|(x, w)| x + w).collect() };
-    let course = |records: u64| Course {
-        steps: s.steps,
-        first_averaged: s.first_averaged(),
-        per_record: 1.0 / (s.share(records) * records as f64),
-    };
-    let origin = vec![0.0; dimension];
-    let leg = Leg { rule: s.rule, course: course(problem.records), from: &origin, centre: &origin };
-    let steps = s.spider.map_or(s.steps, |spider| spider.most_steps(s.steps));
-    progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
-    let whom = match s.batches {
-        Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
-        Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
-        Batches::All | Batches::Stream { .. } | Batches::Once(_) => Whom::All,
-    };
-    let how = Summing { clip_norm: s.clip_norm, grid, whom, smoothing: s.smoothing };
-    let noise_of = |z: f64| Gaussian::new(z, s.clip_norm, grid, dimension, "gradient");
-    let way = if let Batches::Stream { shape, batching, .. } = s.batches {
+
+    fn course(&self, records: u64) -> Course {
+        Course {
+            steps: self.s.steps,
+            first_averaged: self.s.first_averaged(),
+            per_record: 1.0 / (self.s.share(records) * records as f64),
+        }
+    }
+
+    /// From the start, with all records.
+    fn leg(&self) -> Leg<'a> {
+        let course = self.course(self.problem.records);
+        Leg { rule: self.s.rule, course, from: self.origin, centre: self.origin }
+    }
+
+    fn summing(&self) -> Summing {
+        let whom = match self.s.batches {
+            Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
+            Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
+            Batches::All | Batches::Stream { .. } | Batches::Once(_) => Whom::All,
+        };
+        Summing { clip_norm: self.s.clip_norm, grid: self.grid(), whom, smoothing: self.s.smoothing }
+    }
+
+    fn noise(&self, multiplier: f64) -> Gaussian {
+        Gaussian::new(multiplier, self.s.clip_norm, self.grid(), self.problem.dimension, "gradient")
+    }
+
+    /// Batches of a stream, with noise that is correlated over them.
+    fn stream(self, shape: StreamShape, batching: Batching) -> Result<Vec<f64>, RunError> {
+        let (leg, grid) = (self.leg(), self.grid());
+        let Self { s, problem, start, origin, source, curator, progress } = self;
         let streaming = Streaming {
             shape,
             batching,
             clip_norm: s.clip_norm,
             grid,
             noise_multiplier: s.noise_multiplier,
-            dimension,
+            dimension: problem.dimension,
             records: problem.records,
             relation: problem.relation(),
         };
         let mut stream = source.open(curator, streaming)?;
         if let Rule::Recursive { .. } = s.rule {
-            let mut estimate = RecursiveEstimate::new(shape, problem.records, at(&origin));
+            let mut estimate = RecursiveEstimate::new(shape, problem.records, at(start, origin));
             let leg = Leg { course: Course { per_record: 1.0, ..leg.course }, ..leg };
             follow(s, problem, leg, progress, |w| {
-                let x = at(w);
+                let x = at(start, w);
                 let sum = source.next_recursive(&mut stream, estimate.step(), &x, estimate.before())?;
                 Ok(sum.map(|sum| estimate.with(sum, x)))
-            })?
+            })
         } else {
-            follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(w)))?
+            follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(start, w)))
         }
-    } else if !s.phases.is_empty() {
-        // of blocks, each phase has a curator that reads no other; of rounds, all have the run's
+    }
+
+    /// Phases: of blocks, each has a curator that reads no other; of rounds, all have the run's.
+    fn phases(self, event: &Event) -> Result<Vec<f64>, RunError> {
+        let Self { s, problem, start, origin, .. } = self;
         let sizes = s.blocks(problem.records);
-        let mut blocks = match (s.goal, plan.certificate.event()) {
+        let mut blocks = match (s.goal, event) {
             (Goal::Population, Event::Parallel { blocks }) => {
                 let sizes: Vec<usize> = sizes.iter().map(|&records| records as usize).collect();
-                curator.open(&Blocks::of_sizes(&sizes, blocks.clone())?.shuffled())?
+                self.curator.open(&Blocks::of_sizes(&sizes, blocks.clone())?.shuffled())?
             }
             // a phase may never read beyond its block
             (Goal::Population, _) => return Err(CuratorError::Shape.into()),
             _ => Vec::new(),
         };
-        let mut way = origin.clone();
+        let mut way = origin.to_vec();
         for (i, phase) in s.phases.iter().enumerate() {
             let &Phase { records, rule, smoothing, noise_multiplier, .. } = phase;
-            let centre = if s.goal == Goal::Population { &way } else { &origin };
-            let (noise, how) = (noise_of(noise_multiplier), Summing { smoothing, ..how });
+            let centre = if s.goal == Goal::Population { &way[..] } else { origin };
+            let (noise, how) = (self.noise(noise_multiplier), Summing { smoothing, ..self.summing() });
             let mut points = Vec::with_capacity(s.chunks as usize);
             for chunk in i * s.chunks as usize..(i + 1) * s.chunks as usize {
-                let keeper = blocks.get_mut(chunk).unwrap_or(&mut *curator);
                 let own = if s.goal == Goal::Population { sizes[chunk] } else { records };
-                let leg = Leg { rule, course: course(own), from: &way, centre };
-                points.push(follow(s, problem, leg, progress, |w| {
-                    let sum = source.gradients(keeper, how, &at(w))?;
+                let leg = Leg { rule, course: self.course(own), from: &way, centre };
+                let keeper = blocks.get_mut(chunk).unwrap_or(&mut *self.curator);
+                points.push(follow(s, problem, leg, self.progress, |w| {
+                    let sum = self.source.gradients(keeper, how, &at(start, w))?;
                     Ok(keeper.release(&noise, &sum)?)
                 })?);
             }
             // of points that were released
             way = points.swap_remove(central(&points));
         }
-        way
-    } else if let Rule::Conversion(conversion) = &s.rule {
-        let both = (&mut source, &mut *curator);
-        match &s.batches {
-            Batches::Once(once) => o2nc_walk::walk_once((conversion, once, s), problem, start, both, progress)?,
-            _ => o2nc_walk::walk((conversion, s), problem, start, both, progress)?,
-        }
-    } else if let (Batches::Once(once), Rule::HeavyBall { learning_rate, .. }) = (&s.batches, s.rule) {
-        one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut source, curator), progress)?
-    } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
-        spider_walk::walk((spider, s), problem, learning_rate, start, (&mut source, curator), progress)?
-    } else if let Some(along) = s.along {
+        Ok(way)
+    }
+
+    /// Derivatives along random directions.
+    fn along(self, along: DirectionSchedule) -> Result<Vec<f64>, RunError> {
+        let (leg, how, grid) = (self.leg(), self.summing(), self.grid());
+        let Self { s, problem, start, source, curator, progress, .. } = self;
         let count = along.directions;
         let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, count, "directional derivatives");
         follow(s, problem, leg, progress, |w| {
             let mut coins = curator.public_coins();
-            let directions = Directions::draw(count, dimension, along.difference, &mut coins);
-            let sum = source.derivatives(curator, how, &at(w), &directions)?;
+            let directions = Directions::draw(count, problem.dimension, along.difference, &mut coins);
+            let sum = source.derivatives(curator, how, &at(start, w), &directions)?;
             Ok(curator.release(&noise, &sum)?.map(|sums| directions.estimate(&sums)))
-        })?
-    } else {
-        let noise = noise_of(s.noise_multiplier);
+        })
+    }
+
+    /// Sums of gradients.
+    fn sums(self) -> Result<Vec<f64>, RunError> {
+        let (leg, how, noise) = (self.leg(), self.summing(), self.noise(self.s.noise_multiplier));
+        let Self { s, problem, start, source, curator, progress, .. } = self;
         follow(s, problem, leg, progress, |w| {
-            let sum = source.gradients(curator, how, &at(w))?;
+            let sum = source.gradients(curator, how, &at(start, w))?;
             Ok(curator.release(&noise, &sum)?)
-        })?
-    };
-    progress.finish();
-    Ok(curator.answer(at(&way)))
+        })
+    }
 }
 
 /// The way from the start.

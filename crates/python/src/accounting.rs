@@ -5,7 +5,7 @@ use crate::stop::interruptible;
 use dpopt::estimate::{BatchSums, NoiseLaw};
 use dpopt::model::Guarantee;
 use dpopt::privacy::accountant::pld::Quality;
-use dpopt::privacy::accountant::{self, AccountingError};
+use dpopt::privacy::accountant::{self, Accountant, AccountingError};
 use dpopt::privacy::certify::CertifyError;
 use dpopt::privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Unit, calibrate as search};
 use pyo3::prelude::*;
@@ -51,16 +51,25 @@ pub(crate) fn certify_error(error: CertifyError) -> PyErr {
     }
 }
 
+/// The accountant of that name.
+pub(crate) fn named_accountant(name: &str) -> PyResult<&'static dyn Accountant> {
+    let all = accountant::all();
+    all.iter().copied().find(|a| a.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|a| a.name()).collect();
+        invalid(format!("there is no accountant `{name}`; choose auto, {}", names.join(", ")))
+    })
+}
+
 /// The named accountant's answer, or the tightest one's for `auto`.
 fn ask(
     name: &str,
     automatic: impl Fn() -> Result<Bound, AccountingError>,
-    one: impl Fn(&dyn accountant::Accountant) -> Result<Bound, AccountingError>,
+    one: impl Fn(&dyn Accountant) -> Result<Bound, AccountingError>,
 ) -> PyResult<Bound> {
     if name == "auto" {
         return automatic().map_err(refused);
     }
-    one(crate::fit::named_accountant(name)?).map_err(refused)
+    one(named_accountant(name)?).map_err(refused)
 }
 
 /// Certified ε of an event at δ, as JSON of the bound.
@@ -255,7 +264,7 @@ pub(crate) fn guarantee_delta(py: Python<'_>, text: &str, epsilon: f64) -> PyRes
 /// The guarantee with every stage accounted by the accountant of that name, as JSON.
 #[pyfunction]
 pub(crate) fn guarantee_by(py: Python<'_>, text: &str, by: &str) -> PyResult<String> {
-    let (guarantee, by) = (guarantee(text)?, crate::fit::named_accountant(by)?);
+    let (guarantee, by) = (guarantee(text)?, named_accountant(by)?);
     json(&interruptible(py, || guarantee.accounted_by(by))?.map_err(refused)?)
 }
 
@@ -265,6 +274,12 @@ type Bound_<'py> = pyo3::Bound<'py, PyAny>;
 #[pyfunction]
 pub(crate) fn parse(text: &str, unknown: Option<f64>) -> PyResult<String> {
     dpopt::privacy::expression::parse(text, unknown).map_err(invalid)?.to_json().map_err(invalid)
+}
+
+/// The classes of events, with their fields, as JSON.
+#[pyfunction]
+pub(crate) fn event_classes() -> PyResult<String> {
+    json(&dpopt::privacy::event::classes())
 }
 
 /// The event's short formula, after checking it under `under`.

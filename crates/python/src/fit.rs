@@ -1,6 +1,6 @@
 //! The road of every estimator: plan, charge, labels, models, guarantee.
 
-use crate::accounting::{json, relation};
+use crate::accounting::{json, named_accountant, relation};
 use crate::errors::{invalid, refused};
 use crate::owners::{Owners, UnitsAsked};
 use crate::parts::Asking;
@@ -11,10 +11,8 @@ use crate::words::in_python;
 use dpopt::data::EncoderForm;
 use dpopt::loss::Loss;
 use dpopt::model::{self, FitError, MatrixFacts, Planned, Target};
-use dpopt::noise::NoiseSource;
 use dpopt::optimize::MethodOptions;
 use dpopt::plan::{Assumption, NotApplicable, Summary};
-use dpopt::privacy::accountant::{self, Accountant};
 use dpopt::records::Parts;
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::prelude::*;
@@ -40,14 +38,6 @@ pub(crate) struct Request {
 #[pyfunction]
 pub(crate) fn moment(said: &str) -> PyResult<String> {
     said.parse::<dpopt::moment::Moment>().map(|_| said.to_string()).map_err(invalid)
-}
-
-/// A source of noise: secure unless a seed is given.
-pub(crate) fn noise(seed: Option<u64>) -> PyResult<NoiseSource> {
-    match seed {
-        Some(seed) => Ok(NoiseSource::insecure(seed)),
-        None => NoiseSource::secure().map_err(refused),
-    }
 }
 
 pub(crate) fn fit_error(error: FitError) -> PyErr {
@@ -308,15 +298,6 @@ pub(crate) fn warn_of(py: Python<'_>, note: Option<&str>) -> PyResult<()> {
     let Some(note) = note else { return Ok(()) };
     let text = std::ffi::CString::new(in_python(note)).map_err(invalid)?;
     PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1)
-}
-
-/// The accountant of that name.
-pub(crate) fn named_accountant(name: &str) -> PyResult<&'static dyn Accountant> {
-    let all = accountant::all();
-    all.iter().copied().find(|a| a.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|a| a.name()).collect();
-        invalid(format!("there is no accountant `{name}`; choose auto, {}", names.join(", ")))
-    })
 }
 
 /// P(second class) at each margin, for the loss that was minimised.

@@ -25,12 +25,14 @@ mod release;
 mod report;
 mod rows;
 mod search;
+mod seeds;
 mod session;
 mod sparse_mean;
 mod stationary;
 mod stop;
 mod stream;
 mod table;
+mod table_fit;
 mod training;
 mod words;
 
@@ -39,9 +41,9 @@ mod words;
 mod _core {
     #[pymodule_export]
     use crate::accounting::{
-        batch_event, batch_noise, calibrate, certified, compare, default_delta, delta, describe, epsilon, foreign,
-        gdp_estimate, guarantee_by, guarantee_delta, parse, privacy_curve, renyi, shown, sum_noise,
-        true_positive_rates,
+        batch_event, batch_noise, calibrate, certified, compare, default_delta, delta, describe, epsilon,
+        event_classes, foreign, gdp_estimate, guarantee_by, guarantee_delta, parse, privacy_curve, renyi, shown,
+        sum_noise, true_positive_rates,
     };
     #[pymodule_export]
     use crate::agreed::{agreed_mean, agreed_plan};
@@ -92,7 +94,9 @@ mod _core {
     #[pymodule_export]
     use crate::stream::LinearStream;
     #[pymodule_export]
-    use crate::table::{ColumnEncoder, Declarations, Table, TableFit, TableModel};
+    use crate::table::{ColumnEncoder, Declarations, Table};
+    #[pymodule_export]
+    use crate::table_fit::{TableFit, TableModel};
     #[pymodule_export]
     use crate::training::{ClippedElsewhere, Training};
 

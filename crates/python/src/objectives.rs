@@ -1,7 +1,7 @@
 //! Objectives that the library evaluates itself: their parameters as JSON, their records as arrays.
 
 use crate::errors::invalid;
-use crate::fit::noise;
+use crate::seeds::noise;
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::objective::{Entry, Factorization, Layer, Network, NetworkLoss, Objective, ScoreLoss, Scored};
 use dpopt::records::{Examples, Rows};

@@ -3,7 +3,7 @@
 use crate::accounting::relation;
 use crate::cells::Given;
 use crate::errors::invalid;
-use crate::fit::noise;
+use crate::seeds::noise;
 use crate::stop::interruptible;
 use crate::table::Table;
 use dpopt::data::RowOwners;

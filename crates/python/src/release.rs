@@ -4,9 +4,9 @@
 
 use crate::accounting::{of_records, relation};
 use crate::errors::{invalid, refused};
-use crate::fit::noise;
 use crate::owners::UnitRows;
 use crate::parts::NumbersElsewhere;
+use crate::seeds::noise;
 use crate::session::Session;
 use crate::stop::interruptible;
 use dpopt::Sensitive;

@@ -2,7 +2,7 @@
 
 use crate::accounting::{event, json, of_records};
 use crate::errors::{invalid, refused};
-use crate::fit::noise;
+use crate::seeds::noise;
 use crate::session::Session;
 use dpopt::mechanism::{CuratorError, RunScore, VouchedRun, VouchedSearch};
 use dpopt::model::{FitError, SearchLaw, score_event};

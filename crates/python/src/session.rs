@@ -1,8 +1,7 @@
 //! Runs that Python drives: their charge, their releases, what they promised.
 
-use crate::accounting::{certify_error, event, json, relation};
+use crate::accounting::{certify_error, event, json, named_accountant, relation};
 use crate::errors::{invalid, refused};
-use crate::fit::named_accountant;
 use crate::kept::Kept;
 use crate::stop::interruptible;
 use dpopt::mechanism::{Curator, ReleaseRecord};

@@ -1,8 +1,8 @@
 //! Linear models that learn batch by batch from Python: the library's own stream behind a lock.
 
-use crate::accounting::{json, relation};
+use crate::accounting::{json, named_accountant, relation};
 use crate::errors::invalid;
-use crate::fit::{Request, described, fit_error, named_accountant};
+use crate::fit::{Request, described, fit_error};
 use crate::kept::Kept;
 use crate::owners::UnitsAsked;
 use crate::rows::Rows;

@@ -1,8 +1,10 @@
 """Events, bounds and calibration: exact numbers, JSON, and agreement with dp_accounting."""
 
+import importlib.util
 import json
 import math
 import pickle
+from pathlib import Path
 
 import dpopt
 import numpy as np
@@ -27,6 +29,13 @@ def test_replace_one_costs_twice_the_sensitivity():
 def test_bounds_survive_pickling_and_know_their_origin():
     bound = pickle.loads(pickle.dumps(acc.epsilon("gaussian(2)", 1e-6)))
     assert bound.accountant == "gdp" and bound.details["upper"] == float(bound)
+
+
+def test_classes_are_made_from_the_entries_of_the_library():
+    spec = importlib.util.spec_from_file_location("events", Path(__file__).parents[1] / "events.py")
+    events = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(events)
+    assert events.TARGET.read_text(encoding="utf-8") == events.text(), "run `make options`"
 
 
 @pytest.mark.parametrize("name", sorted(n for n in acc.__all__ if n.endswith("DpEvent") and n != "DpEvent"))

@@ -78,7 +78,8 @@ def _quiet():
 def command_line():
     root = Path(__file__).parents[3]
     target = Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
-    found = [p for p in (target / "release" / "dpopt", target / "debug" / "dpopt") if p.exists()]
+    name = "dpopt.exe" if os.name == "nt" else "dpopt"
+    found = [p for p in (target / "release" / name, target / "debug" / name) if p.exists()]
     if not found:
         pytest.skip("the command line is not built: cargo build --release -p dpopt-cli")
     return str(max(found, key=lambda p: p.stat().st_mtime))

@@ -95,6 +95,24 @@ pub fn best_order(epsilon: f64, delta: f64) -> (f64, f64) {
     (order, budget(order, epsilon, delta))
 }
 
+/// A stated curve at any order: (α−1)·D_α is convex in α and 0 at 1, so chords lie above it; nothing is known beyond
+/// the last order.
+pub(crate) fn interpolate(orders: &[f64], divergences: &[f64], order: f64) -> f64 {
+    let after = orders.partition_point(|a| *a < order);
+    let Some(&right) = orders.get(after) else {
+        return f64::INFINITY;
+    };
+    let (left, at_left) = match after {
+        0 => (1.0, 0.0),
+        i => (orders[i - 1], (orders[i - 1] - 1.0) * divergences[i - 1]),
+    };
+    let at_right = (right - 1.0) * divergences[after];
+    let share = (order - left) / (right - left);
+    let chord = (at_left + (at_right - at_left) * share) / (order - 1.0);
+    // D_α does not decrease with α
+    chord.min(divergences[after])
+}
+
 /// Abscissa of a minimum of a unimodal function, to about 1e-8 of the range.
 pub fn golden_section(low: f64, high: f64, f: impl Fn(f64) -> f64) -> f64 {
     golden_section_rounds(low, high, 40, f)
@@ -133,6 +151,16 @@ mod tests {
         assert_eq!(epsilon(2.0, 1e-10, 1e-4), 0.0);
         assert!(epsilon(2.0, 1e-4, 1e-4) > 0.0);
         assert!(ln_delta(2.0, 1e-10, 0.0) < -11.0);
+    }
+
+    #[test]
+    fn a_stated_curve_between_its_orders() {
+        let (orders, rho) = ([2.0, 4.0], [0.2, 0.6]);
+        assert_eq!(interpolate(&orders, &rho, 2.0), 0.2);
+        assert_eq!(interpolate(&orders, &rho, 4.0), 0.6);
+        assert!((interpolate(&orders, &rho, 3.0) - (0.2 + 1.8) / 2.0 / 2.0).abs() < 1e-12);
+        assert_eq!(interpolate(&orders, &rho, 1.5), 0.2);
+        assert_eq!(interpolate(&orders, &rho, 5.0), f64::INFINITY);
     }
 
     #[test]

@@ -13,8 +13,6 @@ mod hull;
 mod objective;
 mod repeat;
 
-pub(crate) use closed::interpolate;
-
 use super::integer_shift::IntegerShift;
 use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::{Accountant, AccountingError, Bound, conversion, gdp, pld, pure};
@@ -197,7 +195,7 @@ fn computed_cost(known: &Known, part: &Event, relation: Relation, order: f64) ->
             let whole = -(-delta).ln_1p() * order / (order - 1.0);
             return Ok((hull::divergence(&atoms, order) + up(whole), delta));
         }
-        Event::Rdp { orders, divergences } => closed::interpolate(orders, divergences, order) * CLOSED,
+        Event::Rdp { orders, divergences } => conversion::interpolate(orders, divergences, order) * CLOSED,
         Event::Zcdp { rho, xi } => (xi + rho * order) * CLOSED,
         Event::ChiSquareGaussian { degrees_of_freedom, mu } => {
             closed::chi_square(*degrees_of_freedom, sensitivity * mu, order) * CLOSED

@@ -1,6 +1,7 @@
 //! Flags of methods' options, one for each option of the library's catalogue.
 
 use crate::output::Failure;
+use crate::refusal::flag;
 use crate::usage;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -18,11 +19,6 @@ pub(crate) struct Tuning {
     said: Vec<(&'static str, Value)>,
     /// Options whose numbers are in a public file.
     files: Vec<(&'static str, PathBuf)>,
-}
-
-/// The flag of an option.
-pub(crate) fn flag(option: &str) -> String {
-    option.replace('_', "-")
 }
 
 /// The flag of an option, not shown among those that everyone needs.

@@ -114,132 +114,168 @@ impl FeatureBlock {
     /// Appends the column's features; false if the cell of a numeric column was not a number (it is then missing).
     #[inline]
     pub(super) fn push(&self, field: Field<'_>, scales: Scales<'_>, scratch: &mut Scratch) -> bool {
-        let entries = &mut scratch.entries;
-        let missing = self.offset + self.width - 1;
-        let (scale, rules) = (scales.each, scales.rules);
-        let mut factor = Factor::Absent;
-        let mut readable = true;
+        let (mut factor, mut readable) = (Factor::Absent, true);
         match &self.form {
-            PreparedColumn::Numeric { scale: range, unit } => {
-                let value = rules.number(field, *unit);
-                // a missing value sits in the middle and says that it is missing
-                let unit = value.map_or(0.5, |v| range.unit(v));
-                let absent = f64::from(u8::from(value.is_none()));
-                let (low, high) = if scales.centred { (2.0 * unit - 1.0, 0.0) } else { (1.0 - unit, unit) };
-                let mut square = low.powi(2) + high * high;
-                for &knots in scales.hats {
-                    let (_, left, right) = hats(unit, knots);
-                    square = square + left * left + right * right;
-                }
-                // a line around 0 is short in the middle; the row as a whole has its norm
-                let each =
-                    if scales.hats.is_empty() && scales.centred { scale } else { scale / (square + absent).sqrt() };
-                let mut put = |column: u32, weight: f64| {
-                    if weight != 0.0 {
-                        entries.push((column, (weight * each) as f32));
-                    }
-                };
-                put(self.offset, low);
-                put(self.offset + 1, high);
-                let mut first = self.offset + line(scales.centred);
-                for &knots in scales.hats {
-                    let (i, left, right) = hats(unit, knots);
-                    put(first + i, left);
-                    put(first + i + 1, right);
-                    first += knots;
-                }
-                if value.is_none() {
-                    entries.push((missing, each as f32));
-                    readable = rules.is_missing_cell(field);
-                } else if scales.pair_knots > 0 {
-                    factor = Factor::number(unit, scales.pair_knots);
-                }
+            PreparedColumn::Numeric { scale, unit } => {
+                (factor, readable) =
+                    self.number(scale, scales.rules.number(field, *unit), scales, &mut scratch.entries);
+                readable = readable || scales.rules.is_missing_cell(field);
             }
-            PreparedColumn::Categorical { levels } => {
-                let slot = match levels.place_by(rules, field, &mut scratch.cell) {
-                    // a declared level wins over a missing marker: "?" may be a level
-                    Some(slot) => self.offset + slot,
-                    None => match field_text(field, &mut scratch.cell.0) {
-                        Some(text) if !rules.is_missing(text) => missing - 1,
-                        _ => missing,
-                    },
-                };
-                let levels = levels.len() as u32;
-                if scales.centred && (2..=MOST_CENTRED).contains(&levels) && slot < self.offset + levels {
-                    let (mean, each) = (1.0 / f64::from(levels), scale / (1.0 - 1.0 / f64::from(levels)).sqrt());
-                    for level in self.offset..self.offset + levels {
-                        let centred = if level == slot { 1.0 - mean } else { -mean };
-                        entries.push((level, (centred * each) as f32));
-                    }
-                } else {
-                    entries.push((slot, scale as f32));
-                }
-                if slot != missing {
-                    factor = Factor::Level(slot - self.offset);
-                }
-            }
+            PreparedColumn::Categorical { levels } => factor = self.level(levels, field, scales, scratch),
             PreparedColumn::Hashed { salt, bits } => {
-                let slot = match rules.category(field, &mut scratch.cell) {
-                    Some(text) if !rules.is_missing(text) => {
+                let slot = match scales.rules.category(field, &mut scratch.cell) {
+                    Some(text) if !scales.rules.is_missing(text) => {
                         let mut hash = *salt;
                         hash.write(text);
                         self.offset + hash.slot(*bits)
                     }
-                    _ => missing,
+                    _ => self.missing(),
                 };
-                entries.push((slot, scale as f32));
+                scratch.entries.push((slot, scales.each as f32));
             }
-            PreparedColumn::Text { salt, bits, parts: Some(parts) } => {
-                scratch.text.read(field_text(field, &mut scratch.cell.0).unwrap_or_default(), rules);
-                let each = scale * parts.counts / (COUNTS.len() as f64).sqrt();
-                if parts.counts > 0.0 {
-                    // how long a text is lies around 0; of what most texts have none, none is 0; both move by 2
-                    let counted = scratch.text.counts.iter().zip(0..);
-                    let unit = |c: u32, unit: f64| if c < LENGTHS { 2.0 * unit - 1.0 } else { 2.0 * unit };
-                    let counted = counted.map(|(&value, c)| (self.offset + c, (unit(c, value) * each) as f32));
-                    entries.extend(counted.filter(|entry| entry.1 != 0.0));
+            PreparedColumn::Text { salt, bits, parts } => {
+                scratch.text.read(field_text(field, &mut scratch.cell.0).unwrap_or_default(), scales.rules);
+                match parts {
+                    Some(parts) => self.text(parts, (*salt, *bits), scales, scratch),
+                    None => self.text_on_hats((*salt, *bits), scales, scratch),
                 }
-                let words = self.offset + parts.counted();
-                if parts.slots > 0 {
-                    scratch.text.hash(*salt, *bits, false);
-                    let each = scale * parts.words;
-                    entries.extend(scratch.text.slots.iter().map(|&(slot, w)| (words + slot, (w * each) as f32)));
-                }
-                if let (Some(vectors), true) = (scales.vectors, parts.dimension > 0) {
-                    vectors.pool(&scratch.text.tokens, &mut scratch.pooled);
-                    let each = scale * parts.vectors;
-                    let pooled = (words + parts.slots..).zip(&scratch.pooled.vector);
-                    entries.extend(pooled.filter(|(_, v)| **v != 0.0).map(|(at, v)| (at, (v * each) as f32)));
-                }
-            }
-            PreparedColumn::Text { salt, bits, parts: None } => {
-                let text = field_text(field, &mut scratch.cell.0).unwrap_or_default();
-                scratch.text.read(text, rules);
-                scratch.text.hash(*salt, *bits, true);
-                let (knots, each) = (scales.text_knots, scale / (COUNTS.len() as f64).sqrt());
-                for (c, &unit) in scratch.text.counts.iter().enumerate() {
-                    let (i, left, right) = hats(unit, knots);
-                    let at = self.offset + c as u32 * knots + i;
-                    entries.push((at, (left * each) as f32));
-                    entries.push((at + 1, (right * each) as f32));
-                }
-                let words = self.offset + COUNTS.len() as u32 * knots;
-                entries
-                    .extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
             }
             PreparedColumn::Sparse { to_row_norm, most } => {
-                let start = entries.len();
-                if let Field::Sparse(pairs) = field {
-                    entries.extend_from_slice(pairs);
-                }
-                keep_largest(entries, start, *most);
-                let kept = &mut entries[start..];
-                let norm = kept.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();
-                let factor = if *to_row_norm && norm > 0.0 { scales.row_norm / norm } else { 1.0 };
-                kept.iter_mut().for_each(|e| *e = (self.offset + e.0, (f64::from(e.1) * factor) as f32));
+                let row_norm = to_row_norm.then_some(scales.row_norm);
+                self.sparse(field, row_norm, *most, &mut scratch.entries);
             }
         }
         scratch.factors.push(factor);
         readable
+    }
+
+    /// The feature that says that a value is missing.
+    fn missing(&self) -> u32 {
+        self.offset + self.width - 1
+    }
+
+    /// A number as a line, hats and whether it is missing; what products see of it, and whether there is one.
+    #[inline]
+    fn number(
+        &self,
+        range: &NumericScale,
+        value: Option<f64>,
+        scales: Scales<'_>,
+        entries: &mut Vec<(u32, f32)>,
+    ) -> (Factor, bool) {
+        let scale = scales.each;
+        // a missing value sits in the middle and says that it is missing
+        let unit = value.map_or(0.5, |v| range.unit(v));
+        let absent = f64::from(u8::from(value.is_none()));
+        let (low, high) = if scales.centred { (2.0 * unit - 1.0, 0.0) } else { (1.0 - unit, unit) };
+        let mut square = low.powi(2) + high * high;
+        for &knots in scales.hats {
+            let (_, left, right) = hats(unit, knots);
+            square = square + left * left + right * right;
+        }
+        // a line around 0 is short in the middle; the row as a whole has its norm
+        let each = if scales.hats.is_empty() && scales.centred { scale } else { scale / (square + absent).sqrt() };
+        let mut put = |column: u32, weight: f64| {
+            if weight != 0.0 {
+                entries.push((column, (weight * each) as f32));
+            }
+        };
+        put(self.offset, low);
+        put(self.offset + 1, high);
+        let mut first = self.offset + line(scales.centred);
+        for &knots in scales.hats {
+            let (i, left, right) = hats(unit, knots);
+            put(first + i, left);
+            put(first + i + 1, right);
+            first += knots;
+        }
+        if value.is_none() {
+            entries.push((self.missing(), each as f32));
+            return (Factor::Absent, false);
+        }
+        let factor = if scales.pair_knots > 0 { Factor::number(unit, scales.pair_knots) } else { Factor::Absent };
+        (factor, true)
+    }
+
+    /// A level as its own feature, or around 0 where there are few; what products see of it.
+    #[inline]
+    fn level(&self, levels: &Levels, field: Field<'_>, scales: Scales<'_>, scratch: &mut Scratch) -> Factor {
+        let (entries, missing) = (&mut scratch.entries, self.missing());
+        let (scale, rules) = (scales.each, scales.rules);
+        let slot = match levels.place_by(rules, field, &mut scratch.cell) {
+            // a declared level wins over a missing marker: "?" may be a level
+            Some(slot) => self.offset + slot,
+            None => match field_text(field, &mut scratch.cell.0) {
+                Some(text) if !rules.is_missing(text) => missing - 1,
+                _ => missing,
+            },
+        };
+        let levels = levels.len() as u32;
+        if scales.centred && (2..=MOST_CENTRED).contains(&levels) && slot < self.offset + levels {
+            let (mean, each) = (1.0 / f64::from(levels), scale / (1.0 - 1.0 / f64::from(levels)).sqrt());
+            for level in self.offset..self.offset + levels {
+                let centred = if level == slot { 1.0 - mean } else { -mean };
+                entries.push((level, (centred * each) as f32));
+            }
+        } else {
+            entries.push((slot, scale as f32));
+        }
+        if slot == missing { Factor::Absent } else { Factor::Level(slot - self.offset) }
+    }
+
+    /// The text that was read as counts, words in slots and the vector of its words.
+    #[inline]
+    fn text(&self, parts: &TextParts, (salt, bits): (Fnv, u32), scales: Scales<'_>, scratch: &mut Scratch) {
+        let (entries, scale) = (&mut scratch.entries, scales.each);
+        let each = scale * parts.counts / (COUNTS.len() as f64).sqrt();
+        if parts.counts > 0.0 {
+            // how long a text is lies around 0; of what most texts have none, none is 0; both move by 2
+            let counted = scratch.text.counts.iter().zip(0..);
+            let unit = |c: u32, unit: f64| if c < LENGTHS { 2.0 * unit - 1.0 } else { 2.0 * unit };
+            let counted = counted.map(|(&value, c)| (self.offset + c, (unit(c, value) * each) as f32));
+            entries.extend(counted.filter(|entry| entry.1 != 0.0));
+        }
+        let words = self.offset + parts.counted();
+        if parts.slots > 0 {
+            scratch.text.hash(salt, bits, false);
+            let each = scale * parts.words;
+            entries.extend(scratch.text.slots.iter().map(|&(slot, w)| (words + slot, (w * each) as f32)));
+        }
+        if let (Some(vectors), true) = (scales.vectors, parts.dimension > 0) {
+            vectors.pool(&scratch.text.tokens, &mut scratch.pooled);
+            let each = scale * parts.vectors;
+            let pooled = (words + parts.slots..).zip(&scratch.pooled.vector);
+            entries.extend(pooled.filter(|(_, v)| **v != 0.0).map(|(at, v)| (at, (v * each) as f32)));
+        }
+    }
+
+    /// The text that was read as in the first versions: counts on hats, and words and pairs of words.
+    #[inline]
+    fn text_on_hats(&self, (salt, bits): (Fnv, u32), scales: Scales<'_>, scratch: &mut Scratch) {
+        let (entries, scale) = (&mut scratch.entries, scales.each);
+        scratch.text.hash(salt, bits, true);
+        let (knots, each) = (scales.text_knots, scale / (COUNTS.len() as f64).sqrt());
+        for (c, &unit) in scratch.text.counts.iter().enumerate() {
+            let (i, left, right) = hats(unit, knots);
+            let at = self.offset + c as u32 * knots + i;
+            entries.push((at, (left * each) as f32));
+            entries.push((at + 1, (right * each) as f32));
+        }
+        let words = self.offset + COUNTS.len() as u32 * knots;
+        entries.extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
+    }
+
+    /// The `most` largest entries of a sparse vector, brought to `row_norm` where one is given.
+    #[inline]
+    fn sparse(&self, field: Field<'_>, row_norm: Option<f64>, most: usize, entries: &mut Vec<(u32, f32)>) {
+        let start = entries.len();
+        if let Field::Sparse(pairs) = field {
+            entries.extend_from_slice(pairs);
+        }
+        keep_largest(entries, start, most);
+        let kept = &mut entries[start..];
+        let norm = kept.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();
+        let factor = row_norm.filter(|_| norm > 0.0).map_or(1.0, |row_norm| row_norm / norm);
+        kept.iter_mut().for_each(|e| *e = (self.offset + e.0, (f64::from(e.1) * factor) as f32));
     }
 }

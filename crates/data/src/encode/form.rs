@@ -230,62 +230,9 @@ impl TryFrom<EncoderSpec> for Encoder {
 
     /// Checks everything again: a model file may have been edited.
     fn try_from(spec: EncoderSpec) -> Result<Self, DataError> {
-        let invalid = |reason: String| DataError::Encoder { reason };
-        if !VERSIONS.contains(&spec.version) || spec.version < spec.least_version() {
-            let (first, last) = (VERSIONS.start(), VERSIONS.end());
-            return Err(invalid(format!(
-                "it has version {}, this program reads versions {first} to {last}",
-                spec.version
-            )));
-        }
-        if spec.features.is_empty() {
-            return Err(invalid("it has no feature".into()));
-        }
-        let (mut hash_bits, mut text_bits) = (1, 1);
-        let mut seen = std::collections::HashSet::new();
-        if let Some(target) = &spec.target {
-            seen.insert(target.column.as_str());
-        }
-        for feature in &spec.features {
-            if !seen.insert(&feature.column) {
-                return Err(invalid(format!("column `{}` is there twice", feature.column)));
-            }
-            match feature.kind {
-                FeatureForm::Numeric { spread: Some(_), .. } if !spec.spread => {
-                    return Err(invalid(format!("column `{}` is spread where none is", feature.column)));
-                }
-                FeatureForm::Hashed { bits } => hash_bits = hash_bits.max(bits),
-                FeatureForm::Text { bits } => text_bits = text_bits.max(bits),
-                _ => {}
-            }
-            let no_words = spec.text.is_none() && matches!(feature.kind, FeatureForm::Text { bits: 0 });
-            if no_words || matches!(feature.kind, FeatureForm::Hashed { bits: 0 }) {
-                return Err(invalid(format!("column `{}` has 0 bits", feature.column)));
-            }
-        }
-        let options = EncodingOptions {
-            row_norm: spec.row_norm,
-            scale_rows: spec.scale_rows,
-            max_nonzeros: spec.max_nonzeros,
-            hash_bits,
-            text_bits: Some(text_bits),
-        };
+        let options = spec.checked_options()?;
         options.check()?;
-        let text = match &spec.text {
-            Some(text) => Some(spec.checked_text(text)?),
-            None => None,
-        };
-        let form = EncoderForm {
-            knots: spec.knots,
-            fine_knots: spec.fine_knots,
-            centred: spec.centred,
-            spread: spec.spread,
-            pair_knots: spec.pairs.as_ref().map_or(0, |p| p.knots),
-            pair_share: spec.pairs.as_ref().map_or(0.0, |p| p.share),
-            private_pairs: false,
-            text,
-        };
-        form.check()?;
+        let form = spec.checked_form()?;
         let target = match &spec.target {
             Some(target) => Some(TargetReader::new(&target.column, &target.spec)?),
             None => None,
@@ -301,27 +248,117 @@ impl TryFrom<EncoderSpec> for Encoder {
             pair_scale: 0.0,
             vectors: None,
         };
-        let mut offset = u64::from(encoder.intercept());
-        let mut blocks_of_norm_one = offset;
-        for feature in &encoder.spec.features {
-            let (width, shares, form) = feature.prepare(&encoder.spec, &encoder.hats)?;
-            if offset + u64::from(width) > u64::from(u32::MAX) {
-                return Err(invalid("it has more than 2^32 features".into()));
+        let (offset, blocks_of_norm_one) = encoder.place_columns()?;
+        let offset = encoder.place_pairs(offset, form.pair_knots)?;
+        let pairs = encoder.pairs.len();
+        let share = if pairs == 0 { 0.0 } else { form.pair_share };
+        encoder.dimension = offset as u32;
+        encoder.scale = encoder.spec.row_norm * ((1.0 - share) / blocks_of_norm_one.max(1) as f64).sqrt();
+        encoder.pair_scale = encoder.spec.row_norm * (share / pairs.max(1) as f64).sqrt();
+        encoder.read_weights()?;
+        Ok(encoder)
+    }
+}
+
+/// What is wrong with an encoder.
+fn invalid(reason: impl Into<String>) -> DataError {
+    DataError::Encoder { reason: reason.into() }
+}
+
+/// The place of the next feature, if there may be one.
+fn placed(offset: u64) -> Result<u64, DataError> {
+    if offset > u64::from(u32::MAX) { Err(invalid("it has more than 2^32 features")) } else { Ok(offset) }
+}
+
+impl EncoderSpec {
+    /// The options of an encoder of a version that is read, whose columns are all different and have features.
+    fn checked_options(&self) -> Result<EncodingOptions, DataError> {
+        if !VERSIONS.contains(&self.version) || self.version < self.least_version() {
+            let (first, last) = (VERSIONS.start(), VERSIONS.end());
+            return Err(invalid(format!(
+                "it has version {}, this program reads versions {first} to {last}",
+                self.version
+            )));
+        }
+        if self.features.is_empty() {
+            return Err(invalid("it has no feature"));
+        }
+        let (mut hash_bits, mut text_bits) = (1, 1);
+        let mut seen = std::collections::HashSet::new();
+        if let Some(target) = &self.target {
+            seen.insert(target.column.as_str());
+        }
+        for feature in &self.features {
+            if !seen.insert(&feature.column) {
+                return Err(invalid(format!("column `{}` is there twice", feature.column)));
             }
-            encoder.blocks.push(FeatureBlock { offset: offset as u32, width, form });
-            offset += u64::from(width);
+            match feature.kind {
+                FeatureForm::Numeric { spread: Some(_), .. } if !self.spread => {
+                    return Err(invalid(format!("column `{}` is spread where none is", feature.column)));
+                }
+                FeatureForm::Hashed { bits } => hash_bits = hash_bits.max(bits),
+                FeatureForm::Text { bits } => text_bits = text_bits.max(bits),
+                _ => {}
+            }
+            let no_words = self.text.is_none() && matches!(feature.kind, FeatureForm::Text { bits: 0 });
+            if no_words || matches!(feature.kind, FeatureForm::Hashed { bits: 0 }) {
+                return Err(invalid(format!("column `{}` has 0 bits", feature.column)));
+            }
+        }
+        Ok(EncodingOptions {
+            row_norm: self.row_norm,
+            scale_rows: self.scale_rows,
+            max_nonzeros: self.max_nonzeros,
+            hash_bits,
+            text_bits: Some(text_bits),
+        })
+    }
+
+    fn checked_form(&self) -> Result<EncoderForm, DataError> {
+        let text = match &self.text {
+            Some(text) => Some(self.checked_text(text)?),
+            None => None,
+        };
+        let form = EncoderForm {
+            knots: self.knots,
+            fine_knots: self.fine_knots,
+            centred: self.centred,
+            spread: self.spread,
+            pair_knots: self.pairs.as_ref().map_or(0, |p| p.knots),
+            pair_share: self.pairs.as_ref().map_or(0.0, |p| p.share),
+            private_pairs: false,
+            text,
+        };
+        form.check()?;
+        Ok(form)
+    }
+}
+
+impl Encoder {
+    /// Places the features of all columns; the next free place, and the number of blocks of norm 1.
+    fn place_columns(&mut self) -> Result<(u64, u64), DataError> {
+        let mut offset = u64::from(self.intercept());
+        let mut blocks_of_norm_one = offset;
+        for feature in &self.spec.features {
+            let (width, shares, form) = feature.prepare(&self.spec, &self.hats)?;
+            let next = placed(offset + u64::from(width))?;
+            self.blocks.push(FeatureBlock { offset: offset as u32, width, form });
+            offset = next;
             blocks_of_norm_one += shares;
         }
-        let mut pairs = Vec::new();
+        Ok((offset, blocks_of_norm_one))
+    }
+
+    /// Places the products of pairs of columns from `offset`; the next free place.
+    fn place_pairs(&mut self, mut offset: u64, knots: u32) -> Result<u64, DataError> {
         let mut named = std::collections::HashSet::new();
-        for &(first, second) in encoder.spec.pairs.iter().flat_map(|p| &p.columns) {
-            let width =
-                |at: u32| encoder.spec.features.get(at as usize).and_then(|f| f.kind.levels_in_pairs(form.pair_knots));
+        for &(first, second) in self.spec.pairs.iter().flat_map(|p| &p.columns) {
+            let width = |at: u32| self.spec.features.get(at as usize).and_then(|f| f.kind.levels_in_pairs(knots));
             let (Some(left), Some(right)) = (width(first), width(second)) else {
-                return Err(invalid("a pair names a column that it does not have, or that has no products".into()));
+                return Err(invalid("a pair names a column that it does not have, or that has no products"));
             };
             if first == second || !named.insert((first.min(second), first.max(second))) {
-                return Err(invalid("a pair of columns is there twice, or is one column".into()));
+                return Err(invalid("a pair of columns is there twice, or is one column"));
             }
             let pair = PairBlock {
                 offset: offset as u32,
@@ -330,30 +367,26 @@ impl TryFrom<EncoderSpec> for Encoder {
                 widths: (left, right),
                 factor: 1.0,
             };
-            offset += pair.width();
-            if offset > u64::from(u32::MAX) {
-                return Err(invalid("it has more than 2^32 features".into()));
-            }
-            pairs.push(pair);
+            offset = placed(offset + pair.width())?;
+            self.pairs.push(pair);
         }
-        if encoder.spec.pairs.is_some() && pairs.is_empty() {
-            return Err(invalid("it has products of no columns".into()));
+        if self.spec.pairs.is_some() && self.pairs.is_empty() {
+            return Err(invalid("it has products of no columns"));
         }
-        let share = if pairs.is_empty() { 0.0 } else { form.pair_share };
-        encoder.dimension = offset as u32;
-        encoder.scale = encoder.spec.row_norm * ((1.0 - share) / blocks_of_norm_one.max(1) as f64).sqrt();
-        encoder.pair_scale = encoder.spec.row_norm * (share / pairs.len().max(1) as f64).sqrt();
-        if let Some(weights) = encoder.spec.pairs.as_ref().and_then(|p| p.weights.as_ref()) {
-            let sum: f64 = weights.iter().sum();
-            if weights.len() != pairs.len() || !(sum.is_finite() && weights.iter().all(|weight| *weight > 0.0)) {
-                return Err(invalid("its pairs' weights are not one positive number for each".into()));
-            }
-            for (pair, weight) in pairs.iter_mut().zip(weights) {
-                pair.factor = (weight / sum * weights.len() as f64).sqrt();
-            }
+        Ok(offset)
+    }
+
+    /// Gives each pair its share of the norm, where they are not all alike.
+    fn read_weights(&mut self) -> Result<(), DataError> {
+        let Some(weights) = self.spec.pairs.as_ref().and_then(|p| p.weights.as_ref()) else { return Ok(()) };
+        let sum: f64 = weights.iter().sum();
+        if weights.len() != self.pairs.len() || !(sum.is_finite() && weights.iter().all(|weight| *weight > 0.0)) {
+            return Err(invalid("its pairs' weights are not one positive number for each"));
         }
-        encoder.pairs = pairs;
-        Ok(encoder)
+        for (pair, weight) in self.pairs.iter_mut().zip(weights) {
+            pair.factor = (weight / sum * weights.len() as f64).sqrt();
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a table to a private model: public facts → budget → ledger → private preparation → plan, certify, run → report.
 
+mod asked;
 mod planned;
 
 use super::describe::{advice_on_units, general_assumptions, named_as_unit, warnings};
@@ -16,15 +17,12 @@ use super::units::{self, Units};
 use crate::moment::TargetClip;
 use crate::report::{Ownership, Report};
 use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
-use dpopt_data::{
-    DataError, Encoder, EncoderForm, FeatureKind, Kind, Layout, Stored, TableReader, TargetRule, Transform, listed,
-};
+use dpopt_data::{DataError, Encoder, EncoderForm, Layout, TableReader, TargetRule, listed};
 use dpopt_mechanism::PrivateBounds;
 use dpopt_mechanism::progress::{Progress, Silent};
-use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::{Encoded, Examples};
 use dpopt_optimize::plan::{Assumption, Problem};
-use dpopt_optimize::{Candidate, RowAccess, RunError, Solution};
+use dpopt_optimize::{Candidate, Solution};
 use dpopt_privacy::ledger::Quote;
 use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms};
 use planned::{intercept, provisional};
@@ -120,48 +118,8 @@ impl Fit {
         epsilon: f64,
         mut options: FitOptions,
     ) -> Result<Self, FitError> {
-        // what can be said without the table comes first
-        let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        let account = LedgerFile::account(options.ledger.as_ref());
-        Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
-        if let Some(asked) = &options.embedding {
-            // what the columns do not settle; the towers follow when the layout is known
-            let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
-            options.method.embedding = Some(model);
-        }
-        let registry = options.registry().clone();
-        registry.check_options(&options.method)?;
-        if options.memory.is_some() && options.method.embedding.is_none() {
-            // decided by the flag, not by the size of the data: which method runs is public
-            let taken = match options.method.method.as_deref() {
-                Some(named) => registry.names().find(|m| *m == named),
-                None => registry.first_from_disk(&options.method),
-            };
-            match taken {
-                Some(method) if registry.row_access(method) != Some(RowAccess::Memory) => {
-                    options.method.method = Some(method.into());
-                }
-                method => {
-                    return Err(RunError::InMemory { method: method.unwrap_or("a method with these options") }.into());
-                }
-            }
-        }
-        if let Some(moment) = options.target_moment {
-            options.target_moment = Some(moment.checked()?);
-            options.regression = true;
-            if options.schema.get(target).is_some_and(|kind| !matches!(kind, Kind::Numeric { bounds: None, .. })) {
-                return Err(FitError::Option(format!(
-                    "`{target}` is declared already, and a moment says where to clip a number of unknown range; leave out one of the two"
-                )));
-            }
-            if let Some(root) = moment.root {
-                // of the right scale; where it is clipped follows from the plan
-                options.schema.set_bounds(target, moment.about - root, moment.about + root)?;
-            }
-        }
-        if options.regression && options.schema.get(target).is_none() {
-            options.schema.declare(target, Kind::Numeric { bounds: None, transform: Transform::Auto })?;
-        }
+        asked::without_table(epsilon, &mut options)?;
+        asked::declare_target(target, &mut options)?;
         let units = options.unit.clone();
         let units = units
             .map(|asked| Units::read(asked, &*table, &mut options.schema, target, options.relation))
@@ -171,31 +129,8 @@ impl Fit {
         if options.method.elsewhere {
             table_parts::check(&options, &layout)?;
         }
-        let rule = layout.target.as_ref().map(|(_, rule)| rule.clone()).unwrap_or(TargetRule::Undeclared);
-        if options.regression && matches!(rule, TargetRule::Classes { .. }) {
-            return Err(FitError::Option(format!(
-                "the target `{target}` is declared with levels, but regression was asked for; declare lower and upper \
-                 instead, or leave out --task regression"
-            )));
-        }
-        if matches!(rule, TargetRule::Undeclared) && !options.regression && !options.classification {
-            refuse_a_guess(&*table, target, &options, &layout)?;
-        }
-        let rows = match (options.rows, options.relation) {
-            (Some(rows), _) => rows,
-            (None, Relation::AddOrRemove) => {
-                return Err(FitError::Option(
-                    "under add-or-remove the number of rows is protected; give a public guess with --rows".into(),
-                ));
-            }
-            (None, _) => table.count_rows()?,
-        };
-        if rows < 2 {
-            return Err(FitError::Option(format!(
-                "{rows} {}: nothing private can be learned from that; a useful model takes some hundred rows at least",
-                if rows == 1 { "row" } else { "rows" }
-            )));
-        }
+        let rule = asked::target_rule(&*table, target, &options, &layout)?;
+        let rows = asked::rows(&*table, &options)?;
         let protected = units.as_ref().map_or(rows, Units::count);
         let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(protected)))?;
         let mut unbounded = layout.unbounded();
@@ -210,18 +145,7 @@ impl Fit {
         if !unbounded.is_empty() && options.shares.bounds.is_none() {
             return Err(DataError::Unbounded { columns: listed(&unbounded) }.into());
         }
-        for (share, flag) in
-            [(Some(options.shares.labels), "the labels' share"), (options.shares.bounds, "--bounds-budget")]
-        {
-            if let Some(share) = share
-                && !(share > 0.0 && share < 1.0)
-            {
-                return Err(FitError::Option(format!(
-                    "{flag} is {}; give a share of epsilon above 0 and below 1",
-                    Shown(share)
-                )));
-            }
-        }
+        asked::check_shares(&options)?;
         let division = Division::new(budget, options.shares, undeclared && !options.regression, !unbounded.is_empty())?;
         if let Some(asked) = &options.embedding {
             options.method.embedding = Some(asked.resolve(&provisional(&layout)?)?);
@@ -537,28 +461,6 @@ impl Fit {
             self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
         Ok(Fitted { model, report, planned, note })
     }
-}
-
-/// A target of which nothing is declared may be a number: labels would then be looked for, and not found, at the price of the whole run.
-fn refuse_a_guess(
-    table: &dyn TableReader,
-    target: &str,
-    options: &FitOptions,
-    layout: &Layout,
-) -> Result<(), FitError> {
-    let stored = table.columns().iter().find(|column| column.name == target).map(|column| &column.stored);
-    // the label of a sparse file is a number by its format
-    let sparse = layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Sparse { .. }));
-    let what = match options.schema.get(target) {
-        Some(Kind::Numeric { .. }) => "is declared a number without a range",
-        None if stored == Some(&Stored::Number) && !sparse => "is a number by its type, without a declared range",
-        _ if options.ledger.is_some() => "is not declared",
-        _ => return Ok(()),
-    };
-    Err(FitError::Option(format!(
-        "the target `{target}` {what}, so it may be a number or labels: for a number give --task regression, with its lower and upper in the bounds \
-         file; for labels give --classes A,B, or --task classification to have them found privately. Nothing was charged"
-    )))
 }
 
 /// Of each output's `features` weights the first `kept`: no row had anything in the others.

@@ -2,7 +2,7 @@
 //! accountant supports the event.
 
 use super::Event;
-use super::json::table::{Field, entry};
+use super::table::{Field, entry};
 use crate::Relation;
 use thiserror::Error;
 

@@ -36,25 +36,8 @@ pub fn approximate(size: u64, epsilon: f64, delta: f64) -> (f64, f64) {
 /// assert_eq!(group::of_kind(3, &Event::gaussian(1.0).poisson_sampled(0.1)), None);
 /// ```
 pub fn of_kind(size: u64, event: &Event) -> Option<Event> {
-    let k = size as f64;
-    let grown = |epsilon: f64| Some(k * epsilon * (1.0 + 2.0 * UNIT_ROUNDOFF)).filter(|e| e.is_finite());
-    Some(match event {
-        Event::Laplace { noise_multiplier } => {
-            let shrunk = noise_multiplier / k * (1.0 - 2.0 * UNIT_ROUNDOFF);
-            Event::Laplace { noise_multiplier: Some(shrunk).filter(|b| *b > f64::MIN_POSITIVE)? }
-        }
-        Event::ExponentialMechanism { epsilon } => Event::ExponentialMechanism { epsilon: grown(*epsilon)? },
-        Event::PermuteAndFlip { epsilon } => Event::PermuteAndFlip { epsilon: grown(*epsilon)? },
-        Event::DiscreteLaplace { noise_parameter, sensitivity } => {
-            let sensitivity = sensitivity.checked_mul(size).filter(|s| *s <= MOST_INTEGERS)?;
-            Event::DiscreteLaplace { noise_parameter: *noise_parameter, sensitivity }
-        }
-        _ => return None,
-    })
+    event.of_group(size)
 }
-
-/// Beyond it not every integer is a double.
-const MOST_INTEGERS: u64 = 1 << 53;
 
 /// Group sizes up to which [`pure`] follows every step.
 const MOST_STEPS: u64 = 512;

@@ -3,7 +3,6 @@
 //! Only exact rules (spec 18 §1.1, §1.2): one sample shared by several Gaussian releases is one Gaussian release;
 //! Poisson sampling twice is sampling once; sampling everything is not sampling. σ is rounded down and q up.
 
-use super::group;
 use super::{Event, EventError};
 use crate::Relation;
 use crate::special::UNIT_ROUNDOFF;
@@ -45,7 +44,29 @@ impl Event {
         let total_variation = collector.add(self, 1);
         Ok(Exact { parts: collector.finish(), total_variation })
     }
+
+    /// What the event is for a group of `size`, where that is an event of the same kind: [`group::of_kind`](crate::group::of_kind).
+    pub(crate) fn of_group(&self, size: u64) -> Option<Self> {
+        let k = size as f64;
+        let grown = |epsilon: f64| Some(k * epsilon * (1.0 + 2.0 * UNIT_ROUNDOFF)).filter(|e| e.is_finite());
+        Some(match self {
+            Event::Laplace { noise_multiplier } => {
+                let shrunk = noise_multiplier / k * (1.0 - 2.0 * UNIT_ROUNDOFF);
+                Event::Laplace { noise_multiplier: Some(shrunk).filter(|b| *b > f64::MIN_POSITIVE)? }
+            }
+            Event::ExponentialMechanism { epsilon } => Event::ExponentialMechanism { epsilon: grown(*epsilon)? },
+            Event::PermuteAndFlip { epsilon } => Event::PermuteAndFlip { epsilon: grown(*epsilon)? },
+            Event::DiscreteLaplace { noise_parameter, sensitivity } => {
+                let sensitivity = sensitivity.checked_mul(size).filter(|s| *s <= MOST_INTEGERS)?;
+                Event::DiscreteLaplace { noise_parameter: *noise_parameter, sensitivity }
+            }
+            _ => return None,
+        })
+    }
 }
+
+/// Beyond it not every integer is a double.
+const MOST_INTEGERS: u64 = 1 << 53;
 
 /// Sum rounded up: `terms` additions, each within u.
 fn up(x: f64) -> f64 {
@@ -80,6 +101,35 @@ fn reduce(event: &Event) -> (Vec<(Event, u64)>, f64) {
     (collector.finish(), total_variation)
 }
 
+/// Whether a release hides nothing.
+fn has_no_noise(leaf: &Event) -> bool {
+    match leaf {
+        Event::Gaussian { noise_multiplier } => !(*noise_multiplier > 0.0),
+        Event::Laplace { noise_multiplier } => *noise_multiplier == 0.0,
+        Event::DiscreteGaussian { sigma: 0.0, .. } | Event::ProposeTestRelease { noise_multiplier: 0.0, .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether a release has the same law on all data.
+fn shows_nothing(leaf: &Event) -> bool {
+    match leaf {
+        Event::RandomizedResponse { noise_parameter, .. } => *noise_parameter == 1.0,
+        // nothing moves
+        Event::MixtureOfGaussians { sensitivities, sampling_probs, .. } => {
+            sensitivities.iter().zip(sampling_probs).all(|(c, p)| *c == 0.0 || *p == 0.0)
+        }
+        Event::NoOp
+        | Event::Gdp { mu: 0.0 }
+        | Event::PureStream { epsilon: 0.0 }
+        | Event::ExponentialMechanism { epsilon: 0.0 }
+        | Event::PermuteAndFlip { epsilon: 0.0 }
+        | Event::ApproxDp { epsilon: 0.0, delta: 0.0 }
+        | Event::EpsilonDelta { epsilon: 0.0, delta: 0.0 } => true,
+        _ => false,
+    }
+}
+
 impl Collector {
     /// Adds `event` `count` times, returns its τ.
     fn add(&mut self, event: &Event, count: u64) -> f64 {
@@ -87,7 +137,6 @@ impl Collector {
             return 0.0;
         }
         match event {
-            Event::NoOp => 0.0,
             Event::Composed { events } => events.iter().fold(0.0, |tv, e| {
                 let next = self.add(e, count);
                 if next == 0.0 { tv } else { up(tv + next) }
@@ -101,42 +150,10 @@ impl Collector {
                 self.add_gaussian(*noise_multiplier, count);
                 0.0
             }
-            Event::Gaussian { .. } => self.push(Event::NonPrivate, count),
-            Event::Laplace { noise_multiplier } if *noise_multiplier == 0.0 => self.push(Event::NonPrivate, count),
-            Event::RandomizedResponse { noise_parameter, .. } if *noise_parameter == 1.0 => 0.0,
-            Event::Gdp { mu: 0.0 } => 0.0,
-            // nothing moves
-            Event::MixtureOfGaussians { sensitivities, sampling_probs, .. }
-                if sensitivities.iter().zip(sampling_probs).all(|(c, p)| *c == 0.0 || *p == 0.0) =>
-            {
-                0.0
-            }
-            Event::DiscreteGaussian { sigma: 0.0, .. } => self.push(Event::NonPrivate, count),
-            Event::ProposeTestRelease { noise_multiplier: 0.0, .. } => self.push(Event::NonPrivate, count),
-            Event::PureStream { epsilon: 0.0 }
-            | Event::ExponentialMechanism { epsilon: 0.0 }
-            | Event::PermuteAndFlip { epsilon: 0.0 } => 0.0,
-            Event::ApproxDp { epsilon: 0.0, delta: 0.0 } | Event::EpsilonDelta { epsilon: 0.0, delta: 0.0 } => 0.0,
+            leaf if has_no_noise(leaf) => self.push(Event::NonPrivate, count),
+            leaf if shows_nothing(leaf) => 0.0,
             Event::PoissonSampled { sampling_probability, event } => {
-                let (parts, tv) = reduce(event);
-                // a sampler's error is not amplified by sampling (spec 18 §1.2)
-                let tv = up(tv * count as f64);
-                if *sampling_probability == 0.0 || parts.is_empty() {
-                    return tv;
-                }
-                if *sampling_probability == 1.0 {
-                    self.push_all(parts, count);
-                    return tv;
-                }
-                let sampled = match &parts[..] {
-                    [(Event::PoissonSampled { sampling_probability: inner, event }, 1)] => {
-                        let q = (sampling_probability * inner).next_up().min(1.0);
-                        Event::PoissonSampled { sampling_probability: q, event: event.clone() }
-                    }
-                    _ => rebuild(parts).poisson_sampled(*sampling_probability),
-                };
-                self.push(sampled, count);
-                tv
+                self.add_poisson_sampled(*sampling_probability, event, count)
             }
             Event::Gated { probability, event } => {
                 let (parts, tv) = reduce(event);
@@ -166,17 +183,7 @@ impl Collector {
             Event::SampledWithoutReplacement { sample_size: 0, event, .. }
             | Event::SampledWithReplacement { sample_size: 0, event, .. } => up(reduce(event).1 * count as f64),
             Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
-                let (parts, tv) = reduce(event);
-                if sample_size == source_dataset_size {
-                    self.push_all(parts, count);
-                } else if let [(Event::SampledWithoutReplacement { sample_size, event, .. }, 1)] = &parts[..] {
-                    // a uniform part of a uniform part
-                    let event = (**event).clone();
-                    self.push(event.sampled_without_replacement(*source_dataset_size, *sample_size), count);
-                } else if !parts.is_empty() {
-                    self.push(rebuild(parts).sampled_without_replacement(*source_dataset_size, *sample_size), count);
-                }
-                up(tv * count as f64)
+                self.add_subset((*source_dataset_size, *sample_size), event, count)
             }
             Event::SampledWithReplacement { source_dataset_size, sample_size, event } => {
                 let (parts, tv) = reduce(event);
@@ -187,39 +194,80 @@ impl Collector {
                 }
                 up(tv * count as f64)
             }
-            Event::UserUnit { records_per_user, event } => {
-                let (parts, tv) = reduce(event);
-                if *records_per_user == 1 {
-                    self.push_all(parts, count);
-                    return up(tv * count as f64);
-                }
-                // a group of groups is a group; a group's releases compose like those of one record
-                for (part, inner) in parts {
-                    let (records, event) = match part {
-                        Event::UserUnit { records_per_user: within, event } => {
-                            (records_per_user.saturating_mul(within), event)
-                        }
-                        part => (*records_per_user, Box::new(part)),
-                    };
-                    let group =
-                        group::of_kind(records, &event).unwrap_or(Event::UserUnit { records_per_user: records, event });
-                    self.push(group, count.saturating_mul(inner));
-                }
-                up(tv * count as f64)
-            }
-            Event::Parallel { blocks } => {
-                // the distance between whole outputs: every block's sampler counts
-                let (blocks, tv) = blocks.iter().fold((Vec::new(), 0.0), |(mut list, tv), block| {
-                    let (parts, block_tv) = reduce(block);
-                    list.push(rebuild(parts));
-                    (list, if block_tv == 0.0 { tv } else { up(tv + block_tv) })
-                });
-                self.push(Event::Parallel { blocks }, count);
-                up(tv * count as f64)
-            }
+            Event::UserUnit { records_per_user, event } => self.add_user(*records_per_user, event, count),
+            Event::Parallel { blocks } => self.add_parallel(blocks, count),
             // leaves, and repeat-and-select, whose number of runs is random: nothing is taken out of it
             other => self.push(other.clone(), count),
         }
+    }
+
+    /// `event` on a Poisson sample.
+    fn add_poisson_sampled(&mut self, sampling_probability: f64, event: &Event, count: u64) -> f64 {
+        let (parts, tv) = reduce(event);
+        // a sampler's error is not amplified by sampling (spec 18 §1.2)
+        let tv = up(tv * count as f64);
+        if sampling_probability == 0.0 || parts.is_empty() {
+            return tv;
+        }
+        if sampling_probability == 1.0 {
+            self.push_all(parts, count);
+            return tv;
+        }
+        let sampled = match &parts[..] {
+            [(Event::PoissonSampled { sampling_probability: inner, event }, 1)] => {
+                let q = (sampling_probability * inner).next_up().min(1.0);
+                Event::PoissonSampled { sampling_probability: q, event: event.clone() }
+            }
+            _ => rebuild(parts).poisson_sampled(sampling_probability),
+        };
+        self.push(sampled, count);
+        tv
+    }
+
+    /// `event` on a subset of so many records, of so many.
+    fn add_subset(&mut self, (source_dataset_size, sample_size): (u64, u64), event: &Event, count: u64) -> f64 {
+        let (parts, tv) = reduce(event);
+        if sample_size == source_dataset_size {
+            self.push_all(parts, count);
+        } else if let [(Event::SampledWithoutReplacement { sample_size, event, .. }, 1)] = &parts[..] {
+            // a uniform part of a uniform part
+            let event = (**event).clone();
+            self.push(event.sampled_without_replacement(source_dataset_size, *sample_size), count);
+        } else if !parts.is_empty() {
+            self.push(rebuild(parts).sampled_without_replacement(source_dataset_size, sample_size), count);
+        }
+        up(tv * count as f64)
+    }
+
+    /// `event`, for users with so many records.
+    fn add_user(&mut self, records_per_user: u64, event: &Event, count: u64) -> f64 {
+        let (parts, tv) = reduce(event);
+        if records_per_user == 1 {
+            self.push_all(parts, count);
+            return up(tv * count as f64);
+        }
+        // a group of groups is a group; a group's releases compose like those of one record
+        for (part, inner) in parts {
+            let (records, event) = match part {
+                Event::UserUnit { records_per_user: within, event } => (records_per_user.saturating_mul(within), event),
+                part => (records_per_user, Box::new(part)),
+            };
+            let group = event.of_group(records).unwrap_or(Event::UserUnit { records_per_user: records, event });
+            self.push(group, count.saturating_mul(inner));
+        }
+        up(tv * count as f64)
+    }
+
+    /// One of `blocks` for each block of records.
+    fn add_parallel(&mut self, blocks: &[Event], count: u64) -> f64 {
+        // the distance between whole outputs: every block's sampler counts
+        let (blocks, tv) = blocks.iter().fold((Vec::new(), 0.0), |(mut list, tv), block| {
+            let (parts, block_tv) = reduce(block);
+            list.push(rebuild(parts));
+            (list, if block_tv == 0.0 { tv } else { up(tv + block_tv) })
+        });
+        self.push(Event::Parallel { blocks }, count);
+        up(tv * count as f64)
     }
 
     fn push_all(&mut self, parts: Vec<(Event, u64)>, count: u64) {

@@ -130,6 +130,17 @@ fn says_where_and_what_is_wrong() {
     assert!(parse(&"(".repeat(100_000), None).is_err());
 }
 
+#[test]
+fn a_name_that_is_none_is_answered_by_all_names() {
+    let names = "gaussian, laplace, discrete_laplace, discrete_gaussian, randomized_response, exponential, permute_and_flip, \
+                 mixture, chi_square, tree, objective, pure, approx, epsilon_delta, propose_test_release, gdp, zcdp, rdp, profile, poisson, \
+                 gated, truncated_poisson, random_allocation, subset, draws, best_of, parallel, users, approximate, nothing, non_private";
+    let error = parse("gausian(1)", None).unwrap_err();
+    assert_eq!(error.message, format!("`gausian` is not a mechanism; there are {names}"));
+    let listed: Vec<_> = mechanisms().iter().filter_map(|mechanism| mechanism.written.split('(').next()).collect();
+    assert_eq!(listed.join(", "), names);
+}
+
 /// Where a `?` may stand, and what it stands for.
 #[test]
 fn unknowns_know_what_they_are() {

@@ -331,7 +331,102 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
     }
 }
 
+/// What is released before the first step, and what plans of all releases say.
+struct Before {
+    events: Vec<Event>,
+    /// How often all records are read.
+    passes: f64,
+    /// How far the samplers of all releases, those of the steps included, are from their laws.
+    drawn: SamplerError,
+    assumptions: Vec<Assumption>,
+}
+
+impl Before {
+    /// Nothing before steps whose samplers are `drawn` from their laws.
+    fn nothing(drawn: SamplerError) -> Self {
+        Self { events: Vec::new(), passes: 0.0, drawn, assumptions: vec![sampled_secretly()] }
+    }
+
+    fn add_moments(&mut self, moments: &MomentSchedule, features: &Problem) -> Result<(), NotApplicable> {
+        match moments {
+            MomentSchedule::Private { release, .. } => {
+                release.can_sum(features)?;
+                self.events.push(release.event());
+                self.drawn = self.drawn + SamplerError::rounded(release.samples(features.features));
+                self.passes = release.passes();
+                self.assumptions.push(Assumption::enforced(
+                    "squares of features are truncated and clipped as one vector: enforced in exact integers",
+                ));
+            }
+            MomentSchedule::Public { .. } => {
+                self.assumptions.push(Assumption::public("the given moments of features are public: not checked"))
+            }
+            MomentSchedule::None { .. } | MomentSchedule::Running => {}
+        }
+        Ok(())
+    }
+
+    fn add_subspace(&mut self, subspace: &SubspaceSchedule, features: &Problem) {
+        let event = subspace.event();
+        self.drawn = self.drawn + SamplerError::rounded(subspace.samples(features.features));
+        self.assumptions.push(match event {
+            Some(_) => Assumption::enforced("each record's outer product has bounded norm: enforced in exact integers"),
+            None => Assumption::public("the directions that gradients are projected on are public: not checked"),
+        });
+        self.events.extend(event);
+    }
+}
+
 impl<K: AdaptiveKind> Adaptive<K> {
+    /// Refuses options that pay for, or are of, something that is not asked for, and two private releases before the first step.
+    fn check_payments(
+        &self,
+        moments: &MomentSchedule,
+        subspace: Option<&SubspaceSchedule>,
+    ) -> Result<(), NotApplicable> {
+        let private = matches!(self.adaptive.moments, Some(Moments::Private | Moments::PrivateHalving))
+            || (self.adaptive.moments.is_none() && K::PRIVATE_MOMENTS);
+        if self.adaptive.moment_share.is_some() && !private && subspace.is_none_or(|s| s.event().is_none()) {
+            return Err(NotApplicable::Option(
+                "`moment_share` pays for private moments or a private subspace, and neither is asked for; ask for `moments` private, or leave \
+                 it out"
+                    .into(),
+            ));
+        }
+        if self.adaptive.moment_ratio.is_some() && self.adaptive.moments != Some(Moments::PrivateHalving) {
+            return Err(NotApplicable::Option(
+                "`moment_ratio` is of `moments` private-halving; leave it out here".into(),
+            ));
+        }
+        if self.adaptive.second_momentum.is_some() && K::RULE != AdaptiveRule::Adam {
+            return Err(NotApplicable::Option("`second_momentum` is of Adam's steps; leave it out here".into()));
+        }
+        if matches!(moments, MomentSchedule::Private { .. }) && subspace.is_some_and(|s| s.event().is_some()) {
+            return Err(NotApplicable::Option(
+                "private moments and a private subspace (`subspace_rank`) would both be paid for; choose one of them, or `moments` none".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The modelled risk after so many steps at this mean rate.
+    fn predicted_risk(descent: &DescentSchedule, rate: f64, steps: u64, problem: &Problem) -> f64 {
+        // Σ of squared gradients of a weight after T steps: noise, and a signal of a share of the clip norm that fades like t^−1/4.
+        // Steps α/√Σĝ² then make a learning time, and leave noise, like those of descent
+        let noise = gradient_noise(descent, problem);
+        let t = steps as f64;
+        let signal = descent.clip_norm / (problem.weights() as f64).sqrt() * t.powf(-0.25);
+        let size = noise.hypot(signal);
+        let time = match K::RULE {
+            AdaptiveRule::Diagonal => 2.0 * rate * t.sqrt() / size,
+            AdaptiveRule::Scalar => 2.0 * rate * t.sqrt() / (size * (problem.weights() as f64).sqrt()),
+            AdaptiveRule::Adam => rate * t / size,
+        };
+        RiskModel::of(problem)
+            .clipped(descent.clip_norm, problem.lipschitz())
+            .learning_time(time, time * noise / t.sqrt())
+    }
+
     /// Plans descent on `problem`, whose records have the features of `features`: the same for linear models, fewer than weights
     /// for embeddings.
     pub(crate) fn plan_for(
@@ -365,59 +460,15 @@ impl<K: AdaptiveKind> Adaptive<K> {
         let recipe = filled.recipe(problem, budget)?;
         let moments = self.moments(features, budget)?;
         let subspace = self.subspace(features, budget)?;
-        let private = matches!(self.adaptive.moments, Some(Moments::Private | Moments::PrivateHalving))
-            || (self.adaptive.moments.is_none() && K::PRIVATE_MOMENTS);
-        if self.adaptive.moment_share.is_some() && !private && subspace.as_ref().is_none_or(|s| s.event().is_none()) {
-            return Err(NotApplicable::Option(
-                "`moment_share` pays for private moments or a private subspace, and neither is asked for; ask for `moments` private, or leave \
-                 it out"
-                    .into(),
-            ));
-        }
-        if self.adaptive.moment_ratio.is_some() && self.adaptive.moments != Some(Moments::PrivateHalving) {
-            return Err(NotApplicable::Option(
-                "`moment_ratio` is of `moments` private-halving; leave it out here".into(),
-            ));
-        }
-        if self.adaptive.second_momentum.is_some() && K::RULE != AdaptiveRule::Adam {
-            return Err(NotApplicable::Option("`second_momentum` is of Adam's steps; leave it out here".into()));
-        }
-        if matches!(moments, MomentSchedule::Private { .. }) && subspace.as_ref().is_some_and(|s| s.event().is_some()) {
-            return Err(NotApplicable::Option(
-                "private moments and a private subspace (`subspace_rank`) would both be paid for; choose one of them, or `moments` none".into(),
-            ));
-        }
+        self.check_payments(&moments, subspace.as_ref())?;
         // a subset per step, one rounded Gaussian per weight and step
         let step = SamplerError::subset(problem.rows) + SamplerError::rounded(problem.weights() as f64);
-        let mut drawn = step * steps as f64;
-        let mut assumptions = vec![sampled_secretly()];
-        let (mut before, mut passes) = (Vec::new(), 0.0);
-        match &moments {
-            MomentSchedule::Private { release, .. } => {
-                release.can_sum(features)?;
-                before.push(release.event());
-                drawn = drawn + SamplerError::rounded(release.samples(features.features));
-                passes = release.passes();
-                assumptions.push(Assumption::enforced(
-                    "squares of features are truncated and clipped as one vector: enforced in exact integers",
-                ));
-            }
-            MomentSchedule::Public { .. } => {
-                assumptions.push(Assumption::public("the given moments of features are public: not checked"))
-            }
-            MomentSchedule::None { .. } | MomentSchedule::Running => {}
-        }
+        let mut before = Before::nothing(step * steps as f64);
+        before.add_moments(&moments, features)?;
         if let Some(subspace) = &subspace {
-            before.extend(subspace.event());
-            drawn = drawn + SamplerError::rounded(subspace.samples(features.features));
-            match subspace.event() {
-                Some(_) => assumptions.push(Assumption::enforced(
-                    "each record's outer product has bounded norm: enforced in exact integers",
-                )),
-                None => assumptions
-                    .push(Assumption::public("the directions that gradients are projected on are public: not checked")),
-            }
+            before.add_subspace(subspace, features);
         }
+        let Before { events: before, passes, drawn, assumptions } = before;
         let releases = Releases {
             method: K::NAME,
             sampling_probability: q,
@@ -435,21 +486,8 @@ impl<K: AdaptiveKind> Adaptive<K> {
         let n = problem.rows as f64;
         summary.gradients += passes * n;
         summary.weight_noise = None;
-        // Σ of squared gradients of a weight after T steps: noise, and a signal of a share of the clip norm that fades like t^−1/4.
-        // Steps α/√Σĝ² then make a learning time, and leave noise, like those of descent
-        let noise = gradient_noise(&descent, problem);
-        let t = steps as f64;
-        let rate = descent.learning_rate * schedule.mean(steps);
-        let signal = descent.clip_norm / (problem.weights() as f64).sqrt() * t.powf(-0.25);
-        let size = noise.hypot(signal);
-        let time = match K::RULE {
-            AdaptiveRule::Diagonal => 2.0 * rate * t.sqrt() / size,
-            AdaptiveRule::Scalar => 2.0 * rate * t.sqrt() / (size * (problem.weights() as f64).sqrt()),
-            AdaptiveRule::Adam => rate * t / size,
-        };
-        summary.predicted_excess_risk = RiskModel::of(problem)
-            .clipped(descent.clip_norm, problem.lipschitz())
-            .learning_time(time, time * noise / t.sqrt());
+        summary.predicted_excess_risk =
+            Self::predicted_risk(&descent, descent.learning_rate * schedule.mean(steps), steps, problem);
         if let MomentSchedule::None { because: Some(because) } = &moments {
             summary.warnings.push(format!("isotropic noise: {because}"));
         }

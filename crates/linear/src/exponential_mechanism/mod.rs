@@ -145,6 +145,64 @@ impl ExponentialMechanism {
         };
         Ok(Some(LpGeometry::new(p, bound, loss.outputs() * problem.features)))
     }
+
+    /// What the user should know of a plan, in l2 or `in_geometry`.
+    fn warnings(&self, in_geometry: bool) -> Vec<String> {
+        if in_geometry {
+            return vec![
+                "running time depends on the records and is not part of the guarantee; in this geometry constant time has no proof: pad to a \
+                 fixed time if somebody may measure it"
+                    .into(),
+                "the predicted risk is that of weights of equal sizes and of rows of equal entries, which are shrunk least; it is a model, and \
+                 no bound"
+                    .into(),
+            ];
+        }
+        if self.constant_time {
+            return vec!["constant time assumes that exp, ln and sparse rows take the same time for all values".into()];
+        }
+        vec![
+            "running time depends on the records (how many proposals are refused) and is not part of the guarantee; \
+             constant-time evaluates them all"
+                .into(),
+        ]
+    }
+}
+
+/// What the guarantee of a draw rests on.
+fn rests_on(geometry: Option<&GeometrySchedule>) -> Vec<Assumption> {
+    let mut assumptions = vec![
+        Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+        Assumption::proved("the loss is convex with bounded slope: it is one of the registered losses"),
+        Assumption::proved(
+            "the sampler's distance from its law is proved, rounding errors included, and paid for in delta",
+        ),
+    ];
+    if let Some(GeometrySchedule { p, exponent, dual_row_norm, .. }) = geometry {
+        assumptions.push(Assumption::enforced(format!(
+            "every row counts with a norm of at most {} in the dual of l_{}: enforced by the draw, which shrinks others",
+            Shown(*dual_row_norm),
+            Shown(*p)
+        )));
+        assumptions.push(Assumption::proved(format!(
+            "the regulariser, a multiple of the squared l_{} norm, is strongly convex in l_{}",
+            Shown(*exponent),
+            Shown(*p)
+        )));
+    }
+    assumptions
+}
+
+/// Why no chain is certified. In a geometry the slope of the public part outgrows the certificate, and the number of rounds does without.
+fn no_chain(geometry: Option<LpGeometry>) -> NotApplicable {
+    NotApplicable::Problem(match geometry {
+        Some(_) => "no certified chain of affordable length for so many rows and features in this geometry; lower the \
+                    regularization, take a norm nearer l2, or choose another method"
+            .into(),
+        None => "no certified chain of affordable length for so many rows and features; raise the regularization, or \
+                 choose another method"
+            .into(),
+    })
 }
 
 impl Algorithm for ExponentialMechanism {
@@ -219,17 +277,7 @@ impl Algorithm for ExponentialMechanism {
                     .min_by(|a, b| risk_of(a).total_cmp(&risk_of(b)))
             }
         };
-        let Some(mechanism) = draw else {
-            // the slope of the public part outgrows the certificate in a geometry, and the number of rounds does without
-            return Err(NotApplicable::Problem(match geometry {
-                Some(_) => "no certified chain of affordable length for so many rows and features in this geometry; lower the \
-                            regularization, take a norm nearer l2, or choose another method"
-                    .into(),
-                None => "no certified chain of affordable length for so many rows and features; raise the regularization, or \
-                         choose another method"
-                    .into(),
-            }));
-        };
+        let mechanism = draw.ok_or_else(|| no_chain(geometry))?;
         let chain = ChainSchedule::of(&mechanism);
         let (scale, lambda, rounds, gradients) =
             (chain.inverse_temperature, chain.regularization, chain.rounds, gradients(&mechanism));
@@ -245,46 +293,8 @@ impl Algorithm for ExponentialMechanism {
         let convexity = norm.map_or(1.0, |norm| norm.convexity);
         let schedule = GibbsSchedule { loss, draws, draw_mu: facts.mu, chain, geometry: shown, mechanism };
         let certificate = certify(&event, problem, budget)?;
-        let mut warnings = vec![
-            "running time depends on the records (how many proposals are refused) and is not part of the guarantee; \
-             constant-time evaluates them all"
-                .into(),
-        ];
-        if self.constant_time {
-            warnings =
-                vec!["constant time assumes that exp, ln and sparse rows take the same time for all values".into()];
-        }
-        if schedule.geometry.is_some() {
-            warnings = vec![
-                "running time depends on the records and is not part of the guarantee; in this geometry constant time has no proof: pad to a \
-                 fixed time if somebody may measure it"
-                    .into(),
-            ];
-        }
-        let mut assumptions = vec![
-            Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
-            Assumption::proved("the loss is convex with bounded slope: it is one of the registered losses"),
-            Assumption::proved(
-                "the sampler's distance from its law is proved, rounding errors included, and paid for in delta",
-            ),
-        ];
-        if let Some(GeometrySchedule { p, exponent, dual_row_norm, .. }) = schedule.geometry {
-            assumptions.push(Assumption::enforced(format!(
-                "every row counts with a norm of at most {} in the dual of l_{}: enforced by the draw, which shrinks others",
-                Shown(dual_row_norm),
-                Shown(p)
-            )));
-            assumptions.push(Assumption::proved(format!(
-                "the regulariser, a multiple of the squared l_{} norm, is strongly convex in l_{}",
-                Shown(exponent),
-                Shown(p)
-            )));
-            warnings.push(
-                "the predicted risk is that of weights of equal sizes and of rows of equal entries, which are shrunk least; it is a model, and \
-                 no bound"
-                    .into(),
-            );
-        }
+        let assumptions = rests_on(schedule.geometry.as_ref());
+        let warnings = self.warnings(schedule.geometry.is_some());
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,

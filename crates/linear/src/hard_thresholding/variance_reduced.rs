@@ -159,6 +159,43 @@ pub(crate) fn event(snapshots: (f64, f64, u64), inner: (f64, f64, u64)) -> Event
     Event::composed(parts)
 }
 
+/// Snapshots and inner sums: sampling probability, number and clip norm of each.
+struct TwoReleases {
+    q: [f64; 2],
+    counts: [u64; 2],
+    clips: [f64; 2],
+    /// How far all samplers are from their laws.
+    drawn: SamplerError,
+}
+
+impl TwoReleases {
+    /// z₁ and z₂, both by one parameter s = σ₁·n, at a ratio σ₂/σ₁.
+    fn multipliers(&self, s: f64, ratio: f64) -> [f64; 2] {
+        let ([q1, q2], [clip_norm, difference_clip]) = (self.q, self.clips);
+        [s * q1 / clip_norm, s * ratio * q2 / difference_clip]
+    }
+
+    /// s and the ratio of the least noise that is certified.
+    fn least_noise(&self, problem: &Problem, budget: Budget) -> Result<(f64, f64, Certificate), NotApplicable> {
+        let ([q1, q2], [epochs, inner], [clip_norm, difference_clip]) = (self.q, self.counts, self.clips);
+        let rule = split(epochs as f64, (inner as f64).max(1.0), clip_norm, difference_clip);
+        let mut best: Option<(f64, f64, Certificate)> = None;
+        for factor in SPLITS {
+            let ratio = rule * factor;
+            let claimed = |s: f64| {
+                let [z1, z2] = self.multipliers(s, ratio);
+                self.drawn.on(event((z1, q1, epochs), (z2, q2, inner)))
+            };
+            let (s, certificate) = noise(problem, budget, claimed)?;
+            let variance = |s: f64, ratio: f64| s * s * (1.0 + ratio * ratio);
+            if best.as_ref().is_none_or(|b| variance(s, ratio) < variance(b.0, b.1)) {
+                best = Some((s, ratio, certificate));
+            }
+        }
+        best.ok_or_else(|| NotApplicable::Problem("no split of the noise can be certified".into()))
+    }
+}
+
 /// What the two methods differ in.
 struct Variant {
     method: &'static str,
@@ -188,7 +225,6 @@ impl Variant {
         let difference_clip =
             positive("the difference's clip norm", variance.difference_clip.unwrap_or(0.25 * clip_norm))?;
         let regularization = in_range("the regularization", sparse.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
-        let _r2 = problem.row_norm * problem.row_norm;
         let learning_rate = asked_or_stable_rate(sparse.learning_rate, problem)?;
         let n = problem.rows as f64;
         check_decay(learning_rate * regularization / n, regularization, learning_rate)?;
@@ -203,24 +239,9 @@ impl Variant {
         let inner = charged(&inner_steps);
         let step = SamplerError::rounded(problem.features as f64) + SamplerError::subset(problem.rows);
         let drawn = step * (epochs + inner) as f64;
-        // one parameter s = σ₁·n for both
-        let z1 = |s: f64| s * q1 / clip_norm;
-        let z2 = |s: f64, ratio: f64| s * ratio * q2 / difference_clip;
-        let rule = split(epochs as f64, (inner as f64).max(1.0), clip_norm, difference_clip);
-        let mut best: Option<(f64, f64, Certificate)> = None;
-        for factor in SPLITS {
-            let ratio = rule * factor;
-            let claimed = |s: f64| drawn.on(event((z1(s), q1, epochs), (z2(s, ratio), q2, inner)));
-            let (s, certificate) = noise(problem, budget, claimed)?;
-            let variance = |s: f64, ratio: f64| s * s * (1.0 + ratio * ratio);
-            if best.as_ref().is_none_or(|b| variance(s, ratio) < variance(b.0, b.1)) {
-                best = Some((s, ratio, certificate));
-            }
-        }
-        let Some((s, ratio, certificate)) = best else {
-            return Err(NotApplicable::Problem("no split of the noise can be certified".into()));
-        };
-        let z2 = |s: f64| z2(s, ratio);
+        let releases = TwoReleases { q: [q1, q2], counts: [epochs, inner], clips: [clip_norm, difference_clip], drawn };
+        let (s, ratio, certificate) = releases.least_noise(problem, budget)?;
+        let [z1, z2] = releases.multipliers(s, ratio);
         let grid = |clip: f64, z: f64| {
             Ok::<i32, NotApplicable>(sum_grid(clip, z * clip, problem.rows, problem.features)?.exponent())
         };
@@ -234,13 +255,13 @@ impl Variant {
             regularization,
             clip_norm,
             difference_clip,
-            snapshot_multiplier: z1(s),
-            inner_multiplier: z2(s),
+            snapshot_multiplier: z1,
+            inner_multiplier: z2,
             snapshot_std: s / n,
             inner_std: s * ratio / n,
             snapshot_probability: q1,
             sampling_probability: q2,
-            grid_exponents: [grid(clip_norm, z1(s))?, grid(difference_clip, z2(s))?],
+            grid_exponents: [grid(clip_norm, z1)?, grid(difference_clip, z2)?],
             inner_steps,
         };
         // a snapshot's noise acts in all steps of its epoch

@@ -114,6 +114,90 @@ fn value_at_zero(loss: Loss, target_bound: f64) -> f64 {
         .fold(0.0, |most, value| if value.is_nan() { f64::INFINITY } else { most.max(value) })
 }
 
+/// A law e^(−β(Σφ + λr(θ))) in the units of its exponent.
+struct Law {
+    lambda: f64,
+    loss: Loss,
+    /// Bound on the l_2 norm of rows, as they count.
+    row_norm: f64,
+    /// Bound on |φ'|.
+    slope: f64,
+    /// d.
+    dimension: f64,
+    beta: f64,
+    /// βλr, where it is not the quadratic.
+    public: Option<PublicTerm>,
+    /// m: strong convexity in l_2.
+    convexity: f64,
+    /// ‖∇Σφ‖ at most.
+    pull: f64,
+    /// ‖β∇Σφ‖ at most.
+    lipschitz: f64,
+    /// |φ(0; y)| at most.
+    value_at_zero: f64,
+    /// ‖θ*‖ at most.
+    minimiser_norm: f64,
+    /// How fast β∇Σφ changes, if φ is smooth.
+    smoothness: Option<f64>,
+}
+
+/// The grid of answers, how far floating point can move the potential, and by how much the oracle may be wrong.
+struct Rounding {
+    grid: f64,
+    oscillation: f64,
+    slack: f64,
+}
+
+/// The proposals of a round.
+struct Proposals {
+    /// Bound on the mean gap between the potential and the quadratic that proposals are drawn from.
+    mean_gap: f64,
+    /// The gap that errors of a step are counted for.
+    counted_gap: f64,
+    /// How far a reference may be from the centre of its proposals.
+    reference_distance: f64,
+    /// How often references are improved.
+    references: u32,
+}
+
+impl Law {
+    fn proposals(&self, inverse_precision: f64, steepest: f64, radius: f64, grid: f64) -> Proposals {
+        let (m, d) = (self.convexity, self.dimension);
+        // how far the centre of proposals is from the reference y at most
+        let drift = inverse_precision * (steepest + m * (2.0 * radius + self.minimiser_norm));
+        let near = (d * inverse_precision).sqrt();
+        let bent = self.public.filter(|term| !term.norm.is_euclidean());
+        // of a reference, to the grid and into the domain
+        let moved = bent.map_or(0.0, |_| 10.0 * grid * d.sqrt());
+        let (mean_gap, reference_distance, references) = match (self.smoothness, bent) {
+            // references are improved as below, but near 0 the term is not smooth
+            (Some(b), Some(term)) => {
+                let closer = |apart: f64, _| {
+                    let change = (b * apart + term.slope_change(radius, apart)).min(2.0 * steepest);
+                    1.001 * inverse_precision * change + moved
+                };
+                let last = (1..MOST_REFERENCES).fold(1.001 * drift + moved, closer);
+                // `max` would take a distance that is no number for a short one
+                let apart = near + if last.is_nan() { f64::INFINITY } else { last.max(near) };
+                let gap = 0.5 * b * apart * apart + term.mean_gap(radius, apart);
+                (gap.min(2.0 * steepest * apart), near, MOST_REFERENCES)
+            }
+            (Some(b), None) => {
+                let halvings = ((drift / near).ln() / (1.0 / (b * inverse_precision)).ln()).ceil().max(0.0);
+                (0.5 * b * 2.0 * d * inverse_precision, near, 2 + halvings as u32)
+            }
+            (None, term) => {
+                let apart = near + drift + moved;
+                let of_term = term.map_or(0.0, |term| term.mean_gap(radius, 1.001 * apart));
+                ((2.0 * self.lipschitz * apart + of_term).min(2.0 * steepest * apart), f64::INFINITY, 1)
+            }
+        };
+        // where the mode of proposals lies outside of the ball, a reference is as far from its projection as the search allows
+        let counted_gap = if self.smoothness.is_some() && bent.is_none() { 2.0 * mean_gap } else { mean_gap };
+        Proposals { mean_gap, counted_gap, reference_distance, references }
+    }
+}
+
 impl GibbsFacts {
     /// β for λ: s = β·G_Δ/√(βλ).
     pub fn inverse_temperature(&self, lambda: f64) -> f64 {
@@ -187,112 +271,115 @@ impl GibbsFacts {
             && self.geometry.is_none_or(|g| positive(g.dual_row_norm) && self.norm().is_some() && !self.constant_time)
     }
 
+    /// What the law at λ is like, as the proof needs it.
+    fn law(&self, lambda: f64) -> Option<Law> {
+        // the number of entries that somebody else enforced is not relied on for this
+        let (loss, row_norm) = (self.objective.loss(), self.counted_row_norm(self.objective.features()));
+        let slope = loss.facts().lipschitz?;
+        let (n, dimension) = (self.rows as f64, self.objective.weights() as f64);
+        let beta = self.inverse_temperature(lambda);
+        let norm = self.norm();
+        // in l_2, of which the explicit quadratic of the chain is made
+        let convexity = norm.map_or(1.0, |norm| norm.convexity);
+        let pull = n * slope * row_norm;
+        let value_at_zero = value_at_zero(loss, self.target_bound);
+        // λ‖θ*‖ = ‖∇Σφ(θ*)‖, and φ ≥ 0 gives (λ/2)‖θ*‖² ≤ Σφ(0)
+        let flattest = lambda * convexity;
+        let mut minimiser_norm = (pull / flattest).min((2.0 * n * value_at_zero / flattest).sqrt());
+        if norm.is_some() {
+            // ‖θ*‖₂ ≤ ‖θ*‖_p ≤ ‖∇Σφ(θ*)‖_p*/λ
+            minimiser_norm = minimiser_norm.min(n * self.record_lipschitz() / lambda);
+        }
+        Some(Law {
+            lambda,
+            loss,
+            row_norm,
+            slope,
+            dimension,
+            beta,
+            public: norm.map(|norm| PublicTerm { norm, weight: lambda, scale: beta }),
+            convexity: beta * lambda * convexity,
+            pull,
+            lipschitz: beta * pull,
+            value_at_zero,
+            minimiser_norm,
+            smoothness: loss.facts().smoothness.map(|b| beta * n * b * row_norm.powi(2)),
+        })
+    }
+
+    /// Where the chain begins, and how far from the minimiser that is at most.
+    fn start(&self, law: &Law) -> Option<(Start, f64)> {
+        // a chain in constant time looks at no data before it starts; a loss with corners has no certified minimiser here
+        if law.smoothness.is_none() || self.constant_time || law.public.is_some() {
+            return Some((Start::Centre, law.minimiser_norm));
+        }
+        let tolerance = Some(self.minimised(law.lambda).accuracy(false).tolerance).filter(|t| t.is_finite())?;
+        Some((Start::Minimiser, 1.01 * tolerance / law.lambda + START_ROUNDING / law.convexity.sqrt()))
+    }
+
+    /// Radius of the domain around the start, which the law leaves with probability at most `escape`.
+    fn radius(&self, law: &Law, start_distance: f64, escape: f64) -> f64 {
+        let (m, d) = (law.convexity, law.dimension);
+        // ‖X − x*‖ exceeds √(d/m) + t with probability at most e^(−mt²/2)
+        let reach = |probability: f64| start_distance + (d / m).sqrt() + (-2.0 * probability.ln() / m).sqrt();
+        // In constant time proposals must fall inside with a proved probability: coupled to a stationary chain, no round
+        // (of at most MAX_STEPS) leaves twice the reach but with probability τ/1000, and the rest is room for a step.
+        match self.constant_time {
+            false => reach(escape),
+            true => 4.0 * (reach(1e-3 * self.total_variation / (2.0 * MAX_STEPS as f64)) + (d / m).sqrt()),
+        }
+    }
+
+    /// The grid, and what floating point does to the potential; `None` if answers do not fit on it.
+    fn rounding(&self, law: &Law, origin_norm: f64, radius: f64) -> Option<Rounding> {
+        let (tau, d, public) = (self.total_variation, law.dimension, law.public);
+        let arithmetic = Arithmetic {
+            loss: law.loss,
+            rows: self.rows as f64,
+            nonzeros: self.nonzeros.max(1) as f64,
+            row_norm: law.row_norm,
+            scale: law.beta,
+            slope: law.slope,
+            value_at_zero: law.value_at_zero,
+            origin_norm,
+            radius,
+            dimension: d,
+        };
+        // the start is rounded to the grid, and every answer must fit an f64 on it
+        let coarsest = 2f64.powi((START_ROUNDING / (law.convexity * d).sqrt()).log2().floor() as i32);
+        let grid = arithmetic.grid(tau / 32.0).min(coarsest);
+        let grid = public.map_or(grid, |term| grid.min(term.grid(tau / 32.0, radius)));
+        if !(law.minimiser_norm + radius < grid * 2f64.powi(53)) {
+            return None;
+        }
+        let losses = arithmetic.sum_of_values();
+        Some(Rounding {
+            grid,
+            oscillation: arithmetic.oscillation(grid)
+                + public.map_or(0.0, |term| term.oscillation(grid, radius, losses)),
+            slack: arithmetic.slack(grid) + public.map_or(0.0, |term| term.slack(grid, radius, 2.0 * losses, law.pull)),
+        })
+    }
+
     /// All numbers of the chain at λ; `None` if rounding or the number of rounds has no certificate within τ.
     pub(super) fn chain(&self, lambda: f64) -> Option<GibbsChain> {
         if !self.are_covered(lambda) {
             return None;
         }
-        // the number of entries that somebody else enforced is not relied on for this
-        let (loss, row_norm) = (self.objective.loss(), self.counted_row_norm(self.objective.features()));
-        let slope = loss.facts().lipschitz?;
-        let (n, d) = (self.rows as f64, self.objective.weights() as f64);
-        let tau = self.total_variation;
-        let beta = self.inverse_temperature(lambda);
-        let norm = self.norm();
-        let public = norm.map(|norm| PublicTerm { norm, weight: lambda, scale: beta });
-        // in l_2, of which the explicit quadratic of the chain is made
-        let convexity = norm.map_or(1.0, |norm| norm.convexity);
-        let m = beta * lambda * convexity;
-        let pull = n * slope * row_norm; // ‖∇Σφ‖ at most
-        let lipschitz = beta * pull;
-        let at_zero = value_at_zero(loss, self.target_bound);
-        // λ‖θ*‖ = ‖∇Σφ(θ*)‖, and φ ≥ 0 gives (λ/2)‖θ*‖² ≤ Σφ(0)
-        let flattest = lambda * convexity;
-        let mut minimiser_norm = (pull / flattest).min((2.0 * n * at_zero / flattest).sqrt());
-        if norm.is_some() {
-            // ‖θ*‖₂ ≤ ‖θ*‖_p ≤ ‖∇Σφ(θ*)‖_p*/λ
-            minimiser_norm = minimiser_norm.min(n * self.record_lipschitz() / lambda);
-        }
-        let smoothness = loss.facts().smoothness.map(|b| beta * n * b * row_norm.powi(2));
-        // a chain in constant time looks at no data before it starts; a loss with corners has no certified minimiser here
-        let from_minimiser = smoothness.is_some() && !self.constant_time && norm.is_none();
-        let start = if from_minimiser { Start::Minimiser } else { Start::Centre };
-        let start_distance = match start {
-            Start::Minimiser => {
-                let tolerance = Some(self.minimised(lambda).accuracy(false).tolerance).filter(|t| t.is_finite())?;
-                1.01 * tolerance / lambda + START_ROUNDING / m.sqrt()
-            }
-            Start::Centre => minimiser_norm,
-        };
-        // ‖X − x*‖ exceeds √(d/m) + t with probability at most e^(−mt²/2)
+        let law = self.law(lambda)?;
+        let (tau, m, d, public) = (self.total_variation, law.convexity, law.dimension, law.public);
+        let (start, start_distance) = self.start(&law)?;
         let escape = 0.01 * tau;
-        let reach = |probability: f64| start_distance + (d / m).sqrt() + (-2.0 * probability.ln() / m).sqrt();
-        // In constant time proposals must fall inside with a proved probability: coupled to a stationary chain, no round
-        // (of at most MAX_STEPS) leaves twice the reach but with probability τ/1000, and the rest is room for a step.
-        let radius = match self.constant_time {
-            false => reach(escape),
-            true => 4.0 * (reach(1e-3 * tau / (2.0 * MAX_STEPS as f64)) + (d / m).sqrt()),
-        };
-        let arithmetic = Arithmetic {
-            loss,
-            rows: n,
-            nonzeros: self.nonzeros.max(1) as f64,
-            row_norm,
-            scale: beta,
-            slope,
-            value_at_zero: at_zero,
-            origin_norm: if from_minimiser { minimiser_norm + start_distance } else { 0.0 },
-            radius,
-            dimension: d,
-        };
-        // the start is rounded to the grid, and every answer must fit an f64 on it
-        let coarsest = 2f64.powi((START_ROUNDING / (m * d).sqrt()).log2().floor() as i32);
-        let grid = arithmetic.grid(tau / 32.0).min(coarsest);
-        let grid = public.map_or(grid, |term| grid.min(term.grid(tau / 32.0, radius)));
-        if !(minimiser_norm + radius < grid * 2f64.powi(53)) {
-            return None;
-        }
-        let losses = arithmetic.sum_of_values();
-        let oscillation =
-            arithmetic.oscillation(grid) + public.map_or(0.0, |term| term.oscillation(grid, radius, losses));
-        let slack = arithmetic.slack(grid) + public.map_or(0.0, |term| term.slack(grid, radius, 2.0 * losses, pull));
-        let step = self.step(smoothness, lipschitz, m, d);
+        let radius = self.radius(&law, start_distance, escape);
+        let origin_norm = if start == Start::Minimiser { law.minimiser_norm + start_distance } else { 0.0 };
+        let Rounding { grid, oscillation, slack } = self.rounding(&law, origin_norm, radius)?;
+        let step = self.step(law.smoothness, law.lipschitz, m, d);
         let step_std = public.map_or(step, |term| step.min(term.step(self.typical_size(&term)))).sqrt();
-        let steepest = lipschitz + public.map_or(0.0, |term| term.lipschitz(2.0 * radius));
+        let steepest = law.lipschitz + public.map_or(0.0, |term| term.lipschitz(2.0 * radius));
         let eta = step_std * step_std;
-        let inverse_precision = 1.0 / (m + 1.0 / eta);
-        // how far the centre of proposals is from the reference y at most
-        let drift = inverse_precision * (steepest + m * (2.0 * radius + minimiser_norm));
-        let near = (d * inverse_precision).sqrt();
-        let bent = public.filter(|term| !term.norm.is_euclidean());
-        // of a reference, to the grid and into the domain
-        let moved = bent.map_or(0.0, |_| 10.0 * grid * d.sqrt());
-        let (mean_gap, reference_distance, references) = match (smoothness, bent) {
-            // references are improved as below, but near 0 the term is not smooth
-            (Some(b), Some(term)) => {
-                let closer = |apart: f64, _| {
-                    let change = (b * apart + term.slope_change(radius, apart)).min(2.0 * steepest);
-                    1.001 * inverse_precision * change + moved
-                };
-                let last = (1..MOST_REFERENCES).fold(1.001 * drift + moved, closer);
-                // `max` would take a distance that is no number for a short one
-                let apart = near + if last.is_nan() { f64::INFINITY } else { last.max(near) };
-                let gap = 0.5 * b * apart * apart + term.mean_gap(radius, apart);
-                (gap.min(2.0 * steepest * apart), near, MOST_REFERENCES)
-            }
-            (Some(b), None) => {
-                let halvings = ((drift / near).ln() / (1.0 / (b * inverse_precision)).ln()).ceil().max(0.0);
-                (0.5 * b * 2.0 * d * inverse_precision, near, 2 + halvings as u32)
-            }
-            (None, term) => {
-                let apart = near + drift + moved;
-                let of_term = term.map_or(0.0, |term| term.mean_gap(radius, 1.001 * apart));
-                ((2.0 * lipschitz * apart + of_term).min(2.0 * steepest * apart), f64::INFINITY, 1)
-            }
-        };
-        let reach_of_sums = radius + minimiser_norm + eta * (steepest + m * (radius + minimiser_norm));
-        // where the mode of proposals lies outside of the ball, a reference is as far from its projection as the search allows
-        let counted_gap = if smoothness.is_some() && bent.is_none() { 2.0 * mean_gap } else { mean_gap };
+        let Proposals { mean_gap, counted_gap, reference_distance, references } =
+            law.proposals(1.0 / (m + 1.0 / eta), steepest, radius, grid);
+        let reach_of_sums = radius + law.minimiser_norm + eta * (steepest + m * (radius + law.minimiser_norm));
         let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, steepest, counted_gap + slack);
         let contraction =
             Contraction { step_std, strong_convexity: m, start_distance, dimension: d as usize, oscillation };
@@ -318,8 +405,8 @@ impl GibbsFacts {
         }
         Some(GibbsChain {
             regularization: lambda,
-            inverse_temperature: beta,
-            norm,
+            inverse_temperature: law.beta,
+            norm: public.map(|term| term.norm),
             shrunk: self.shrunk(),
             rounds,
             step_std,

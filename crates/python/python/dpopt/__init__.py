@@ -21,10 +21,10 @@ from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegres
 from ._heavy_tailed import HeavyTailedMean
 from ._mean import MeanEstimator
 from ._minimize import check_per_record, minimize, plan_minimize
+from ._model_file import load
 from ._plan import Plan, Privacy
 from ._regressors import HuberRegression, LinearRegression, Ridge, SGDRegressor
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
-from ._table_fit import load
 from ._warnings import PrivacyWarning
 from .encoders import HashingEncoder, PublicOneHot, PublicScaler, TableEncoder, TextEncoder
 from .ledger import Ledger

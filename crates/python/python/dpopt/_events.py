@@ -15,6 +15,8 @@ import numpy as np
 from . import _core
 from ._reading import attempt, kind
 
+__all__ = ["DpEvent", "as_event", "from_dict", "from_json", "parse"]
+
 _PEER_MODULE = "dp_accounting.dp_event"
 _OWN_MODULE = "dpopt.event"
 _CLASSES: dict[str, type[DpEvent]] = {}
@@ -203,27 +205,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True)
-class NoOpDpEvent(DpEvent):
-    """Nothing is released."""
-
-
-@dataclass(frozen=True)
-class NonPrivateDpEvent(DpEvent):
-    """Something is released without protection; every accountant refuses it."""
-
-
-@dataclass(frozen=True)
-class UnsupportedDpEvent(DpEvent):
-    """Something without a description; every accountant refuses it."""
-
-
-@dataclass(frozen=True)
-class RandomizedResponseDpEvent(DpEvent):
-    """A uniform bucket with probability `noise_parameter`."""
-
-    noise_parameter: float
-    num_buckets: int
+# Made by `make options` from the library's table of events: one class per entry.
 
 
 @dataclass(frozen=True)
@@ -249,100 +231,6 @@ class DiscreteLaplaceDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
-class SelfComposedDpEvent(DpEvent):
-    """`event`, `count` times with fresh randomness."""
-
-    event: DpEvent
-    count: int
-
-
-@dataclass(frozen=True)
-class ComposedDpEvent(DpEvent):
-    """All of `events`."""
-
-    events: Sequence[DpEvent]
-
-
-@dataclass(frozen=True)
-class PoissonSampledDpEvent(DpEvent):
-    """Each record enters independently with `sampling_probability`."""
-
-    sampling_probability: float
-    event: DpEvent
-
-
-@dataclass(frozen=True)
-class SampledWithReplacementDpEvent(DpEvent):
-    """A fresh sample drawn with replacement."""
-
-    source_dataset_size: int
-    sample_size: int
-    event: DpEvent
-
-
-@dataclass(frozen=True)
-class SampledWithoutReplacementDpEvent(DpEvent):
-    """A fresh subset of fixed size."""
-
-    source_dataset_size: int
-    sample_size: int
-    event: DpEvent
-
-
-@dataclass(frozen=True)
-class RandomAllocationDpEvent(DpEvent):
-    """Each record takes part in `num_selected` of `num_steps` calls of `event`, chosen uniformly, independently of all others."""
-
-    event: DpEvent
-    num_selected: int
-    num_steps: int
-
-
-@dataclass(frozen=True)
-class SingleEpochTreeAggregationDpEvent(DpEvent):
-    """Prefix sums over one pass, noise per dyadic node."""
-
-    noise_multiplier: float
-    step_counts: Sequence[int] | int
-
-
-@dataclass(frozen=True)
-class RepeatAndSelectDpEvent(DpEvent):
-    """`event` a random secret number of times, the best output released."""
-
-    event: DpEvent
-    mean: float
-    shape: float
-
-
-@dataclass(frozen=True)
-class MixtureOfGaussiansDpEvent(DpEvent):
-    """A mixture of shifted Gaussians against one."""
-
-    standard_deviation: float
-    sensitivities: Sequence[float]
-    sampling_probs: Sequence[float]
-
-
-@dataclass(frozen=True)
-class ZCDpEvent(DpEvent):
-    """(xi, rho)-zCDP."""
-
-    rho: float
-    xi: float = 0.0
-
-
-@dataclass(frozen=True)
-class TruncatedSubsampledGaussianDpEvent(DpEvent):
-    """Poisson batches cut to a size; `dataset_size` is an upper bound under add-or-remove."""
-
-    dataset_size: int
-    sampling_probability: float
-    truncated_batch_size: int
-    noise_multiplier: float
-
-
-@dataclass(frozen=True)
 class DiscreteGaussianDpEvent(DpEvent):
     """Integer noise P(x) ∝ exp(-x²/(2·sigma²)) on `dimension` integer sums (None: any number of them).
 
@@ -352,6 +240,14 @@ class DiscreteGaussianDpEvent(DpEvent):
     sigma: float
     sensitivity: float = 1.0
     dimension: int | None = None
+
+
+@dataclass(frozen=True)
+class RandomizedResponseDpEvent(DpEvent):
+    """A uniform bucket with probability `noise_parameter`."""
+
+    noise_parameter: float
+    num_buckets: int
 
 
 @dataclass(frozen=True)
@@ -369,6 +265,61 @@ class PermuteAndFlipDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
+class MixtureOfGaussiansDpEvent(DpEvent):
+    """A mixture of shifted Gaussians against one."""
+
+    standard_deviation: float
+    sensitivities: Sequence[float]
+    sampling_probs: Sequence[float]
+
+
+@dataclass(frozen=True)
+class ChiSquareGaussianDpEvent(DpEvent):
+    """Gaussian noise behind a fresh random projection."""
+
+    _module: ClassVar[str] = _OWN_MODULE
+    degrees_of_freedom: int
+    mu: float
+
+
+@dataclass(frozen=True)
+class SingleEpochTreeAggregationDpEvent(DpEvent):
+    """Prefix sums over one pass, noise per dyadic node."""
+
+    noise_multiplier: float
+    step_counts: Sequence[int] | int
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbationDpEvent(DpEvent):
+    """Objective perturbation at its exact minimiser; link is 'monotone', 'smooth' or 'softmax'."""
+
+    _module: ClassVar[str] = _OWN_MODULE
+    noise_multiplier: float
+    regularization: float
+    link: str
+    smoothness: float | None = None
+    classes: int | None = None
+
+
+@dataclass(frozen=True)
+class PureStreamDpEvent(DpEvent):
+    """Any interactive ε-DP mechanism."""
+
+    _module: ClassVar[str] = _OWN_MODULE
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class ApproxDpDpEvent(DpEvent):
+    """Any interactive (ε, δ)-DP mechanism."""
+
+    _module: ClassVar[str] = _OWN_MODULE
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
 class EpsilonDeltaDpEvent(DpEvent):
     """A mechanism of which nothing is known but that it is (ε, δ)-DP."""
 
@@ -377,11 +328,29 @@ class EpsilonDeltaDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
+class ProposeTestReleaseDpEvent(DpEvent):
+    """A test that is ε-DP, and Gaussian noise where it passes; δ: to pass where nothing bounds what a record moves."""
+
+    _module: ClassVar[str] = _OWN_MODULE
+    epsilon: float
+    delta: float
+    noise_multiplier: float
+
+
+@dataclass(frozen=True)
 class GdpDpEvent(DpEvent):
     """μ-Gaussian differential privacy."""
 
     _module: ClassVar[str] = _OWN_MODULE
     mu: float
+
+
+@dataclass(frozen=True)
+class ZCDpEvent(DpEvent):
+    """(xi, rho)-zCDP."""
+
+    rho: float
+    xi: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -403,39 +372,11 @@ class PrivacyProfileDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
-class PureStreamDpEvent(DpEvent):
-    """Any interactive ε-DP mechanism."""
+class PoissonSampledDpEvent(DpEvent):
+    """Each record enters independently with `sampling_probability`."""
 
-    _module: ClassVar[str] = _OWN_MODULE
-    epsilon: float
-
-
-@dataclass(frozen=True)
-class ApproxDpDpEvent(DpEvent):
-    """Any interactive (ε, δ)-DP mechanism."""
-
-    _module: ClassVar[str] = _OWN_MODULE
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True)
-class ChiSquareGaussianDpEvent(DpEvent):
-    """Gaussian noise behind a fresh random projection."""
-
-    _module: ClassVar[str] = _OWN_MODULE
-    degrees_of_freedom: int
-    mu: float
-
-
-@dataclass(frozen=True)
-class ProposeTestReleaseDpEvent(DpEvent):
-    """A test that is ε-DP, and Gaussian noise where it passes; δ: to pass where nothing bounds what a record moves."""
-
-    _module: ClassVar[str] = _OWN_MODULE
-    epsilon: float
-    delta: float
-    noise_multiplier: float
+    sampling_probability: float
+    event: DpEvent
 
 
 @dataclass(frozen=True)
@@ -445,6 +386,52 @@ class GatedDpEvent(DpEvent):
     _module: ClassVar[str] = _OWN_MODULE
     probability: float
     event: DpEvent
+
+
+@dataclass(frozen=True)
+class TruncatedSubsampledGaussianDpEvent(DpEvent):
+    """Poisson batches cut to a size; `dataset_size` is an upper bound under add-or-remove."""
+
+    dataset_size: int
+    sampling_probability: float
+    truncated_batch_size: int
+    noise_multiplier: float
+
+
+@dataclass(frozen=True)
+class RandomAllocationDpEvent(DpEvent):
+    """Each record takes part in `num_selected` of `num_steps` calls of `event`, chosen uniformly, independently of all others."""
+
+    event: DpEvent
+    num_selected: int
+    num_steps: int
+
+
+@dataclass(frozen=True)
+class SampledWithoutReplacementDpEvent(DpEvent):
+    """A fresh subset of fixed size."""
+
+    source_dataset_size: int
+    sample_size: int
+    event: DpEvent
+
+
+@dataclass(frozen=True)
+class SampledWithReplacementDpEvent(DpEvent):
+    """A fresh sample drawn with replacement."""
+
+    source_dataset_size: int
+    sample_size: int
+    event: DpEvent
+
+
+@dataclass(frozen=True)
+class RepeatAndSelectDpEvent(DpEvent):
+    """`event` a random secret number of times, the best output released."""
+
+    event: DpEvent
+    mean: float
+    shape: float
 
 
 @dataclass(frozen=True)
@@ -474,15 +461,74 @@ class ApproximateDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbationDpEvent(DpEvent):
-    """Objective perturbation at its exact minimiser; link is 'monotone', 'smooth' or 'softmax'."""
+class NoOpDpEvent(DpEvent):
+    """Nothing is released."""
 
-    _module: ClassVar[str] = _OWN_MODULE
-    noise_multiplier: float
-    regularization: float
-    link: str
-    smoothness: float | None = None
-    classes: int | None = None
+
+@dataclass(frozen=True)
+class NonPrivateDpEvent(DpEvent):
+    """Something is released without protection; every accountant refuses it."""
+
+
+@dataclass(frozen=True)
+class UnsupportedDpEvent(DpEvent):
+    """Something without a description; every accountant refuses it."""
+
+
+@dataclass(frozen=True)
+class SelfComposedDpEvent(DpEvent):
+    """`event`, `count` times with fresh randomness."""
+
+    event: DpEvent
+    count: int
+
+
+@dataclass(frozen=True)
+class ComposedDpEvent(DpEvent):
+    """All of `events`."""
+
+    events: Sequence[DpEvent]
+
+
+__all__ += [
+    "ApproxDpDpEvent",
+    "ApproximateDpEvent",
+    "ChiSquareGaussianDpEvent",
+    "ComposedDpEvent",
+    "DiscreteGaussianDpEvent",
+    "DiscreteLaplaceDpEvent",
+    "EpsilonDeltaDpEvent",
+    "ExponentialMechanismDpEvent",
+    "GatedDpEvent",
+    "GaussianDpEvent",
+    "GdpDpEvent",
+    "LaplaceDpEvent",
+    "MixtureOfGaussiansDpEvent",
+    "NoOpDpEvent",
+    "NonPrivateDpEvent",
+    "ObjectivePerturbationDpEvent",
+    "ParallelDpEvent",
+    "PermuteAndFlipDpEvent",
+    "PoissonSampledDpEvent",
+    "PrivacyProfileDpEvent",
+    "ProposeTestReleaseDpEvent",
+    "PureStreamDpEvent",
+    "RandomAllocationDpEvent",
+    "RandomizedResponseDpEvent",
+    "RdpDpEvent",
+    "RepeatAndSelectDpEvent",
+    "SampledWithReplacementDpEvent",
+    "SampledWithoutReplacementDpEvent",
+    "SelfComposedDpEvent",
+    "SingleEpochTreeAggregationDpEvent",
+    "TruncatedSubsampledGaussianDpEvent",
+    "UnsupportedDpEvent",
+    "UserUnitDpEvent",
+    "ZCDpEvent",
+]
+
+
+# What follows is written by hand.
 
 
 def from_dict(data: dict[str, Any]) -> DpEvent:
@@ -553,46 +599,3 @@ def as_event(value: Any) -> DpEvent:
     raise TypeError(
         f"{name} is not a privacy event; give one of dpopt.accounting, of dp_accounting, JSON or an expression"
     )
-
-
-__all__ = [
-    "DpEvent",
-    "as_event",
-    "from_dict",
-    "from_json",
-    "parse",
-    "ApproxDpDpEvent",
-    "ApproximateDpEvent",
-    "ChiSquareGaussianDpEvent",
-    "ComposedDpEvent",
-    "DiscreteGaussianDpEvent",
-    "DiscreteLaplaceDpEvent",
-    "EpsilonDeltaDpEvent",
-    "ExponentialMechanismDpEvent",
-    "GaussianDpEvent",
-    "GatedDpEvent",
-    "GdpDpEvent",
-    "LaplaceDpEvent",
-    "MixtureOfGaussiansDpEvent",
-    "NoOpDpEvent",
-    "NonPrivateDpEvent",
-    "ObjectivePerturbationDpEvent",
-    "ParallelDpEvent",
-    "PermuteAndFlipDpEvent",
-    "PoissonSampledDpEvent",
-    "PrivacyProfileDpEvent",
-    "ProposeTestReleaseDpEvent",
-    "PureStreamDpEvent",
-    "RandomAllocationDpEvent",
-    "RandomizedResponseDpEvent",
-    "RdpDpEvent",
-    "RepeatAndSelectDpEvent",
-    "SampledWithReplacementDpEvent",
-    "SampledWithoutReplacementDpEvent",
-    "SelfComposedDpEvent",
-    "SingleEpochTreeAggregationDpEvent",
-    "TruncatedSubsampledGaussianDpEvent",
-    "UnsupportedDpEvent",
-    "UserUnitDpEvent",
-    "ZCDpEvent",
-]

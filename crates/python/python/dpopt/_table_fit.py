@@ -34,11 +34,10 @@ from ._tables import (
     rows_at,
     source,
     target_name,
-    vectors_path,
     without_rows,
 )
 from ._units import Given, owned
-from ._warnings import SEEDED, warn
+from ._warnings import warn
 from .parts import Counted, Encoded, Parts, owner_of
 
 #: What files and tables write where a value is missing.
@@ -372,7 +371,7 @@ class TableRoad:
                 "a model file holds an encoder, which a model of a matrix does not have; fit a table with columns declared by name, "
                 "or use dpopt.export"
             )
-        self._table.save(str(_path(path)))
+        self._table.save(str(path_of(path)))
 
     def _report_of_table(self, path: Any, named: bool) -> str:
         html = getattr(self, "_table_report", None)
@@ -527,75 +526,11 @@ def _apart(X: Any, y: Any) -> tuple[Any, Any]:
     return X.drop([y]), X[:, at]
 
 
-def _path(path: Any) -> Path:
+def path_of(path: Any) -> Path:
     found = attempt(lambda: Path(path))
     if found is None:
         raise TypeError(f"path is {kind(path)}; give the path of a file")
     return found
 
 
-def load(path: Any, public_vectors: Any = None) -> Any:
-    """The fitted estimator of a model file, of `dpopt fit` or of :meth:`LogisticRegression.save`: it predicts for tables with the
-    columns of the one it was fitted to. A model of texts with public vectors of words needs the same file of them again.
-
-    >>> import dpopt, os, pandas, tempfile
-    >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
-    >>> model = dpopt.LogisticRegression(epsilon=2, delta=1e-6, bounds={"age": (18, 80)}, classes=["no", "yes"]).fit(table, "member")
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
-    >>> model.save(path)
-    >>> dpopt.load(path).predict(pandas.DataFrame({"age": [19, 70]})).tolist()
-    ['no', 'yes']
-    """
-    model = _core.TableModel.load(str(_path(path)), vectors_path(public_vectors))
-    promised = json.loads(model.guarantee())
-    facts: dict[str, Any] = {
-        "public_vectors": public_vectors,
-        "epsilon": promised["epsilon"],
-        "delta": promised["delta"],
-        "neighbors": promised["relation"],
-    }
-    estimator: Any = _estimator_of(model, facts)
-    estimator._table = model
-    weights = model.weights()
-    estimator._settle(None, np.full((0 if weights is None else weights.size,), np.nan))
-    if not model.labels:
-        estimator._flat()
-    estimator.n_features_in_ = len(model.columns)
-    if model.columns == names_by_position(None, len(model.columns)):
-        # of a matrix, or of a table whose columns are called as a matrix's are
-        estimator._positions = model.columns
-    else:
-        estimator.feature_names_in_ = np.array(model.columns, dtype=object)
-    estimator.privacy_ = Privacy.of(model.guarantee(), "[]")
-    if promised["insecure_seed"]:
-        warn(SEEDED)
-    return estimator
-
-
-def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
-    """An estimator that predicts as `model` does, by its loss and form."""
-    from . import _classifiers, _embeddings, _regressors
-
-    embedding, loss = model.embedding(), json.loads(model.loss())
-    if embedding is not None:
-        form = json.loads(embedding)
-        size = {"embedding_dim": form["dimension"], "embedding_seed": form["seed"]}
-        if form.get("towers") is None:
-            if not model.labels:
-                raise ValueError(
-                    "this is a sum of embeddings for a number, which the command line predicts with: dpopt predict"
-                )
-            return _embeddings.EmbeddingClassifier(**size, **facts)
-        towers = _embeddings.TwoTowerClassifier if model.labels else _embeddings.TwoTowerRegressor
-        return towers(**size, **facts)
-    if loss["name"] == "smoothed-hinge":
-        return _classifiers.LinearSVC(smoothing=loss["width"], **facts)
-    if loss["name"] == "hinge":
-        return _classifiers.SGDClassifier(loss="hinge", **facts)
-    if loss["name"] in ("huber", "absolute"):
-        name = "huber" if loss["name"] == "huber" else "absolute_error"
-        return _regressors.SGDRegressor(loss=name, threshold=loss.get("threshold", 0.5), **facts)
-    return _classifiers.LogisticRegression(**facts) if model.labels else _regressors.LinearRegression(**facts)
-
-
-__all__ = ["ClassesOfTable", "NumbersOfTable", "TableRoad", "load"]
+__all__ = ["ClassesOfTable", "NumbersOfTable", "TableRoad"]

@@ -7,8 +7,7 @@
 //! their mean (below). Points are geometric in the ratio, so that all masses are sums of positive terms at any δ.
 
 use super::atoms::{Atoms, Rest};
-use super::pair::U;
-use super::tree::Sides;
+use super::pair::{Sides, U};
 use dpopt_event::special::{gauss_legendre_nodes, log_sum_exp};
 use dpopt_process::locked;
 use std::sync::{Arc, Mutex};

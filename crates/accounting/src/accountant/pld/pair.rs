@@ -2,6 +2,7 @@
 
 use libm::erfc;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 pub(crate) use dpopt_event::special::UNIT_ROUNDOFF as U;
 
@@ -104,6 +105,28 @@ impl<T: Pair> Pair for Reversed<T> {
 
     fn atoms(&self) -> PointLosses {
         self.0.atoms().map(|l| -l)
+    }
+}
+
+/// The pair of a leaf for each order of the neighbours. A symmetric leaf has the same one twice.
+#[derive(Clone, Debug)]
+pub(crate) struct Sides {
+    pub with_to_without: Arc<dyn Pair>,
+    pub without_to_with: Arc<dyn Pair>,
+}
+
+impl Sides {
+    pub fn directed<T: Pair + Clone + 'static>(pair: T) -> Self {
+        Self { with_to_without: Arc::new(pair.clone()), without_to_with: Arc::new(Reversed(pair)) }
+    }
+
+    pub fn symmetric<T: Pair + 'static>(pair: T) -> Self {
+        let pair: Arc<dyn Pair> = Arc::new(pair);
+        Self { with_to_without: pair.clone(), without_to_with: pair }
+    }
+
+    pub fn is_symmetric(&self) -> bool {
+        Arc::ptr_eq(&self.with_to_without, &self.without_to_with)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::atoms::Atoms;
 use super::grid::LARGEST_LOSS;
 use super::pair::U;
-use crate::accountant::{conversion, rdp};
+use crate::accountant::conversion;
 
 /// (`epsilon[i]`, `delta[i]`)-DP for every i, in both orders.
 pub(crate) fn listed(epsilon: &[f64], delta: &[f64]) -> Atoms {
@@ -32,7 +32,7 @@ pub(crate) fn added(curves: &[(&[f64], &[f64], u64)]) -> (Vec<f64>, Vec<f64>) {
     orders.dedup();
     let sum = |order: f64| {
         let one = |(orders, divergences, count): &(&[f64], &[f64], u64)| {
-            *count as f64 * rdp::interpolate(orders, divergences, order)
+            *count as f64 * conversion::interpolate(orders, divergences, order)
         };
         curves.iter().map(one).fold(0.0, |sum: f64, next| (sum + next) * (1.0 + 8.0 * U))
     };

@@ -6,7 +6,7 @@ use super::discrete_gaussian::{DiscreteGaussianPair, several};
 use super::grid::LARGEST_LOSS;
 use super::mixture::{PoissonReplacePair, ShiftMixturePair};
 use super::objective::ObjectiveProfile;
-use super::pair::{GatedPair, GaussianPair, Pair, Reversed, U};
+use super::pair::{GatedPair, GaussianPair, Pair, Sides, U};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
@@ -17,28 +17,6 @@ use dpopt_event::group;
 use dpopt_event::special::ln_binomial_mass;
 use dpopt_event::{Event, Relation};
 use std::sync::Arc;
-
-/// The pair of a leaf for each order of the neighbours. A symmetric leaf has the same one twice.
-#[derive(Clone, Debug)]
-pub(crate) struct Sides {
-    pub with_to_without: Arc<dyn Pair>,
-    pub without_to_with: Arc<dyn Pair>,
-}
-
-impl Sides {
-    pub fn directed<T: Pair + Clone + 'static>(pair: T) -> Self {
-        Self { with_to_without: Arc::new(pair.clone()), without_to_with: Arc::new(Reversed(pair)) }
-    }
-
-    pub fn symmetric<T: Pair + 'static>(pair: T) -> Self {
-        let pair: Arc<dyn Pair> = Arc::new(pair);
-        Self { with_to_without: pair.clone(), without_to_with: pair }
-    }
-
-    pub fn is_symmetric(&self) -> bool {
-        Arc::ptr_eq(&self.with_to_without, &self.without_to_with)
-    }
-}
 
 /// An event as a product of leaves.
 #[derive(Debug, Default)]
@@ -329,22 +307,7 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
         Event::Rdp { orders, divergences } => Sides::symmetric(stated::renyi(orders, divergences)),
         Event::Zcdp { rho, xi } => Sides::symmetric(stated::concentrated(*rho, *xi)),
         Event::MixtureOfGaussians { standard_deviation, sensitivities, sampling_probs } => {
-            // equal shifts together; the law is the same
-            let mut shifts: Vec<(f64, f64)> = sensitivities
-                .iter()
-                .zip(sampling_probs)
-                .filter(|(_, p)| **p > 0.0)
-                .map(|(c, p)| (c / standard_deviation, *p))
-                .collect();
-            shifts.sort_by(|a, b| a.0.total_cmp(&b.0));
-            shifts.dedup_by(|b, a| {
-                let same = a.0 == b.0;
-                if same {
-                    a.1 += b.1;
-                }
-                same
-            });
-            shift_mixture(shifts.into_iter().map(|(c, p)| (c, p.ln())).collect())
+            mixture(*standard_deviation, sensitivities, sampling_probs)
         }
         Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
             let profile = ObjectiveProfile::new(*noise_multiplier, *regularization, *link, relation)
@@ -408,6 +371,25 @@ fn integer_noise(sigma: f64, shift: IntegerShift) -> Option<Sides> {
         Some(line) => Some(Sides::symmetric(DiscreteGaussianPair::new(sigma, line))),
         None => several(sigma, shift.square).map(Sides::symmetric),
     }
+}
+
+fn mixture(standard_deviation: f64, sensitivities: &[f64], sampling_probs: &[f64]) -> Sides {
+    // equal shifts together; the law is the same
+    let mut shifts: Vec<(f64, f64)> = sensitivities
+        .iter()
+        .zip(sampling_probs)
+        .filter(|(_, p)| **p > 0.0)
+        .map(|(c, p)| (c / standard_deviation, *p))
+        .collect();
+    shifts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    shifts.dedup_by(|b, a| {
+        let same = a.0 == b.0;
+        if same {
+            a.1 += b.1;
+        }
+        same
+    });
+    shift_mixture(shifts.into_iter().map(|(c, p)| (c, p.ln())).collect())
 }
 
 fn shift_mixture(shifts: Vec<(f64, f64)>) -> Sides {

@@ -178,24 +178,6 @@ pub(super) fn chi_square(degrees_of_freedom: u64, mu: f64, order: f64) -> f64 {
     if x < 1.0 { -m / (2.0 * (order - 1.0)) * (-x).ln_1p() } else { f64::INFINITY }
 }
 
-/// A stated curve at any order: (α−1)·D_α is convex in α and 0 at 1, so chords lie above it; nothing is known beyond
-/// the last order.
-pub(crate) fn interpolate(orders: &[f64], divergences: &[f64], order: f64) -> f64 {
-    let after = orders.partition_point(|a| *a < order);
-    let Some(&right) = orders.get(after) else {
-        return f64::INFINITY;
-    };
-    let (left, at_left) = match after {
-        0 => (1.0, 0.0),
-        i => (orders[i - 1], (orders[i - 1] - 1.0) * divergences[i - 1]),
-    };
-    let at_right = (right - 1.0) * divergences[after];
-    let share = (order - left) / (right - left);
-    let chord = (at_left + (at_right - at_left) * share) / (order - 1.0);
-    // D_α does not decrease with α
-    chord.min(divergences[after])
-}
-
 /// The loss of a leaf as atoms (loss, ln Q-mass) of a pair that dominates under `relation`, and a δ that is set aside.
 /// `None` if the leaf has neither a finite pure ε nor a pair here. `q` and `order` say what the atoms are used for.
 pub(super) fn atoms(event: &Event, relation: Relation, q: f64, order: f64) -> Option<(Vec<(f64, f64)>, f64)> {
@@ -312,14 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn chi_square_and_curves() {
+    fn chi_square_is_finite_below_its_last_order() {
         close(chi_square(100, 1.0, 8.0), 5.864146800499);
         assert_eq!(chi_square(100, 1.0, 11.0), f64::INFINITY);
-        let (orders, rho) = ([2.0, 4.0], [0.2, 0.6]);
-        assert_eq!(interpolate(&orders, &rho, 2.0), 0.2);
-        assert_eq!(interpolate(&orders, &rho, 4.0), 0.6);
-        close(interpolate(&orders, &rho, 3.0), (0.2 + 1.8) / 2.0 / 2.0);
-        assert_eq!(interpolate(&orders, &rho, 1.5), 0.2);
-        assert_eq!(interpolate(&orders, &rho, 5.0), f64::INFINITY);
     }
 }

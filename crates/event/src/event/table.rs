@@ -1,17 +1,18 @@
-//! One entry per event: its class in JSON, whose class that is, its fields in order and the range of each. Reading, writing, hashing
+//! What the entry of an event says of its class, whose class that is, its fields in order and the range of each. Reading, writing, hashing
 //! and the check of ranges are made from it.
 
-use super::Fields;
-use crate::event::{Event, GlmLink};
+use super::entries::entries;
+use super::tree::Tree;
+use super::{Event, GlmLink};
 
 /// The module of classes that `dp_accounting` has.
-const PEER: &str = "dp_accounting.dp_event";
+pub(super) const PEER: &str = "dp_accounting.dp_event";
 /// The module of those that only dpopt has.
-pub(in crate::event) const OWN: &str = "dpopt.event";
+pub(super) const OWN: &str = "dpopt.event";
 
 /// What a number may be; of a list, each of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::event) enum Range {
+pub(super) enum Range {
     /// Whatever the field's type holds.
     Any,
     /// Finite and at least 0.
@@ -33,7 +34,7 @@ pub(in crate::event) enum Range {
 }
 
 /// The value of a field.
-pub(in crate::event) enum Value<'a> {
+pub(super) enum Value<'a> {
     Real(f64),
     Integer(u64),
     Reals(&'a [f64]),
@@ -46,24 +47,27 @@ pub(in crate::event) enum Value<'a> {
 }
 
 /// A field of an event.
-pub(in crate::event) struct Field<'a> {
-    pub(in crate::event) name: &'static str,
-    pub(in crate::event) value: Value<'a>,
-    pub(in crate::event) range: Range,
+pub(super) struct Field<'a> {
+    pub(super) name: &'static str,
+    pub(super) value: Value<'a>,
+    pub(super) range: Range,
 }
 
 /// An event's class and fields.
-pub(in crate::event) struct Entry<'a> {
-    pub(in crate::event) class: &'static str,
-    pub(in crate::event) module: &'static str,
-    pub(in crate::event) fields: Vec<Field<'a>>,
+pub(super) struct Entry<'a> {
+    pub(super) class: &'static str,
+    pub(super) module: &'static str,
+    pub(super) fields: Vec<Field<'a>>,
 }
 
-/// Per event: variant, class, module, `field: range` and, after `=`, the value of a field that is left out.
-macro_rules! events {
-    ($($variant:ident $class:literal $module:ident { $($field:ident : $range:ident $(= $left_out:expr)?),* })*) => {
+/// Takes the classes and fields of the entries.
+macro_rules! table {
+    ($(
+        $(#[doc = $about:literal])*
+        $variant:ident $class:literal $module:ident { $($field:ident : $range:ident $(= $left_out:expr)?),* } $([$($language:tt)*])?
+    )*) => {
         /// The entry of an event.
-        pub(in crate::event) fn entry(event: &Event) -> Entry<'_> {
+        pub(super) fn entry(event: &Event) -> Entry<'_> {
             let mut fields = Vec::new();
             let (class, module) = match event {
                 $(Event::$variant { $($field),* } => {
@@ -75,9 +79,9 @@ macro_rules! events {
         }
 
         /// Reads the event of a class, and says which module has it.
-        pub(in crate::event) fn build(class: &str, fields: &mut Fields) -> Result<(Event, &'static str), String> {
+        pub(super) fn build(class: &str, fields: &mut Fields) -> Result<(Event, &'static str), String> {
             Ok(match class {
-                $($class => (Event::$variant { $($field: read(stringify!($field), Range::$range, events!(@ $($left_out)?), fields)?),* }, $module),)*
+                $($class => (Event::$variant { $($field: read(stringify!($field), Range::$range, table!(@ $($left_out)?), fields)?),* }, $module),)*
                 _ => return Err(format!("unknown class `{class}`")),
             })
         }
@@ -85,46 +89,7 @@ macro_rules! events {
     (@ $left_out:expr) => { Some($left_out) };
     (@) => { None };
 }
-
-events! {
-    NoOp "NoOpDpEvent" PEER {}
-    NonPrivate "NonPrivateDpEvent" PEER {}
-    Unsupported "UnsupportedDpEvent" PEER {}
-    RandomizedResponse "RandomizedResponseDpEvent" PEER { noise_parameter: Probability, num_buckets: From2 }
-    Gaussian "GaussianDpEvent" PEER { noise_multiplier: AtLeast0 }
-    Laplace "LaplaceDpEvent" PEER { noise_multiplier: AtLeast0 }
-    DiscreteLaplace "DiscreteLaplaceDpEvent" PEER { noise_parameter: Positive, sensitivity: From1 }
-    // a sensitivity below 1 is a mistake of units: two integer vectors that differ are at least 1 apart
-    DiscreteGaussian "DiscreteGaussianDpEvent" PEER { sigma: AtLeast0, sensitivity: AtLeast1 = 1.0, dimension: From1 = None }
-    ExponentialMechanism "ExponentialMechanismDpEvent" PEER { epsilon: AtLeast0 }
-    PermuteAndFlip "PermuteAndFlipDpEvent" PEER { epsilon: AtLeast0 }
-    EpsilonDelta "EpsilonDeltaDpEvent" PEER { epsilon: AtLeast0, delta: BelowOne }
-    Zcdp "ZCDpEvent" PEER { rho: AtLeast0, xi: AtLeast0 = 0.0 }
-    MixtureOfGaussians "MixtureOfGaussiansDpEvent" PEER { standard_deviation: Positive, sensitivities: AtLeast0, sampling_probs: Probability }
-    SingleEpochTreeAggregation "SingleEpochTreeAggregationDpEvent" PEER { noise_multiplier: AtLeast0, step_counts: From1 }
-    TruncatedSubsampledGaussian "TruncatedSubsampledGaussianDpEvent" PEER {
-        dataset_size: From1, sampling_probability: Probability, truncated_batch_size: From1, noise_multiplier: AtLeast0
-    }
-    SelfComposed "SelfComposedDpEvent" PEER { event: Any, count: Any }
-    Composed "ComposedDpEvent" PEER { events: Any }
-    PoissonSampled "PoissonSampledDpEvent" PEER { sampling_probability: Probability, event: Any }
-    SampledWithReplacement "SampledWithReplacementDpEvent" PEER { source_dataset_size: From1, sample_size: Any, event: Any }
-    SampledWithoutReplacement "SampledWithoutReplacementDpEvent" PEER { source_dataset_size: From1, sample_size: Any, event: Any }
-    RandomAllocation "RandomAllocationDpEvent" PEER { event: Any, num_selected: Any, num_steps: From1 }
-    RepeatAndSelect "RepeatAndSelectDpEvent" PEER { event: Any, mean: Positive, shape: AtLeast0OrInfinity }
-    Gdp "GdpDpEvent" OWN { mu: AtLeast0 }
-    Rdp "RdpDpEvent" OWN { orders: Any, divergences: AtLeast0 }
-    PrivacyProfile "PrivacyProfileDpEvent" OWN { epsilons: Any, deltas: Probability }
-    PureStream "PureStreamDpEvent" OWN { epsilon: AtLeast0 }
-    ApproxDp "ApproxDpDpEvent" OWN { epsilon: AtLeast0, delta: BelowOne }
-    ChiSquareGaussian "ChiSquareGaussianDpEvent" OWN { degrees_of_freedom: From1, mu: AtLeast0 }
-    ProposeTestRelease "ProposeTestReleaseDpEvent" OWN { epsilon: AtLeast0, delta: BelowOne, noise_multiplier: AtLeast0 }
-    Gated "GatedDpEvent" OWN { probability: Probability, event: Any }
-    Parallel "ParallelDpEvent" OWN { blocks: Any }
-    UserUnit "UserUnitDpEvent" OWN { records_per_user: From1, event: Any }
-    Approximate "ApproximateDpEvent" OWN { total_variation: BelowOne, event: Any }
-    ObjectivePerturbation "ObjectivePerturbationDpEvent" OWN { noise_multiplier: Positive, regularization: Positive, link: Any }
-}
+entries!(table);
 
 /// A field's type: how it is written and read.
 trait Part: Sized {
@@ -205,7 +170,7 @@ impl Part for GlmLink {
 
 impl Field<'_> {
     /// Whether its numbers lie in their range; if one does not, which one it is and what it must be.
-    pub(in crate::event) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         match &self.value {
             Value::Real(x) => self.real(*x),
             Value::Reals(list) => list.iter().try_for_each(|x| self.real(*x)),
@@ -236,4 +201,121 @@ impl Field<'_> {
         };
         if n >= least { Ok(()) } else { Err(format!("{} is {n}; it must be at least {least}", self.name)) }
     }
+}
+
+/// The fields of one object, taken out one by one; what is left over is an error.
+pub(super) struct Fields {
+    class: String,
+    entries: Vec<(String, Tree)>,
+}
+
+impl Fields {
+    fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(key, _)| key == name)
+    }
+
+    fn take(&mut self, name: &str) -> Result<Tree, String> {
+        let position = self.entries.iter().position(|(key, _)| key == name);
+        let position = position.ok_or_else(|| format!("{} has no field `{name}`", self.class))?;
+        Ok(self.entries.swap_remove(position).1)
+    }
+
+    fn wrong<T>(&self, name: &str, expected: &str) -> Result<T, String> {
+        Err(format!("field `{name}` of {} must be {expected}", self.class))
+    }
+
+    fn real(&mut self, name: &str) -> Result<f64, String> {
+        match self.take(name)?.as_real() {
+            Some(x) => Ok(x),
+            None => self.wrong(name, "a finite number"),
+        }
+    }
+
+    fn real_or_infinity(&mut self, name: &str) -> Result<f64, String> {
+        let field = self.take(name)?;
+        if matches!(&field, Tree::Text(t) if t == "Infinity") {
+            return Ok(f64::INFINITY);
+        }
+        match field.as_real() {
+            Some(x) => Ok(x),
+            None => self.wrong(name, "a finite number or \"Infinity\""),
+        }
+    }
+
+    fn integer(&mut self, name: &str) -> Result<u64, String> {
+        match self.take(name)? {
+            Tree::Integer(n) => Ok(n),
+            _ => self.wrong(name, "a non-negative integer"),
+        }
+    }
+
+    fn integer_or_null(&mut self, name: &str) -> Result<Option<u64>, String> {
+        match self.take(name)? {
+            Tree::Integer(n) => Ok(Some(n)),
+            Tree::Null => Ok(None),
+            _ => self.wrong(name, "a non-negative integer or null"),
+        }
+    }
+
+    fn reals(&mut self, name: &str) -> Result<Vec<f64>, String> {
+        match self.take(name)? {
+            Tree::List(items) => match items.iter().map(Tree::as_real).collect() {
+                Some(list) => Ok(list),
+                None => self.wrong(name, "a list of finite numbers"),
+            },
+            _ => self.wrong(name, "a list of finite numbers"),
+        }
+    }
+
+    fn integers(&mut self, name: &str) -> Result<Vec<u64>, String> {
+        match self.take(name)? {
+            Tree::Integer(n) => Ok(vec![n]),
+            Tree::List(items) => {
+                let list = items.iter().map(|i| if let Tree::Integer(n) = i { Some(*n) } else { None }).collect();
+                match list {
+                    Some(list) => Ok(list),
+                    None => self.wrong(name, "a non-negative integer or a list of them"),
+                }
+            }
+            _ => self.wrong(name, "a non-negative integer or a list of them"),
+        }
+    }
+
+    fn word(&mut self, name: &str) -> Result<String, String> {
+        match self.take(name)? {
+            Tree::Text(t) => Ok(t),
+            _ => self.wrong(name, "a string"),
+        }
+    }
+
+    fn event(&mut self, name: &str) -> Result<Event, String> {
+        from_tree(self.take(name)?)
+    }
+
+    fn events(&mut self, name: &str) -> Result<Vec<Event>, String> {
+        match self.take(name)? {
+            Tree::List(items) => items.into_iter().map(from_tree).collect(),
+            _ => self.wrong(name, "a list of events"),
+        }
+    }
+}
+
+pub(super) fn from_tree(tree: Tree) -> Result<Event, String> {
+    let Tree::Object(entries) = tree else {
+        return Err("an event is an object with a `class_name`".into());
+    };
+    let mut fields = Fields { class: "event".into(), entries };
+    fields.class = fields.word("class_name")?;
+    let class = fields.class.clone();
+    let module = if fields.has("module_name") { Some(fields.word("module_name")?) } else { None };
+    let (event, expected) = build(&class, &mut fields)?;
+    // events that were dpopt's own before dp_accounting had them are read under both names
+    let moved = class == "ExponentialMechanismDpEvent" && module.as_deref() == Some(OWN);
+    if !moved && module.is_some_and(|m| m != expected) {
+        return Err(format!("module_name of {class} must be `{expected}`"));
+    }
+    if let Some((extra, _)) = fields.entries.first() {
+        return Err(format!("{class} has no field `{extra}`"));
+    }
+    Ok(event)
 }

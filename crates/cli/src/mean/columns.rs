@@ -1,92 +1,20 @@
 //! `dpopt mean --of`: private means of heavy-tailed columns, with confidence intervals.
 
-use crate::mean::Arguments;
+use super::arguments::Arguments;
 use crate::output::{Failure, note, print, print_json, table};
 use crate::progress::Bar;
 use crate::spending::{Outputs, Reserved, command_line, failed};
-use crate::usage;
-use clap::Args;
 use dpopt::data::TableReader;
 use dpopt::estimate::{
-    ColumnMean, HeavyTailedCandidate, HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions, HeavyTailedProblem, Moment,
+    ColumnMean, HeavyTailedCandidate, HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions, HeavyTailedProblem,
 };
 use dpopt::report::{number, probability};
 use dpopt::session::LedgerFile;
 use dpopt_privacy::{Budget, Shown};
 use std::fmt::Write;
 
-/// Flags of means of columns.
-#[derive(Args)]
-#[command(next_help_heading = "Means of columns without a known range")]
-pub(crate) struct ColumnFlags {
-    /// Columns whose means are wanted, each with a confidence interval, in place of a mean of vectors: income,claims
-    #[arg(long, value_name = "COLUMNS", requires = "moment", conflicts_with_all = ["sparsity", "norm"])]
-    of: Vec<String>,
-    /// A public fact about each column: K:M says that the K-th absolute moment's root is at most M, (E|X|^K)^(1/K) ≤ M; K:M@A that of X − A is. K alone says that
-    /// there is such an M: centre and scale are released first, and the interval rests on --spread-factor. income=4:60000 for one column, without a name for
-    /// all others
-    #[arg(long, value_name = "[COLUMN=]K[:M[@A]]", requires = "of", allow_hyphen_values = true)]
-    moment: Vec<String>,
-    /// With at least this probability all intervals hold at once; 0.95 unless said
-    #[arg(long, value_name = "P", requires = "of", allow_negative_numbers = true)]
-    confidence: Option<f64>,
-    /// Where only the order K of a moment is known: the root of the moment about the released centre is assumed to be at most F times the released range, from
-    /// about the 10 % to about the 90 % quantile; 2 unless said. Privacy does not rest on it
-    #[arg(long, value_name = "F", requires = "of", allow_negative_numbers = true)]
-    spread_factor: Option<f64>,
-}
-
-impl ColumnFlags {
-    /// Whether means of columns are asked for.
-    pub(crate) fn are_asked_for(&self) -> bool {
-        !self.of.is_empty()
-    }
-
-    /// The columns with their moments. A name may have commas in it: what is the name of a column as a whole is not taken apart.
-    fn columns(&self, table: &dyn TableReader) -> Result<Vec<(String, Moment)>, Failure> {
-        let mut names: Vec<String> = Vec::new();
-        for said in &self.of {
-            if table.columns().iter().any(|column| column.name == *said) {
-                names.push(said.clone());
-            } else {
-                names.extend(said.split(',').map(|name| name.trim().to_string()));
-            }
-        }
-        let (mut all, mut own) = (None, Vec::new());
-        for said in &self.moment {
-            match said.rsplit_once('=') {
-                None if all.is_none() => all = Some(said.parse::<Moment>().map_err(usage)?),
-                None => {
-                    return Err(usage("two moments have no column; write --moment COLUMN=K:M for all but one of them"));
-                }
-                Some((name, moment)) => {
-                    if !names.iter().any(|column| column == name) {
-                        return Err(usage(format!(
-                            "--moment is about `{name}`, which is not among the columns of --of"
-                        )));
-                    }
-                    if own.iter().any(|(column, _)| *column == name) {
-                        return Err(usage(format!("`{name}` has two moments; give one")));
-                    }
-                    own.push((name, moment.parse::<Moment>().map_err(usage)?));
-                }
-            }
-        }
-        let with_moment = |name: String| {
-            let moment = own.iter().find(|(column, _)| *column == name).map(|(_, moment)| *moment).or(all);
-            match moment {
-                Some(moment) => Ok((name, moment)),
-                None => {
-                    Err(usage(format!("what is known of `{name}`? Give --moment {name}=K:M, or --moment K:M for all")))
-                }
-            }
-        };
-        names.into_iter().map(with_moment).collect()
-    }
-}
-
 /// Plans, and estimates unless only the plan is asked for.
-pub(crate) fn run(
+pub(super) fn run(
     arguments: &Arguments,
     outputs: &Outputs<'_>,
     ledger: Option<LedgerFile>,

@@ -1,0 +1,79 @@
+"""Fitted estimators from model files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from . import _classifiers, _core, _embeddings, _regressors
+from ._plan import Privacy
+from ._table_fit import path_of
+from ._tables import names_by_position, vectors_path
+from ._warnings import SEEDED, warn
+
+
+def load(path: Any, public_vectors: Any = None) -> Any:
+    """The fitted estimator of a model file, of `dpopt fit` or of :meth:`LogisticRegression.save`: it predicts for tables with the
+    columns of the one it was fitted to. A model of texts with public vectors of words needs the same file of them again.
+
+    >>> import dpopt, os, pandas, tempfile
+    >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
+    >>> model = dpopt.LogisticRegression(epsilon=2, delta=1e-6, bounds={"age": (18, 80)}, classes=["no", "yes"]).fit(table, "member")
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
+    >>> model.save(path)
+    >>> dpopt.load(path).predict(pandas.DataFrame({"age": [19, 70]})).tolist()
+    ['no', 'yes']
+    """
+    model = _core.TableModel.load(str(path_of(path)), vectors_path(public_vectors))
+    promised = json.loads(model.guarantee())
+    facts: dict[str, Any] = {
+        "public_vectors": public_vectors,
+        "epsilon": promised["epsilon"],
+        "delta": promised["delta"],
+        "neighbors": promised["relation"],
+    }
+    estimator: Any = _estimator_of(model, facts)
+    estimator._table = model
+    weights = model.weights()
+    estimator._settle(None, np.full((0 if weights is None else weights.size,), np.nan))
+    if not model.labels:
+        estimator._flat()
+    estimator.n_features_in_ = len(model.columns)
+    if model.columns == names_by_position(None, len(model.columns)):
+        # of a matrix, or of a table whose columns are called as a matrix's are
+        estimator._positions = model.columns
+    else:
+        estimator.feature_names_in_ = np.array(model.columns, dtype=object)
+    estimator.privacy_ = Privacy.of(model.guarantee(), "[]")
+    if promised["insecure_seed"]:
+        warn(SEEDED)
+    return estimator
+
+
+def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
+    """An estimator that predicts as `model` does, by its loss and form."""
+    embedding, loss = model.embedding(), json.loads(model.loss())
+    if embedding is not None:
+        form = json.loads(embedding)
+        size = {"embedding_dim": form["dimension"], "embedding_seed": form["seed"]}
+        if form.get("towers") is None:
+            if not model.labels:
+                raise ValueError(
+                    "this is a sum of embeddings for a number, which the command line predicts with: dpopt predict"
+                )
+            return _embeddings.EmbeddingClassifier(**size, **facts)
+        towers = _embeddings.TwoTowerClassifier if model.labels else _embeddings.TwoTowerRegressor
+        return towers(**size, **facts)
+    if loss["name"] == "smoothed-hinge":
+        return _classifiers.LinearSVC(smoothing=loss["width"], **facts)
+    if loss["name"] == "hinge":
+        return _classifiers.SGDClassifier(loss="hinge", **facts)
+    if loss["name"] in ("huber", "absolute"):
+        name = "huber" if loss["name"] == "huber" else "absolute_error"
+        return _regressors.SGDRegressor(loss=name, threshold=loss.get("threshold", 0.5), **facts)
+    return _classifiers.LogisticRegression(**facts) if model.labels else _regressors.LinearRegression(**facts)
+
+
+__all__ = ["load"]
