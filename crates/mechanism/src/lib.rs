@@ -17,7 +17,7 @@ mod choices;
 mod draws;
 #[cfg(doctest)]
 mod misuse;
-#[cfg(any(test, feature = "past-the-curator"))]
+#[cfg(feature = "past-the-curator")]
 #[doc(hidden)]
 pub mod past_the_curator;
 pub mod sampler;

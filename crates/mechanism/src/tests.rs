@@ -1,8 +1,8 @@
 //! The curator refuses what the plan does not foresee, and what a mechanism was not made for.
 
 use super::*;
-use crate::past_the_curator::uncharged;
 use dpopt_kernel::beside::Expose;
+use dpopt_kernel::beside::uncharged;
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;

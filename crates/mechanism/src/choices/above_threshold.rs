@@ -192,7 +192,7 @@ impl Comparisons {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_noise::NoiseSource;
 
     fn count(n: i64) -> Sensitive<Counts> {

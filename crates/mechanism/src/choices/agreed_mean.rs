@@ -322,7 +322,7 @@ impl Mechanism for AgreedMean {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_privacy::{Budget, Neighbours, certify};
 
     /// Of ε = 2 and δ = 1e-6, as the specification has it.

@@ -150,7 +150,7 @@ impl Mechanism for ColumnRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_objective::records::Columns;
 
     fn data(rows: usize) -> Sensitive<Columns> {

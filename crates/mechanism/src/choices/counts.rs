@@ -280,8 +280,8 @@ impl Mechanism for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
     use dpopt_kernel::beside::Expose;
+    use dpopt_kernel::beside::uncharged;
 
     #[test]
     fn counts_come_out_once_and_with_the_declared_sensitivity_only() {

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::RoundLosses;
     use crate::choices::experts_file::ExpertsFile;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::accountant;
 

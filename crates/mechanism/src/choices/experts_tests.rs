@@ -1,6 +1,6 @@
 use super::*;
-use crate::past_the_curator::uncharged;
 use dpopt_kernel::beside::Expose;
+use dpopt_kernel::beside::uncharged;
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{accountant, accountant::rdp};
 

@@ -219,7 +219,7 @@ impl OpenSums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::accountant;
 

@@ -195,7 +195,7 @@ impl ScoredPoints {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_kernel::progress::Silent;
     use dpopt_noise::NoiseSource;
     use dpopt_objective::objective::Closures;

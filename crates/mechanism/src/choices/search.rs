@@ -126,7 +126,7 @@ impl Searching {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_noise::NoiseSource;
 
     #[test]

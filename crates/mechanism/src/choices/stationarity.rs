@@ -215,9 +215,9 @@ fn norm(sums: &[i64]) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
     use crate::{AboveThreshold, Choice, ChoiceLaw};
     use dpopt_kernel::ClippedVectors;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::{Event, Relation};
     use proptest::prelude::*;

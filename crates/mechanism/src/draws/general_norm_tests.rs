@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::draws::gibbs_chain::LpGeometry;
-use crate::past_the_curator::uncharged;
 use crate::sampler::laws::{Tabulated, kolmogorov, kolmogorov_distance, kolmogorov_limit};
+use dpopt_kernel::beside::uncharged;
 use dpopt_kernel::{SamplerError, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;

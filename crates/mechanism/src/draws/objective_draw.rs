@@ -250,7 +250,7 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Mechanism for ObjectiveD
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_kernel::{SamplerError, Sensitive};
     use dpopt_objective::loss::Loss;
     use dpopt_objective::objective::{Closures, Facts, Linear};

@@ -244,7 +244,7 @@ impl RestartedSums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_noise::NoiseSource;
     use dpopt_objective::objective::Closures;
 

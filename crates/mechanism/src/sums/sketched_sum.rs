@@ -139,9 +139,9 @@ impl Mechanism for SketchedGaussian {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
     use crate::{SparseClip, SparseSummer};
     use dpopt_kernel::beside::Expose;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_kernel::{Released, Sensitive};
 
     const GRID: i32 = -24;

@@ -364,7 +364,7 @@ impl Mechanism for ProjectedLaplace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_objective::records::Owners;
     use proptest::prelude::*;
 

@@ -188,7 +188,7 @@ fn added(a: &Sparse<i64>, b: &Sparse<i64>) -> Sparse<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::past_the_curator::uncharged;
+    use dpopt_kernel::beside::uncharged;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::records::Rows;
 

@@ -1,9 +1,9 @@
 //! The sparse way has the law of the dense one, whatever is named as touched; only what was planned leaves.
 
 use super::*;
-use crate::past_the_curator::uncharged;
 use dpopt_kernel::Curator;
 use dpopt_kernel::beside::Expose;
+use dpopt_kernel::beside::uncharged;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Rows};
 use std::collections::BTreeMap;
