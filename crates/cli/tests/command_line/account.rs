@@ -100,6 +100,14 @@ fn every_mechanism_of_the_language_is_accounted() {
 }
 
 #[test]
+fn the_help_lists_every_mechanism() {
+    let help = succeed(Path::new("."), &["account", "--help"]);
+    for mechanism in dpopt_privacy::expression::mechanisms() {
+        assert!(help.contains(&format!("\n  {} ", mechanism.written)), "{}:\n{help}", mechanism.written);
+    }
+}
+
+#[test]
 fn an_accountant_that_has_no_bound_says_why() {
     let out = succeed(Path::new("."), &["account", "poisson(0.01, gaussian(1)) x 100", "--delta", "1e-6"]);
     assert!(out.contains("not supported: ") && out.contains("tightest"), "{out}");

@@ -32,7 +32,7 @@ pub struct ClassField {
 /// All classes, in the order of the entries.
 ///
 /// ```
-/// let classes = dpopt_privacy::event::classes();
+/// let classes = dpopt_event::event::classes();
 /// let gaussian = classes.iter().find(|class| class.name == "GaussianDpEvent").unwrap();
 /// assert_eq!((gaussian.fields[0].name, gaussian.fields[0].kind), ("noise_multiplier", "real"));
 /// ```

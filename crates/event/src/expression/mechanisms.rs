@@ -57,7 +57,7 @@ entries!(language);
 /// Every mechanism of the language, in the order of the entries; `M x 1000` and `M + M'` are more than a name.
 ///
 /// ```
-/// let mechanisms = dpopt_privacy::expression::mechanisms();
+/// let mechanisms = dpopt_event::expression::mechanisms();
 /// assert_eq!(mechanisms[0].written, "gaussian(z)");
 /// ```
 pub fn mechanisms() -> &'static [Mechanism] {
