@@ -14,6 +14,7 @@ mod ledger;
 mod ledger_guard;
 mod mean;
 mod messages;
+mod old_files;
 mod online;
 mod paths;
 mod reading;
