@@ -1,20 +1,18 @@
 //! docs/architecture.md lists the crates, and the modules of each crate, from the lowest layer up: a crate or module uses
 //! only those above it in its list. At no depth do modules use each other in a circle. Test code may use anything.
 //!
-//! The crates come from `cargo metadata`. Source files are found as the compiler finds them, by `mod` declarations, and are
-//! parsed by `syn`. Whoever names what a module re-exports uses the module that defines it. A module and its parts are
-//! one: parts may use what their module defines.
+//! The crates come from `cargo metadata`. Whoever names what a module re-exports uses the module that defines it. A module
+//! and its parts are one: parts may use what their module defines.
+
+mod sources;
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use serde_json::Value;
+use sources::{Place, architecture, listed};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::LazyLock;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, Meta, UseTree, Visibility};
-
-/// A path from the crate's root: of a module, or of something in it.
-type Place = Vec<String>;
+use syn::{Item, UseTree, Visibility};
 
 /// What one source file says outside of test code.
 #[derive(Debug, Default)]
@@ -44,23 +42,11 @@ struct Reader {
     file: usize,
     /// The modules declared in the innermost module.
     parts: BTreeSet<String>,
-    /// Modules declared here whose text is in other files.
-    elsewhere: Vec<Place>,
     /// Calls of `in_threads` around what is being read.
     guards: usize,
 }
 
 const WAY: &str = "past_the_curator";
-
-/// Whether an item with these attributes is compiled for tests only. What a feature switches on too is not.
-fn for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().filter(|a| a.path().is_ident("cfg")).any(|attribute| {
-        let Meta::List(list) = &attribute.meta else { return false };
-        let text = list.tokens.to_string();
-        let has = |word: &str| text.split(|c: char| !c.is_alphanumeric()).any(|w| w == word);
-        (has("test") || has("doctest")) && !has("not") && !has("feature")
-    })
-}
 
 /// The paths of a `use` tree, each with the name that it gets; `*` stands for all names.
 fn imports(tree: &UseTree, before: &[String], found: &mut Vec<(Place, String)>) {
@@ -113,43 +99,15 @@ impl Reader {
     }
 }
 
-/// Skips test code.
-macro_rules! unless_for_tests {
-    ($($visit:ident $node:ident,)*) => {
-        $(fn $visit(&mut self, node: &'ast syn::$node) {
-            if !for_tests(&node.attrs) {
-                visit::$visit(self, node);
-            }
-        })*
-    };
-}
-
 impl<'ast> Visit<'ast> for Reader {
-    unless_for_tests! {
-        visit_item_const ItemConst, visit_item_enum ItemEnum, visit_item_fn ItemFn, visit_item_impl ItemImpl, visit_item_macro ItemMacro,
-        visit_item_static ItemStatic, visit_item_struct ItemStruct, visit_item_trait ItemTrait, visit_item_type ItemType,
-        visit_impl_item_const ImplItemConst, visit_impl_item_fn ImplItemFn, visit_trait_item_fn TraitItemFn,
-        visit_field Field, visit_field_value FieldValue, visit_variant Variant, visit_local Local, visit_stmt_macro StmtMacro,
-        visit_arm Arm, visit_expr_block ExprBlock, visit_expr_if ExprIf,
-    }
-
     fn visit_item_mod(&mut self, node: &'ast syn::ItemMod) {
-        if for_tests(&node.attrs) {
-            return;
-        }
         self.visit_ident(&node.ident);
         self.here.push(node.ident.to_string());
-        match &node.content {
-            Some((_, items)) => self.items(items),
-            None => self.elsewhere.push(self.here.clone()),
-        }
+        self.items(node.content.as_ref().map_or(&[], |(_, items)| items));
         self.here.pop();
     }
 
     fn visit_item_use(&mut self, node: &'ast syn::ItemUse) {
-        if for_tests(&node.attrs) {
-            return;
-        }
         visit::visit_item_use(self, node);
         let mut found = Vec::new();
         imports(&node.tree, &[], &mut found);
@@ -245,25 +203,14 @@ impl Reader {
     }
 }
 
-/// The modules of the library or program whose root is `path`; `read` gives a file's text.
-fn tree(path: &str, read: &dyn Fn(&str) -> Option<String>) -> Tree {
-    let mut all = Tree::new();
-    let mut open = vec![(Place::new(), path.to_string(), read(path).unwrap_or_else(|| panic!("no file {path}")))];
-    while let Some((place, path, text)) = open.pop() {
-        let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
+/// The modules of the library or program whose root is `path`; `read_text` gives a file's text.
+fn tree(path: &str, read_text: &dyn Fn(&str) -> Option<String>) -> Tree {
+    let read = |(place, file): (Place, syn::File)| {
         let mut reader = Reader { here: place.clone(), file: place.len(), ..Reader::default() };
-        reader.items(&parsed.items);
-        let (folder, name) = path.rsplit_once('/').expect("a folder");
-        let own = if place.is_empty() || name == "mod.rs" { folder } else { path.trim_end_matches(".rs") };
-        for part in reader.elsewhere {
-            let below = format!("{own}/{}", part[place.len()..].join("/"));
-            let mut paths = [".rs", "/mod.rs"].into_iter().map(|end| format!("{below}{end}"));
-            let found = paths.find_map(|path| read(&path).map(|text| (part.clone(), path, text)));
-            open.push(found.unwrap_or_else(|| panic!("no file {below}.rs")));
-        }
-        all.insert(place, reader.module);
-    }
-    all
+        reader.items(&file.items);
+        (place, reader.module)
+    };
+    sources::files(path, read_text).into_iter().map(read).collect()
 }
 
 /// The module that defines what `path` leads to, through whatever re-exports it.
@@ -383,7 +330,7 @@ fn package(of: &Value) -> Package {
         research: text(&of["manifest_path"]).contains("/research/"),
         published: of["publish"].is_null(),
         uses: list(&of["dependencies"]).iter().filter(own).map(|d| text(&d["name"])).collect(),
-        trees: roots.map(|t| tree(&text(&t["src_path"]), &|path| std::fs::read_to_string(path).ok())).collect(),
+        trees: roots.map(|t| tree(&text(&t["src_path"]), &sources::on_disk)).collect(),
     }
 }
 
@@ -392,26 +339,6 @@ fn modules() -> impl Iterator<Item = (&'static str, String, &'static Module)> {
     let name = |package: &'static Package| (package.name.as_str(), &package.trees);
     let all = WORKSPACE.iter().map(name).flat_map(|(name, trees)| trees.iter().flatten().map(move |m| (name, m)));
     all.map(|(name, (place, module))| (name, place.join("::"), module))
-}
-
-fn architecture() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/architecture.md");
-    std::fs::read_to_string(path).expect("docs/architecture.md")
-}
-
-/// The numbered list below `heading`: the first name in code quotes of each line.
-fn listed(document: &str, heading: &str) -> Option<Vec<String>> {
-    let section = document.split("\n## ").find(|section| section.lines().next() == Some(heading))?;
-    let mut names = Vec::new();
-    for line in section.lines() {
-        if let Some((n, rest)) = line.split_once(". `")
-            && let Ok(n) = n.parse::<usize>()
-        {
-            names.extend(rest.split('`').next().map(str::to_string));
-            assert_eq!(n, names.len(), "{heading}: {line}");
-        }
-    }
-    Some(names)
 }
 
 #[test]
@@ -500,7 +427,7 @@ const ROOT: (&str, &str) = ("lib.rs", "mod low; mod high;");
 
 #[test]
 fn upward_uses_are_seen_in_whatever_form() {
-    let high = ("high/mod.rs", "pub mod part;\npub struct High;");
+    let high = ("high.rs", "pub mod part;\npub struct High;");
     let root =
         ("lib.rs", "pub mod low; pub mod high; pub use high::High as Handed; pub use self::high::High as Again;");
     for low in [
@@ -547,7 +474,7 @@ fn other_uses_are_none() {
         "pub(crate) fn g(value: crate::low::Own) {}",
     ] {
         let high = ("high.rs", "use crate::low::f; fn g() { super::low::h() }");
-        let (_, wrong) = made_up(&[ROOT, ("low/mod.rs", low), high]);
+        let (_, wrong) = made_up(&[ROOT, ("low.rs", low), high]);
         assert_eq!(wrong, Vec::<String>::new(), "{low}");
     }
 }
@@ -573,8 +500,7 @@ fn circles_and_globs_are_seen() {
         ("#[cfg(test)] mod tests { use crate::high::B; }", "use super::A;", "", 0),
         ("use super::c::*;", "use super::*;", "", 0),
     ] {
-        let files =
-            [ROOT, ("low.rs", ""), ("high/mod.rs", face), ("high/a.rs", a), ("high/b.rs", b), ("high/c/mod.rs", c)];
+        let files = [ROOT, ("low.rs", ""), ("high.rs", face), ("high/a.rs", a), ("high/b.rs", b), ("high/c.rs", c)];
         let (all, wrong) = made_up(&files);
         let found = (wrong.len(), circles(&all).len(), globs(&all).len());
         assert_eq!(found, (0, expected, 2 * usize::from(a.contains('*'))), "{a} {b} {c}");

@@ -1,4 +1,4 @@
-//! What is tracked is source: no large binaries, and no packages that were downloaded beside it.
+//! What is tracked is source: no large binaries, and no packages that were downloaded beside it. A module is `x.rs` beside `x/`.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,6 +23,9 @@ fn refused(name: &str, bytes: &[u8]) -> Option<String> {
     if name.ends_with(".whl") {
         return Some(format!("{name} is a downloaded package"));
     }
+    if name.contains("/src/") && name.ends_with("/mod.rs") {
+        return Some(format!("{name}: a module `x` is `x.rs` beside `x/`"));
+    }
     let text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
     (bytes.len() as u64 > LARGEST_BINARY && !text).then(|| format!("{name} is a binary file of {} bytes", bytes.len()))
 }
@@ -40,7 +43,7 @@ fn no_large_binary_is_tracked() {
         // a file that was deleted but not yet staged, or a link to a directory, has no bytes to look at
         .filter_map(|name| std::fs::read(root.join(name)).ok().and_then(|bytes| refused(name, &bytes)))
         .collect();
-    assert!(found.is_empty(), "take them out with `git rm --cached`: {}", found.join("; "));
+    assert!(found.is_empty(), "take them out with `git rm --cached`, or move them: {}", found.join("; "));
 }
 
 #[test]
@@ -49,5 +52,7 @@ fn text_may_be_large_and_binaries_may_not() {
     assert_eq!(refused("results.json", &text), None);
     assert!(refused("picture.png", &binary).is_some_and(|why| why.contains("300000 bytes")));
     assert_eq!(refused("small.png", &binary[..1000]), None);
+    assert!(refused("crates/a/src/b/mod.rs", b"").is_some());
+    assert_eq!(refused("crates/a/tests/b/mod.rs", b""), None);
     assert!(refused("tool-1.0-py3-none-any.whl", &binary[..1000]).is_some());
 }
