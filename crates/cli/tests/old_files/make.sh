@@ -22,7 +22,7 @@ fit several --target occupation --epsilon 2
 fit number --target age --epsilon 2 --report number.report.json
 total="--ledger ledger.jsonl --total-epsilon 3 --total-delta 1e-4"
 fit charged --target income --epsilon 0.5 $total
-fit charged-again --target age --epsilon 0.25 --ledger ledger.jsonl
+fit charged-again --target age --epsilon 0.25 $total
 "$dpopt" ledger ledger.jsonl --json >ledger.shown.json
 "$dpopt" account 'poisson(0.01, gaussian(1.1)) x 1000' --delta 1e-6 --json >account.json
 
