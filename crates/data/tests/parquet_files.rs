@@ -10,6 +10,7 @@ use parquet::data_type::{
 };
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterVersion};
+use proptest::prelude::*;
 use serde_json::Value;
 
 #[allow(dead_code, reason = "each test file uses a part")]
@@ -261,9 +262,8 @@ fn types() -> Vec<(&'static str, Box<dyn Leaf>, Vec<Cell>)> {
             fixed([b"\xff\xff\x83", b"\x00\x00\x01"]),
             vec![number(-0.125), number(0.001), Missing],
         ),
-        // bytes that are no text are bytes, whatever the schema calls them
-        ("BYTE_ARRAY x (UTF8)", bytes([b" Rome ", b"\xff"]), vec![text(b"Rome"), text(b"\xff"), Missing]),
-        ("BYTE_ARRAY x", bytes([b"a\0", b""]), vec![text(b"a\0"), text(b""), Missing]),
+        ("BYTE_ARRAY x (UTF8)", bytes([b" Rome ", b""]), vec![text(b"Rome"), text(b""), Missing]),
+        ("BYTE_ARRAY x", bytes([b"a\0", b"\xff"]), vec![text(b"a\0"), text(b"\xff"), Missing]),
         ("BYTE_ARRAY x (ENUM)", bytes([b"a", b"b"]), vec![text(b"a"), text(b"b"), Missing]),
         ("BYTE_ARRAY x (JSON)", bytes([b"{}", b"[]"]), vec![text(b"{}"), text(b"[]"), Missing]),
         ("BYTE_ARRAY x (BSON)", bytes([b"a", b"b"]), vec![text(b"a"), text(b"b"), Missing]),
@@ -413,6 +413,21 @@ fn arrows_schema_says_nothing_where_it_does_not_fit() {
 }
 
 #[test]
+fn text_that_is_not_utf8_is_damage_where_the_schema_says_utf8() {
+    for (kind, damaged) in [("(UTF8)", true), ("(STRING)", true), ("", false), ("(ENUM)", false)] {
+        let rows = [&b"Rome"[..], b"R\xff"].map(|text| Some(ByteArray::from(text)));
+        let columns = format!("OPTIONAL BYTE_ARRAY x {kind};");
+        let bytes = table(&columns, WriterProperties::builder(), &[vec![optional::<ByteArrayType>(rows)]]);
+        let table = open_bytes(bytes, Format::Parquet, &ReadOptions::default()).unwrap();
+        match read(&*table) {
+            Err(DataError::DamagedParquet { reason: "its row data", .. }) if damaged => {}
+            Ok(_) if !damaged => {}
+            other => panic!("{kind}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_footer_that_counts_more_rows_than_there_are_is_damage() {
     let rows = (0..40).map(f64::from);
     let bytes = table("REQUIRED DOUBLE x;", WriterProperties::builder(), &[vec![required::<DoubleType>(rows)]]);
@@ -427,4 +442,36 @@ fn a_footer_that_counts_more_rows_than_there_are_is_damage() {
     let table = open_bytes(more, Format::Parquet, &ReadOptions::default()).unwrap();
     assert_eq!(table.count_rows().unwrap(), 63);
     assert!(matches!(read(&*table), Err(DataError::DamagedParquet { reason: "its row data", .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_files_of_other_programs_are_refused_or_read(
+        file in prop::sample::select(vec![
+            "types.parquet", "decimals.parquet", "int96_us.parquet", "arrow_types.parquet", "polars.parquet", "lists.parquet",
+            "lists_v2.parquet", "lists_item.parquet", "matrix_encodings.parquet", "matrix_encodings_2.parquet",
+            "matrix_none_1_dictionary.parquet", "matrix_none_2_plain.parquet", "matrix_snappy_2_dictionary.parquet",
+        ]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = std::fs::read(folder().join(file)).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let options = ReadOptions { features: Some(9), ..ReadOptions::default() };
+        let error = match open_bytes(bytes, Format::Parquet, &options) {
+            Ok(table) => read(&*table).err(),
+            Err(error) => Some(error),
+        };
+        let of_the_file = |error: &DataError| {
+            matches!(
+                error,
+                DataError::DamagedParquet { .. } | DataError::UnreadableParquet { .. } | DataError::DuplicateColumn { .. } | DataError::Empty { .. }
+            )
+        };
+        prop_assert!(error.as_ref().is_none_or(of_the_file), "{error:?}");
+    }
 }

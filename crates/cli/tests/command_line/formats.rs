@@ -4,6 +4,7 @@ use crate::written::{Leaf, optional, table};
 use crate::{census, path, refuse, succeed};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use parquet::file::properties::WriterProperties;
+use std::fs::File;
 use std::path::Path;
 
 /// The census table as Parquet: doubles where every value is a number, text elsewhere, nulls for empty cells.

@@ -20,7 +20,8 @@ pub(super) enum Kind {
     Decimal(i32),
     /// Whole numbers, each so many ticks.
     Time(Ticks, i64),
-    Text,
+    /// Bytes, of which the schema may say that they are UTF-8.
+    Text(bool),
 }
 
 impl Kind {
@@ -32,7 +33,7 @@ impl Kind {
         match self {
             Self::Truth => Stored::Boolean,
             Self::Time(ticks, _) => Stored::Time(ticks),
-            Self::Text => Stored::Text,
+            Self::Text(_) => Stored::Text,
             Self::Whole(..) | Self::Float | Self::Decimal(_) => Stored::Number,
         }
     }
@@ -167,11 +168,14 @@ fn kind(leaf: &ColumnDescriptor, hint: Option<Hint>) -> Option<Kind> {
             Some(point(per_day))
         }
         Physical::FLOAT | Physical::DOUBLE => Some(Kind::Float),
-        Physical::BYTE_ARRAY => decimal.or(Some(Kind::Text)),
+        Physical::BYTE_ARRAY => {
+            let is_utf8 = converted == ConvertedType::UTF8 || logical == Some(&LogicalType::String);
+            decimal.or(Some(Kind::Text(is_utf8)))
+        }
         Physical::FIXED_LEN_BYTE_ARRAY => match (logical, converted) {
             (Some(LogicalType::Float16), _) => (leaf.type_length() == 2).then_some(Kind::Float),
             (None, ConvertedType::INTERVAL) => None,
-            _ => decimal.or(Some(Kind::Text)),
+            _ => decimal.or(Some(Kind::Text(false))),
         },
     }
 }

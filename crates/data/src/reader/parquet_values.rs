@@ -42,7 +42,7 @@ impl Values {
             Kind::Whole(..) => Cells::Integers(Vec::new()),
             Kind::Time(ticks, _) => Cells::Times(Vec::new(), ticks),
             Kind::Truth => Cells::Booleans(Vec::new()),
-            Kind::Text => Cells::Texts(Vec::new()),
+            Kind::Text(_) => Cells::Texts(Vec::new()),
         };
         Self { places: (leaf.present > 0).then(Vec::new), cells }
     }
@@ -167,8 +167,13 @@ impl Cells {
                     _ => value.to_nanos(),
                 })
             }
-            (Self::Texts(to), Kind::Text, ByteArrayColumnReader(from)) => values(from, rows, levels, to),
-            (Self::Texts(to), Kind::Text, FixedLenByteArrayColumnReader(from)) => {
+            (Self::Texts(to), Kind::Text(is_utf8), ByteArrayColumnReader(from)) => {
+                let before = to.len();
+                values(from, rows, levels, to)?;
+                let is_as_said = |text: &ByteArray| !is_utf8 || std::str::from_utf8(text.data()).is_ok();
+                to[before..].iter().all(is_as_said).then_some(())
+            }
+            (Self::Texts(to), Kind::Text(_), FixedLenByteArrayColumnReader(from)) => {
                 each(from, rows, levels, to, |value| value.into())
             }
             _ => None,
