@@ -1,27 +1,20 @@
 //! Any bytes as a table, any damage to a good table: an error or rows within the norm, never a panic, and no message
 //! with a record's value in it.
 
-use std::sync::Arc;
-
-use arrow_array::builder::{ListBuilder, StringBuilder};
-use arrow_array::types::{Float64Type, Int32Type, UInt8Type, UInt64Type};
-use arrow_array::{
-    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, Decimal256Array,
-    DictionaryArray, DurationNanosecondArray, DurationSecondArray, FixedSizeBinaryArray, Float32Array, Float64Array,
-    Int8Array, Int16Array, Int32Array, Int64Array, LargeBinaryArray, LargeListArray, LargeStringArray, ListArray,
-    NullArray, RecordBatch, StringArray, StringViewArray, Time32MillisecondArray, Time32SecondArray,
-    Time64MicrosecondArray, Time64NanosecondArray, TimestampMicrosecondArray, TimestampMillisecondArray,
-    TimestampNanosecondArray, TimestampSecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-};
-use arrow_buffer::i256;
 use dpopt_data::{
     BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, TableReader, Ticks, Transform, Unit,
     label_counts, open, open_bytes, quantile_counts,
 };
-use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
+
+#[allow(dead_code, reason = "each test file uses a part")]
+#[path = "parquet/written.rs"]
+mod written;
+
+use written::{Leaf, list_of, lists, optional};
 
 /// Reads, counts and encodes a table in every way there is; all that is asked is that it comes back.
 fn exercise(bytes: &[u8], format: Format, options: &ReadOptions) {
@@ -118,30 +111,23 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 /// A Parquet table with every kind of column; `codec` 0 plain, 1 snappy, 2 zstd.
 fn parquet_table(rows: usize, codec: u8) -> Vec<u8> {
-    let age: Float64Array = (0..rows).map(|i| (i % 7 != 3).then_some(i as f64 / 2.0)).collect();
-    let count: Int32Array = (0..rows).map(|i| Some(i as i32 - 5)).collect();
-    let member: BooleanArray = (0..rows).map(|i| Some(i % 2 == 0)).collect();
-    let city: StringArray = (0..rows).map(|i| (i % 5 != 0).then_some(["Rome", "Bern"][i % 2])).collect();
-    let day: Date32Array = (0..rows).map(|i| Some(19_000 + i as i32)).collect();
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("age", Arc::new(age)),
-        ("count", Arc::new(count)),
-        ("member", Arc::new(member)),
-        ("city", Arc::new(city)),
-        ("day", Arc::new(day)),
+    let city = |i: usize| (i % 5 != 0).then_some(ByteArray::from(["Rome", "Bern"][i % 2]));
+    let columns = "OPTIONAL DOUBLE age; OPTIONAL INT32 count; OPTIONAL BOOLEAN member; OPTIONAL BYTE_ARRAY city (UTF8);
+        OPTIONAL INT32 day (DATE);";
+    let leaves = vec![
+        optional::<DoubleType>((0..rows).map(|i| (i % 7 != 3).then_some(i as f64 / 2.0))),
+        optional::<Int32Type>((0..rows).map(|i| Some(i as i32 - 5))),
+        optional::<BoolType>((0..rows).map(|i| Some(i % 2 == 0))),
+        optional::<ByteArrayType>((0..rows).map(city)),
+        optional::<Int32Type>((0..rows).map(|i| Some(19_000 + i as i32))),
     ];
-    write_parquet(RecordBatch::try_from_iter(columns).unwrap(), codec)
+    write_parquet(columns, leaves, codec)
 }
 
-fn write_parquet(batch: RecordBatch, codec: u8) -> Vec<u8> {
+fn write_parquet(columns: &str, leaves: Vec<Box<dyn Leaf>>, codec: u8) -> Vec<u8> {
     let compression =
         [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(ZstdLevel::default())][codec as usize];
-    let properties = WriterProperties::builder().set_compression(compression).build();
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
-    bytes
+    written::table(columns, WriterProperties::builder().set_compression(compression), &[leaves])
 }
 
 #[test]
@@ -175,131 +161,8 @@ fn parquet_types_nulls_and_row_count() {
     }
 }
 
-/// Every type of column that is read, with the cells that stand in it: the last one of each is null.
-fn columns_of_every_type() -> Vec<(&'static str, ArrayRef, Vec<Field<'static>>)> {
-    use Field::{Integer, Missing, Number, Text, Time, Truth};
-    let ticks = |per_day, unit| Ticks { per_day, unit };
-    let (second, milli) = (ticks(86_400, Unit::Date), ticks(86_400_000, Unit::Date));
-    let (micro, nano) = (ticks(86_400_000_000, Unit::Date), ticks(86_400_000_000_000, Unit::Date));
-    let span = |of: Ticks| Ticks { unit: Unit::Duration, ..of };
-    macro_rules! numbers {
-        ($array:ident: $($value:expr),+ => $field:expr) => {{
-            let array: $array = [$(Some($value)),+, None].into_iter().collect();
-            let cells = [$($value),+].into_iter().map($field).chain([Missing]).collect::<Vec<Field>>();
-            (stringify!($array), Arc::new(array) as ArrayRef, cells)
-        }};
-    }
-    let texts = vec![Some(" Rome "), Some(""), None];
-    let cells = || vec![Text(b"Rome"), Text(b""), Missing];
-    let bytes: Vec<Option<&[u8]>> = texts.iter().map(|text| text.map(str::as_bytes)).collect();
-    let fixed = [Some(b"abc"), Some(b" \xff "), None].into_iter();
-    let keyed: DictionaryArray<UInt8Type> = texts.iter().copied().collect();
-    let nobody: DictionaryArray<Int32Type> = [None::<&str>, None].into_iter().collect();
-    let whole = Int16Array::from(vec![Some(-7), None, Some(9)]);
-    let keys = Int8Array::from(vec![Some(2), Some(0), Some(1), None]);
-    let days = DictionaryArray::new(keys.clone(), Arc::new(Date32Array::from(vec![3, 4, 5])));
-    let whole = DictionaryArray::new(keys, Arc::new(whole));
-    vec![
-        numbers!(Int8Array: -128, 127 => |v: i8| Integer(v.into())),
-        numbers!(Int16Array: -32_768, 32_767 => |v: i16| Integer(v.into())),
-        numbers!(Int32Array: i32::MIN, i32::MAX => |v: i32| Integer(v.into())),
-        numbers!(Int64Array: i64::MIN, i64::MAX => Integer),
-        numbers!(UInt8Array: 0, 255 => |v: u8| Integer(v.into())),
-        numbers!(UInt16Array: 0, 65_535 => |v: u16| Integer(v.into())),
-        numbers!(UInt32Array: 0, u32::MAX => |v: u32| Integer(v.into())),
-        numbers!(UInt64Array: 0, u64::MAX => |v: u64| Number(v as f64)),
-        numbers!(Float32Array: 0.1, -1e30 => |v: f32| Number(v.into())),
-        numbers!(Float64Array: 0.1, -1e300 => Number),
-        numbers!(Date32Array: -1, 19_000 => |v: i32| Time(v.into(), ticks(1, Unit::Date))),
-        numbers!(Date64Array: -86_400_000, 86_400_000 => |v: i64| Time(v, milli)),
-        numbers!(TimestampSecondArray: -5, 5 => |v: i64| Time(v, second)),
-        numbers!(TimestampMillisecondArray: -5, 5 => |v: i64| Time(v, milli)),
-        numbers!(TimestampMicrosecondArray: -5, 5 => |v: i64| Time(v, micro)),
-        numbers!(TimestampNanosecondArray: -5, 5 => |v: i64| Time(v, nano)),
-        numbers!(Time32SecondArray: 0, 86_399 => |v: i32| Time(v.into(), span(second))),
-        numbers!(Time32MillisecondArray: 0, 5 => |v: i32| Time(v.into(), span(milli))),
-        numbers!(Time64MicrosecondArray: 0, 5 => |v: i64| Time(v, span(micro))),
-        numbers!(Time64NanosecondArray: 0, 5 => |v: i64| Time(v, span(nano))),
-        numbers!(DurationSecondArray: -1, 5 => |v: i64| Time(v, span(second))),
-        numbers!(DurationNanosecondArray: -1, 5 => |v: i64| Time(v, span(nano))),
-        (
-            "booleans",
-            Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])),
-            vec![Truth(true), Truth(false), Missing],
-        ),
-        ("texts", Arc::new(StringArray::from(texts.clone())), cells()),
-        ("long texts", Arc::new(LargeStringArray::from(texts.clone())), cells()),
-        ("text views", Arc::new(StringViewArray::from(texts)), cells()),
-        ("bytes", Arc::new(BinaryArray::from(bytes.clone())), cells()),
-        ("long bytes", Arc::new(LargeBinaryArray::from(bytes.clone())), cells()),
-        ("byte views", Arc::new(BinaryViewArray::from(bytes)), cells()),
-        (
-            "bytes of one length",
-            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed, 3).unwrap()),
-            vec![Text(b"abc"), Text(b"\xff"), Missing],
-        ),
-        ("dictionary of texts", Arc::new(keyed), cells()),
-        ("dictionary without values", Arc::new(nobody), vec![Missing, Missing]),
-        ("dictionary of numbers", Arc::new(whole), vec![Integer(9), Integer(-7), Missing, Missing]),
-        (
-            "dictionary of dates",
-            Arc::new(days),
-            [5, 3, 4].map(|v| Time(v, ticks(1, Unit::Date))).into_iter().chain([Missing]).collect(),
-        ),
-        ("nulls", Arc::new(NullArray::new(2)), vec![Missing, Missing]),
-        (
-            "decimals",
-            // 2⁵³ + 1 at ten places, and a quotient that two roundings would put beside the nearest number
-            Arc::new(
-                Decimal128Array::from(vec![Some(-125), Some(9_007_199_254_740_993), None])
-                    .with_precision_and_scale(20, 10)
-                    .unwrap(),
-            ),
-            vec![Number(-125e-10), Number(900_719.925_474_099_3), Missing],
-        ),
-        (
-            "decimals of 76 digits",
-            Arc::new(
-                Decimal256Array::from(vec![Some(i256::from_i128(i128::MAX)), None])
-                    .with_precision_and_scale(60, 3)
-                    .unwrap(),
-            ),
-            vec![Number(170_141_183_460_469_231_731_687_303_715_884_105.727), Missing],
-        ),
-    ]
-}
-
-#[test]
-fn every_type_of_a_parquet_column_is_read() {
-    for (name, array, expected) in columns_of_every_type() {
-        let bytes = write_parquet(RecordBatch::try_from_iter_with_nullable([("x", array, true)]).unwrap(), 0);
-        let table = open_bytes(bytes, Format::Parquet, &ReadOptions::default()).unwrap();
-        let mut rows = 0;
-        let seen = table.for_each_block(&mut |block| {
-            for (row, cell) in expected.iter().enumerate() {
-                assert_eq!(block.field(row, 0), *cell, "{name}, row {row}");
-            }
-            rows += block.len();
-            Ok(())
-        });
-        seen.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(rows, expected.len(), "{name}");
-    }
-}
-
 #[test]
 fn sparse_vectors_of_any_number_type_are_read() {
-    let lists = |rows: &[Option<Vec<Option<f64>>>], whole: bool| -> ArrayRef {
-        match whole {
-            true => {
-                let rows = rows
-                    .iter()
-                    .map(|row| row.as_ref().map(|row| row.iter().map(|v| v.map(|v| v as u64)).collect::<Vec<_>>()));
-                Arc::new(ListArray::from_iter_primitive::<UInt64Type, _, _>(rows))
-            }
-            false => Arc::new(LargeListArray::from_iter_primitive::<Float64Type, _, _>(rows.iter().cloned())),
-        }
-    };
     let some = |row: &[f64]| Some(row.iter().map(|v| Some(*v)).collect::<Vec<_>>());
     let indices =
         [some(&[0.0, 8.0]), None, some(&[]), some(&[9.0]), some(&[1.0]), some(&[1.0]), Some(vec![None]), some(&[1.5])];
@@ -315,8 +178,13 @@ fn sparse_vectors_of_any_number_type_are_read() {
     ];
     for whole in [true, false] {
         // as a whole number, 1.5 is 1
-        let columns = [("indices", lists(&indices, whole)), ("values", lists(&values, false))];
-        let bytes = write_parquet(RecordBatch::try_from_iter(columns).unwrap(), 0);
+        let cut = |row: &Vec<Option<f64>>| row.iter().map(|v| v.map(|v| v as i64)).collect::<Vec<_>>();
+        let (kind, indices) = match whole {
+            true => ("INT64", lists::<Int64Type>(&indices.each_ref().map(|row| row.as_ref().map(cut)))),
+            false => ("DOUBLE", lists::<DoubleType>(&indices)),
+        };
+        let columns = list_of(kind, "indices") + &list_of("DOUBLE", "values");
+        let bytes = write_parquet(&columns, vec![indices, lists::<DoubleType>(&values)], 0);
         let options = ReadOptions { features: Some(9), ..ReadOptions::default() };
         let table = open_bytes(bytes, Format::Parquet, &options).unwrap();
         let (mut seen, mut faults) = (Vec::new(), Vec::new());
@@ -369,12 +237,9 @@ fn a_parquet_file_encodes_like_the_same_csv() {
 
 #[test]
 fn nested_parquet_columns_are_refused_unless_ignored() {
-    let mut lists = ListBuilder::new(StringBuilder::new());
-    lists.values().append_value("a");
-    lists.append(true);
-    let numbers: Float64Array = [Some(1.0)].into_iter().collect();
-    let columns: Vec<(&str, ArrayRef)> = vec![("tags", Arc::new(lists.finish())), ("x", Arc::new(numbers))];
-    let bytes = write_parquet(RecordBatch::try_from_iter(columns).unwrap(), 0);
+    let tags = lists::<ByteArrayType>(&[Some(vec![Some(ByteArray::from("a"))])]);
+    let columns = list_of("BYTE_ARRAY", "tags") + "OPTIONAL DOUBLE x;";
+    let bytes = write_parquet(&columns, vec![tags, optional::<DoubleType>([Some(1.0)])], 0);
     let table = open_bytes(bytes, Format::Parquet, &ReadOptions::default()).unwrap();
     let error = Schema::default().resolve(table.columns(), None).unwrap_err();
     assert!(matches!(&error, DataError::UnsupportedType { column, .. } if column == "tags"), "{error}");
@@ -394,9 +259,8 @@ fn a_cut_parquet_file_is_an_error_at_every_length() {
 
 /// What a table of one column of doubles, uncompressed, becomes when its footer says otherwise.
 fn with_footer(change: impl FnOnce(&mut Vec<u8>, usize)) -> Result<Box<dyn TableReader>, DataError> {
-    let numbers: Float64Array = (0..40).map(|i| Some(f64::from(i))).collect();
-    let columns: Vec<(&str, ArrayRef)> = vec![("x", Arc::new(numbers))];
-    let mut bytes = write_parquet(RecordBatch::try_from_iter(columns).unwrap(), 0);
+    let numbers = optional::<DoubleType>((0..40).map(|i| Some(f64::from(i))));
+    let mut bytes = write_parquet("OPTIONAL DOUBLE x;", vec![numbers], 0);
     // in the column's metadata: the path ["x"], then the codec
     let path = b"\x19\x18\x01x\x15\x00";
     let at = bytes.windows(path.len()).rposition(|w| w == path).unwrap();

@@ -1,35 +1,34 @@
 //! One table in every format: with the same noise, the same model.
 
+use crate::written::{Leaf, optional, table};
 use crate::{census, path, refuse, succeed};
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
-use parquet::arrow::ArrowWriter;
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
+use parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The census table as Parquet: doubles where every value is a number, text elsewhere, nulls for empty cells.
 fn write_parquet(text: &str, file: &Path) {
     let mut lines = text.lines().map(|l| l.split(',').collect::<Vec<_>>());
     let header = lines.next().unwrap();
     let rows: Vec<Vec<&str>> = lines.collect();
-    let columns: Vec<(&str, ArrayRef)> = header
-        .iter()
-        .enumerate()
-        .map(|(c, name)| {
-            let cells: Vec<Option<&str>> = rows.iter().map(|r| Some(r[c]).filter(|cell| !cell.is_empty())).collect();
-            let numbers: Option<Vec<Option<f64>>> =
-                cells.iter().map(|cell| cell.map_or(Some(None), |text| text.parse().ok().map(Some))).collect();
-            let array: ArrayRef = match numbers {
-                Some(numbers) => Arc::new(Float64Array::from(numbers)),
-                None => Arc::new(StringArray::from(cells)),
-            };
-            (*name, array)
-        })
-        .collect();
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let mut writer = ArrowWriter::try_new(File::create(file).unwrap(), batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    let (mut columns, mut leaves) = (String::new(), Vec::<Box<dyn Leaf>>::new());
+    for (c, name) in header.iter().enumerate() {
+        let cells: Vec<Option<&str>> = rows.iter().map(|r| Some(r[c]).filter(|cell| !cell.is_empty())).collect();
+        let numbers: Option<Vec<Option<f64>>> =
+            cells.iter().map(|cell| cell.map_or(Some(None), |text| text.parse().ok().map(Some))).collect();
+        match numbers {
+            Some(numbers) => {
+                columns += &format!("OPTIONAL DOUBLE {name};");
+                leaves.push(optional::<DoubleType>(numbers));
+            }
+            None => {
+                columns += &format!("OPTIONAL BYTE_ARRAY {name} (UTF8);");
+                leaves.push(optional::<ByteArrayType>(cells.iter().map(|cell| cell.map(ByteArray::from))));
+            }
+        }
+    }
+    std::fs::write(file, table(&columns, WriterProperties::builder(), &[leaves])).unwrap();
 }
 
 /// A codec that is not read, in the second of two files: what can be known from a footer is known before the charge.

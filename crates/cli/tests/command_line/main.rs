@@ -22,6 +22,9 @@ mod sparse;
 mod texts;
 mod tools;
 mod workers;
+#[allow(dead_code, reason = "the reader's own tests use the rest")]
+#[path = "../../../data/tests/parquet/written.rs"]
+mod written;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

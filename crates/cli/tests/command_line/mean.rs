@@ -1,13 +1,11 @@
 //! `dpopt mean`: the mean of sparse vectors in every form, its plan, its files, its refusals.
 
+use crate::written::{list_of, lists, optional, table};
 use crate::{dpopt, files, refuse, succeed};
-use arrow_array::builder::{Float32Builder, ListBuilder, UInt32Builder};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use parquet::arrow::ArrowWriter;
+use parquet::data_type::{FloatType, Int32Type, Int64Type};
+use parquet::file::properties::WriterProperties;
 use std::fmt::Write;
-use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 const RECORDS: u32 = 3000;
 
@@ -32,22 +30,14 @@ fn write_libsvm(file: &Path) {
 }
 
 fn write_parquet(file: &Path, last_index: u32) {
-    let (mut indices, mut values) = (ListBuilder::new(UInt32Builder::new()), ListBuilder::new(Float32Builder::new()));
-    for i in 0..RECORDS {
-        for (j, v) in entries(i) {
-            indices.values().append_value(if i + 1 == RECORDS && j != 3 { last_index } else { j });
-            values.values().append_value(v);
-        }
-        indices.append(true);
-        values.append(true);
-    }
-    let persons: Int64Array = (0..RECORDS).map(|i| i64::from(person(i))).collect();
-    let columns: [(&str, ArrayRef); 3] =
-        [("person", Arc::new(persons)), ("indices", Arc::new(indices.finish())), ("values", Arc::new(values.finish()))];
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let mut writer = ArrowWriter::try_new(File::create(file).unwrap(), batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    let place = |i: u32, j: u32| if i + 1 == RECORDS && j != 3 { last_index } else { j };
+    let indices: Vec<_> =
+        (0..RECORDS).map(|i| Some(entries(i).map(|(j, _)| Some(place(i, j) as i32)).to_vec())).collect();
+    let values: Vec<_> = (0..RECORDS).map(|i| Some(entries(i).map(|(_, v)| Some(v)).to_vec())).collect();
+    let persons = (0..RECORDS).map(|i| Some(i64::from(person(i))));
+    let columns = "OPTIONAL INT64 person;".to_string() + &list_of("INT32", "indices") + &list_of("FLOAT", "values");
+    let leaves = vec![optional::<Int64Type>(persons), lists::<Int32Type>(&indices), lists::<FloatType>(&values)];
+    std::fs::write(file, table(&columns, WriterProperties::builder(), &[leaves])).unwrap();
 }
 
 const MEAN: [&str; 10] =

@@ -6,14 +6,13 @@ use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::Once;
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use parquet::file::metadata::ParquetMetaData;
+use parquet::column::reader::ColumnReader;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::parquet_footer::{self, Footer, TAIL};
-use super::parquet_values::{SparseColumn, Values, is_list, stored};
+use super::parquet_types::{self, FileColumn, Layout, Leaf};
+use super::parquet_values::{Levels, Lists, SparseColumn, Values};
 use super::{
     BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, UNZIPPED_BYTES, Visit,
     checked_names,
@@ -34,9 +33,23 @@ pub(crate) struct Parquet {
 /// A column of the table in the file.
 #[derive(Clone, Copy)]
 enum Place {
-    At(usize),
-    /// Positions of `indices` and `values`, and the dimension.
-    Sparse(usize, usize, u32),
+    At(Leaf),
+    /// Lists of `indices` and `values`, each with the definition level from which on there is an item; and the dimension.
+    Sparse([(Leaf, i16); 2], u32),
+    /// In nothing that is read: every cell is missing.
+    Nowhere,
+}
+
+impl Place {
+    /// Positions of the leaves that are read.
+    fn leaves(&self) -> impl Iterator<Item = usize> {
+        let (first, second) = match self {
+            Self::At(leaf) => (Some(leaf.at), None),
+            Self::Sparse([(indices, _), (values, _)], _) => (Some(indices.at), Some(values.at)),
+            Self::Nowhere => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
 }
 
 impl Parquet {
@@ -48,29 +61,24 @@ impl Parquet {
         };
         let mut table = Self { source, memory, columns: Vec::new(), places: Vec::new(), rows: 0 };
         let bytes = table.check_encryption()?;
-        let damaged = || table.damaged("its footer");
+        let file = table.reader()?;
         // the footer is public, but nothing of it is worth quoting
-        let read = |schema: &SchemaRef, metadata: &ParquetMetaData| {
-            (schema.clone(), metadata.file_metadata().num_rows(), parquet_footer::unreadable(metadata, bytes))
-        };
-        let (schema, rows, unreadable) = match &table.memory {
-            Some(bytes) => {
-                let builder =
-                    guarded(|| ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).ok()).ok_or_else(damaged)?;
-                read(builder.schema(), builder.metadata())
-            }
-            None => {
-                let file = table.file()?;
-                let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file).ok()).ok_or_else(damaged)?;
-                read(builder.schema(), builder.metadata())
-            }
-        };
+        let read = guarded(|| {
+            let metadata = file.metadata();
+            let rows = metadata.file_metadata().num_rows();
+            Some((parquet_types::columns(metadata.file_metadata()), rows, parquet_footer::unreadable(metadata, bytes)))
+        });
+        let (fields, rows, unreadable) = read.ok_or_else(|| table.damaged("its footer"))?;
         if let Some(why) = unreadable {
             return Err(DataError::UnreadableParquet { source_name: table.source.name(), why });
         }
-        let names = checked_names(schema.fields().iter().map(|f| f.name().trim().to_string()).collect())?;
+        let names = checked_names(fields.iter().map(|f| f.name.clone()).collect())?;
         let list = |wanted: &str| {
-            names.iter().zip(schema.fields()).position(|(name, field)| name == wanted && is_list(field.data_type()))
+            let lists = |(at, (name, field)): (usize, (&String, &FileColumn))| match field.layout {
+                Layout::Lists(leaf, from) if name == wanted => Some((at, (leaf, from))),
+                _ => None,
+            };
+            names.iter().zip(&fields).enumerate().find_map(lists)
         };
         let pair = match (list("indices"), list("values"), options.features) {
             (Some(indices), Some(values), Some(given)) => {
@@ -80,14 +88,15 @@ impl Parquet {
             }
             _ => None,
         };
-        for (at, (name, field)) in names.into_iter().zip(schema.fields()).enumerate() {
-            let (column, place) = match pair {
-                Some((_, values, _)) if at == values => continue,
-                Some((indices, values, features)) if at == indices => (
+        for (at, (name, field)) in names.into_iter().zip(fields).enumerate() {
+            let (column, place) = match (pair, field.layout) {
+                (Some((_, (values, _), _)), _) if at == values => continue,
+                (Some(((indices, of_indices), (_, of_values), features)), _) if at == indices => (
                     Column { name: "features".into(), stored: Stored::Sparse(features) },
-                    Place::Sparse(indices, values, features),
+                    Place::Sparse([of_indices, of_values], features),
                 ),
-                _ => (Column { name, stored: stored(field.data_type()) }, Place::At(at)),
+                (_, Layout::Cells(leaf)) => (Column { name, stored: field.stored }, Place::At(leaf)),
+                _ => (Column { name, stored: field.stored }, Place::Nowhere),
             };
             table.columns.push(column);
             table.places.push(place);
@@ -140,23 +149,16 @@ impl Parquet {
         DataError::DamagedParquet { source_name: self.source.name(), reason }
     }
 
-    fn batches(&self) -> Result<ParquetRecordBatchReader, DataError> {
-        let built = match &self.memory {
-            Some(bytes) => guarded(|| {
-                ParquetRecordBatchReaderBuilder::try_new(bytes.clone())
-                    .and_then(|b| b.with_batch_size(BLOCK_ROWS).build())
-                    .ok()
-            }),
+    /// The file with its footer read.
+    fn reader(&self) -> Result<Box<dyn FileReader>, DataError> {
+        let opened = match &self.memory {
+            Some(bytes) => guarded(|| Some(Box::new(SerializedFileReader::new(bytes.clone()).ok()?) as _)),
             None => {
                 let file = self.file()?;
-                guarded(|| {
-                    ParquetRecordBatchReaderBuilder::try_new(file)
-                        .and_then(|b| b.with_batch_size(BLOCK_ROWS).build())
-                        .ok()
-                })
+                guarded(|| Some(Box::new(SerializedFileReader::new(file).ok()?) as _))
             }
         };
-        built.ok_or_else(|| self.damaged("its footer"))
+        opened.ok_or_else(|| self.damaged("its footer"))
     }
 }
 
@@ -198,15 +200,11 @@ impl TableReader for Parquet {
     }
 
     fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError> {
-        let mut batches = self.batches()?;
+        let file = self.reader()?;
+        let mut rows = Rows { places: &self.places, file: &*file, group: 0, readers: Vec::new(), left: 0 };
         let mut first_row = 0u64;
         loop {
-            let block = guarded(|| match batches.next() {
-                None => Some(None),
-                Some(Ok(batch)) => ArrowBlock::new(&batch, &self.places, first_row).map(Some),
-                Some(Err(_)) => None,
-            });
-            match block.ok_or_else(|| self.damaged("its row data"))? {
+            match guarded(|| rows.block(first_row)).ok_or_else(|| self.damaged("its row data"))? {
                 None if first_row == self.rows => return Ok(()),
                 None => return Err(self.damaged("its row data")),
                 Some(block) => {
@@ -218,34 +216,122 @@ impl TableReader for Parquet {
     }
 }
 
+/// Where the reading of a file's row groups is.
+struct Rows<'a> {
+    places: &'a [Place],
+    file: &'a dyn FileReader,
+    /// The next row group.
+    group: usize,
+    /// Of the row group before it, one for each leaf that is read.
+    readers: Vec<ColumnReader>,
+    /// How many of its rows are left.
+    left: usize,
+}
+
+impl Rows<'_> {
+    /// The next rows, of as many row groups as it takes, in a block; no block at the end of the file. `None`: it is damaged.
+    fn block(&mut self, first_row: u64) -> Option<Option<ParquetBlock>> {
+        let mut columns: Vec<Unfinished> = self.places.iter().map(Unfinished::new).collect();
+        let (mut rows, mut levels) = (0, Levels::default());
+        while rows < BLOCK_ROWS {
+            if self.left == 0 {
+                if self.group == self.file.num_row_groups() {
+                    break;
+                }
+                let group = self.file.get_row_group(self.group).ok()?;
+                let leaves = self.places.iter().flat_map(Place::leaves);
+                self.readers = leaves.map(|leaf| group.get_column_reader(leaf).ok()).collect::<Option<_>>()?;
+                self.left = usize::try_from(group.metadata().num_rows()).ok()?;
+                self.group += 1;
+                continue;
+            }
+            let taken = self.left.min(BLOCK_ROWS - rows);
+            let mut readers = self.readers.iter_mut();
+            for (column, place) in columns.iter_mut().zip(self.places) {
+                column.read(place, &mut readers, taken, &mut levels)?;
+            }
+            self.left -= taken;
+            rows += taken;
+        }
+        if rows == 0 {
+            return Some(None);
+        }
+        let columns = columns.into_iter().zip(self.places).map(|(column, place)| column.finished(place));
+        Some(Some(ParquetBlock::new(first_row, rows, columns.collect())))
+    }
+}
+
+/// A column of a block that is being read.
+enum Unfinished {
+    Values(Values),
+    Lists(Lists, Lists),
+    Nothing,
+}
+
+impl Unfinished {
+    fn new(place: &Place) -> Self {
+        match place {
+            Place::At(leaf) => Self::Values(Values::new(leaf)),
+            Place::Sparse([(indices, _), (values, _)], _) => Self::Lists(Lists::new(indices), Lists::new(values)),
+            Place::Nowhere => Self::Nothing,
+        }
+    }
+
+    /// Appends the next rows by the next readers, one for each of the column's leaves.
+    fn read<'r>(
+        &mut self,
+        place: &Place,
+        readers: &mut impl Iterator<Item = &'r mut ColumnReader>,
+        rows: usize,
+        levels: &mut Levels,
+    ) -> Option<()> {
+        match (self, place) {
+            (Self::Values(values), Place::At(leaf)) => values.read(leaf, readers.next()?, rows, levels),
+            (Self::Lists(indices, values), Place::Sparse([of_indices, of_values], _)) => {
+                indices.read(&of_indices.0, of_indices.1, readers.next()?, rows, levels)?;
+                values.read(&of_values.0, of_values.1, readers.next()?, rows, levels)
+            }
+            _ => Some(()),
+        }
+    }
+
+    fn finished(self, place: &Place) -> Cells {
+        match (self, place) {
+            (Self::Values(values), _) => Cells::Values(values),
+            (Self::Lists(indices, values), Place::Sparse(_, features)) => {
+                Cells::Sparse(SparseColumn::new(&indices, &values, *features))
+            }
+            _ => Cells::Nothing,
+        }
+    }
+}
+
 /// A column of the table, of one block.
 enum Cells {
     Values(Values),
     Sparse(SparseColumn),
+    Nothing,
 }
 
-struct ArrowBlock {
+struct ParquetBlock {
     first_row: u64,
     rows: usize,
     bytes: usize,
     columns: Vec<Cells>,
 }
 
-impl ArrowBlock {
-    fn new(batch: &RecordBatch, places: &[Place], first_row: u64) -> Option<Self> {
-        let column = |place: &Place| match *place {
-            Place::At(at) => Values::new(batch.columns().get(at)?).map(Cells::Values),
-            Place::Sparse(indices, values, features) => {
-                let (indices, values) = (batch.columns().get(indices)?, batch.columns().get(values)?);
-                SparseColumn::new(indices, values, features).map(Cells::Sparse)
-            }
+impl ParquetBlock {
+    fn new(first_row: u64, rows: usize, columns: Vec<Cells>) -> Self {
+        let bytes = |column: &Cells| match column {
+            Cells::Values(values) => values.bytes(),
+            Cells::Sparse(vectors) => vectors.bytes(),
+            Cells::Nothing => 0,
         };
-        let columns = places.iter().map(column).collect::<Option<_>>()?;
-        Some(Self { first_row, rows: batch.num_rows(), bytes: batch.get_array_memory_size(), columns })
+        Self { first_row, rows, bytes: columns.iter().map(bytes).sum(), columns }
     }
 }
 
-impl Block for ArrowBlock {
+impl Block for ParquetBlock {
     fn first_row(&self) -> u64 {
         self.first_row
     }
@@ -266,7 +352,7 @@ impl Block for ArrowBlock {
         match self.columns.get(column) {
             Some(Cells::Values(values)) => values.field(row),
             Some(Cells::Sparse(vectors)) => vectors.row(row),
-            None => Field::Missing,
+            Some(Cells::Nothing) | None => Field::Missing,
         }
     }
 }
