@@ -25,9 +25,6 @@ class LinearOptions(TypedDict, total=False):
     geometry: str | None
     dual_row_norm: float | None
     distance: float | None
-    phases: int | None
-    gradient_moment: float | None
-    moment_order: float | None
     gradient_rank: int | None
     gradient_decay: float | None
     public_moments: ArrayLike | None
@@ -40,6 +37,9 @@ class LinearOptions(TypedDict, total=False):
     subspace_first: int | None
     euclidean_clip: bool
     second_momentum: float | None
+    phases: int | None
+    gradient_moment: float | None
+    moment_order: float | None
 
 
 class SparseOptions(TypedDict, total=False):
