@@ -111,7 +111,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 /// A Parquet table with every kind of column; `codec` 0 plain, 1 snappy, 2 zstd.
 fn parquet_table(rows: usize, codec: u8) -> Vec<u8> {
-    let city = |i: usize| (i % 5 != 0).then_some(ByteArray::from(["Rome", "Bern"][i % 2]));
+    let city = |i: usize| (!i.is_multiple_of(5)).then_some(ByteArray::from(["Rome", "Bern"][i % 2]));
     let columns = "OPTIONAL DOUBLE age; OPTIONAL INT32 count; OPTIONAL BOOLEAN member; OPTIONAL BYTE_ARRAY city (UTF8);
         OPTIONAL INT32 day (DATE);";
     let leaves = vec![

@@ -136,9 +136,7 @@ impl Cells {
             (Self::Numbers(to), Kind::Whole(..), Int64ColumnReader(from)) => {
                 each(from, rows, levels, to, |value| value as u64 as f64)
             }
-            (Self::Numbers(to), Kind::Float, FloatColumnReader(from)) => {
-                each(from, rows, levels, to, |value| f64::from(value))
-            }
+            (Self::Numbers(to), Kind::Float, FloatColumnReader(from)) => each(from, rows, levels, to, f64::from),
             (Self::Numbers(to), Kind::Float, DoubleColumnReader(from)) => values(from, rows, levels, to),
             (Self::Numbers(to), Kind::Float, FixedLenByteArrayColumnReader(from)) => {
                 each(from, rows, levels, to, |value| value.data().try_into().map_or(f64::NAN, half))

@@ -62,7 +62,11 @@ def table_of_every_type():
         expected = plain(values) if bits < 64 else plain(numbers(values))
         add(f"uint{bits}", pa.array(values, getattr(pa, f"uint{bits}")()), expected)
     halves = [1.0, -0.333251953125, 65504.0, None, 2.0**-24, math.inf, -0.0]
-    add("float16", pa.array([None if v is None else np.float16(v) for v in halves], pa.float16()), plain(numbers(halves)))
+    add(
+        "float16",
+        pa.array([None if v is None else np.float16(v) for v in halves], pa.float16()),
+        plain(numbers(halves)),
+    )
     singles = [None if v is None else float(np.float32(v)) for v in [0.1, -1e30, 1e-40, None, math.inf, -0.0, 3.0]]
     add("float", pa.array(singles, pa.float32()), plain(numbers(singles)))
     doubles = [0.1, -1e300, 5e-324, None, -math.inf, -0.0, 1 / 3]
@@ -85,7 +89,15 @@ def table_of_every_type():
 
     for precision, scale in [(4, 1), (9, 2), (18, 4), (20, 10), (38, 3)]:
         top = D(10**precision - 1).scaleb(-scale)
-        values = [top, -top, D(125).scaleb(-scale), None, D(0), D(-1).scaleb(-scale), D(10 ** (precision - 1) + 1).scaleb(-scale)]
+        values = [
+            top,
+            -top,
+            D(125).scaleb(-scale),
+            None,
+            D(0),
+            D(-1).scaleb(-scale),
+            D(10 ** (precision - 1) + 1).scaleb(-scale),
+        ]
         add(f"decimal {precision} {scale}", pa.array(values, pa.decimal128(precision, scale)), plain(numbers(values)))
     top = D(10**60 - 1).scaleb(-3)
     values = [top, -top, D("0.125"), None, D(0), D("-0.001"), D(2**127).scaleb(-3)]
@@ -191,7 +203,17 @@ def lists():
     lengths = "`indices` and `values` differ in length"
     number = "a value is not a finite number"
     good = lambda i: {"v": [[j, v] for j, v in zip(indices[i] or [], values[i] or [])]}
-    shown = [good(0), good(1), good(2), {"bad": index}, {"bad": lengths}, {"bad": number}, {"bad": index}, {"bad": number}, good(8)]
+    shown = [
+        good(0),
+        good(1),
+        good(2),
+        {"bad": index},
+        {"bad": lengths},
+        {"bad": number},
+        {"bad": index},
+        {"bad": number},
+        good(8),
+    ]
     names = {"indices": pa.list_(pa.uint32()), "values": pa.list_(pa.float32())}
     large = {"indices": pa.large_list(pa.int16()), "values": pa.large_list(pa.float64())}
     for name, types, how in [
@@ -206,7 +228,13 @@ def lists():
     long = [[(i + j) % 30 for j in range([0, 0, 3, 0, 0, 0, 1, 0][i % 8])] for i in range(2300)]
     of = [[float(j) for j in row] for row in long]
     table = pa.table({"indices": pa.array(long, names["indices"]), "values": pa.array(of, names["values"])})
-    how = {"data_page_size": 512, "write_batch_size": 200, "row_group_size": 1300, "compression": "zstd", "write_statistics": False}
+    how = {
+        "data_page_size": 512,
+        "write_batch_size": 200,
+        "row_group_size": 1300,
+        "compression": "zstd",
+        "write_statistics": False,
+    }
     pq.write_table(table, HERE / "lists_long.parquet", **how)
 
 
@@ -219,7 +247,13 @@ def matrix():
     truth = [None if i % 6 == 5 else i % 2 == 0 for i in range(rows)]
     place = [i * i for i in range(rows)]
     schema = pa.schema(
-        [("whole", pa.int64()), ("real", pa.float64()), ("word", pa.string()), ("truth", pa.bool_()), pa.field("place", pa.int32(), False)]
+        [
+            ("whole", pa.int64()),
+            ("real", pa.float64()),
+            ("word", pa.string()),
+            ("truth", pa.bool_()),
+            pa.field("place", pa.int32(), False),
+        ]
     )
     table = pa.table([whole, real, word, truth, place], schema)
     expected = {
@@ -237,8 +271,20 @@ def matrix():
                 how = {"compression": codec, "data_page_version": version, "use_dictionary": dictionary}
                 how["row_group_size"] = 23 if codec == "zstd" else rows
                 pq.write_table(table.drop(["truth"]), HERE / name, store_schema=False, write_statistics=False, **how)
-    encodings = {"whole": "DELTA_BINARY_PACKED", "real": "BYTE_STREAM_SPLIT", "word": "DELTA_BYTE_ARRAY", "truth": "RLE", "place": "BYTE_STREAM_SPLIT"}
-    pq.write_table(table, HERE / "matrix_encodings.parquet", use_dictionary=False, column_encoding=encodings, write_statistics=False)
+    encodings = {
+        "whole": "DELTA_BINARY_PACKED",
+        "real": "BYTE_STREAM_SPLIT",
+        "word": "DELTA_BYTE_ARRAY",
+        "truth": "RLE",
+        "place": "BYTE_STREAM_SPLIT",
+    }
+    pq.write_table(
+        table,
+        HERE / "matrix_encodings.parquet",
+        use_dictionary=False,
+        column_encoding=encodings,
+        write_statistics=False,
+    )
     encodings["word"] = "DELTA_LENGTH_BYTE_ARRAY"
     how = {"use_dictionary": False, "column_encoding": encodings, "data_page_version": "2.0", "compression": "zstd"}
     pq.write_table(table, HERE / "matrix_encodings_2.parquet", write_statistics=False, **how)
@@ -318,6 +364,9 @@ arrow_types_on_plain_numbers()
 lists()
 matrix()
 other_programs()
-lines = [f"{json.dumps(name)}: {json.dumps(columns, ensure_ascii=False, separators=(',', ':'))}" for name, columns in cells.items()]
+lines = [
+    f"{json.dumps(name)}: {json.dumps(columns, ensure_ascii=False, separators=(',', ':'))}"
+    for name, columns in cells.items()
+]
 (HERE / "cells.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 print(sum(f.stat().st_size for f in HERE.glob("*.parquet")), "bytes")
