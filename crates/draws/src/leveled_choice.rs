@@ -289,7 +289,7 @@ pub(crate) fn uniform_below(bound: &Fixed<L>, stream: &mut Stream) -> Fixed<L> {
 /// The `rank`-th index (from 0) that is not among `known`, which increase.
 ///
 /// ```
-/// assert_eq!(dpopt_noise::unnamed_index(2, &[0, 3]), 4);
+/// assert_eq!(dpopt_draws::unnamed_index(2, &[0, 3]), 4);
 /// ```
 pub fn unnamed_index(rank: u64, known: &[u32]) -> u64 {
     // known[m] − m unnamed indices lie below known[m], and that does not fall with m

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Restricted-Lipschitz coefficients of an *average* loss, as public knowledge.
 ///
 /// ```
-/// use dpopt_optimize::restricted_lipschitz::Profile;
+/// use dpopt_linear::restricted_lipschitz::Profile;
 /// let profile = Profile::Decay { exponent: 1.0 };
 /// assert_eq!(profile.coefficient(3, 100, 2.0), 0.5); // G_0·(k + 1)^-c
 /// assert_eq!(profile.coefficient(100, 100, 2.0), 0.0); // G_d

@@ -25,7 +25,7 @@ misuse!(ForgedRelease, "E0624", "", "let _ = dpopt_mechanism::Released::new(3.0_
 misuse!(
     ToldChain,
     "E0616",
-    "use dpopt_kernel::GibbsDraw;",
+    "use dpopt_mechanism::GibbsDraw;",
     "fn f(draw: &mut GibbsDraw) { draw.chain.rounds = 1; }" instead_of "fn f(draw: &mut GibbsDraw) { let _ = draw.chain().rounds; }"
 );
 misuse!(BesideTheKernel, "E0433", "", "let _ = dpopt_mechanism::beside::released(3.0_f64);" instead_of "let _ = dpopt_mechanism::Public::declare(3.0_f64);");

@@ -244,7 +244,7 @@ pub fn bandit_candidates(
 /// The plan for a budget: of `player`, or of the one with the least bound for what is known of the rewards.
 ///
 /// ```
-/// use dpopt_optimize::online::{BanditProblem, Rewards, plan_bandit};
+/// use dpopt_online::{BanditProblem, Rewards, plan_bandit};
 /// use dpopt_privacy::{Budget, Neighbours, Relation};
 /// let neighbours = Neighbours::of_rounds(Relation::ReplaceOne);
 /// let problem =

@@ -232,7 +232,7 @@ impl ConvexProblem {
 /// The plan with the least proved regret.
 ///
 /// ```
-/// use dpopt_optimize::online::{ConvexProblem, Losses, PlayRegion, plan_convex};
+/// use dpopt_online::{ConvexProblem, Losses, PlayRegion, plan_convex};
 /// use dpopt_privacy::{Budget, Neighbours, Relation};
 /// let problem = ConvexProblem {
 ///     region: PlayRegion::Ball { centre: vec![0.0; 20], radius: 1.0 },

@@ -169,7 +169,7 @@ pub fn experts_candidates(
 /// The plan of `player`, or of whoever has the least bound.
 ///
 /// ```
-/// use dpopt_optimize::online::{ExpertsProblem, Player, plan_experts};
+/// use dpopt_online::{ExpertsProblem, Player, plan_experts};
 /// use dpopt_privacy::{Budget, Neighbours, Relation};
 /// let neighbours = Neighbours::of_rounds(Relation::ReplaceOne);
 /// let problem = ExpertsProblem { experts: 100, rounds: 10_000, rounds_per_user: 1, neighbours, losses: None };

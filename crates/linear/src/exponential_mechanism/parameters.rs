@@ -33,7 +33,7 @@ pub struct Shares {
 /// τ = δ/10/(1 + e^ε) and the largest s with δ_s(ε) ≤ δ − (1 + e^ε)τ.
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::shares;
+/// use dpopt_linear::gibbs_parameters::shares;
 /// use dpopt_privacy::Budget;
 /// let shares = shares(Budget::new(0.09, 1e-6)?);
 /// assert!((shares.mu - 0.0247980).abs() < 1e-7 && (shares.total_variation - 4.775e-8).abs() < 1e-11);
@@ -75,7 +75,7 @@ pub struct RiskFacts {
 /// √(2Θ) for weights within `radius` of the centre in the l_p norm, p from 1 on: what stands for R in [`RiskFacts`].
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::{RiskFacts, empirical, norm_radius};
+/// use dpopt_linear::gibbs_parameters::{RiskFacts, empirical, norm_radius};
 /// // l_1.5 in the plane, Θ = R²/(2(p − 1)) at q = p; another q does better
 /// assert!(norm_radius(1.5, 2, 1.0) < 2f64.sqrt() && norm_radius(1.5, 100, 1.0) >= 2f64.sqrt());
 /// assert!((norm_radius(3.0, 2, 0.7) - 0.7 * 2f64.powf(1.0 / 6.0)).abs() < 1e-12); // the Euclidean radius of the ball
@@ -92,7 +92,7 @@ pub fn norm_radius(p: f64, dimension: usize, radius: f64) -> f64 {
 /// Empirical risk: k = s²n²μ/G², μ = G√(2d)/(snR), excess at most GR√(2d)/(sn).
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::{RiskFacts, empirical};
+/// use dpopt_linear::gibbs_parameters::{RiskFacts, empirical};
 /// let t = empirical(RiskFacts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 }, 0.0247980);
 /// assert!((t.modulus - 0.0901714).abs() < 1e-6 && (t.temperature - 55.4500).abs() < 1e-3 && (t.risk - 0.360686).abs() < 1e-5);
 /// ```
@@ -110,7 +110,7 @@ pub fn empirical(facts: RiskFacts, mu: f64) -> Temperature {
 /// `replaced_lipschitz` G_r is the constant of replacing one record, also where privacy is for zero-out.
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::{RiskFacts, population};
+/// use dpopt_linear::gibbs_parameters::{RiskFacts, population};
 /// let facts = RiskFacts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 };
 /// let t = population(facts, 1.0, 0.0247980);
 /// assert!((t.modulus - 0.0929025).abs() < 1e-6 && (t.temperature - 57.1294).abs() < 1e-3 && (t.risk - 0.371610).abs() < 1e-5);
@@ -140,7 +140,7 @@ pub fn strongly_convex(facts: RiskFacts, modulus: f64, mu: f64) -> Temperature {
 /// most 1.1·d/k.
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::{RiskFacts, bounded};
+/// use dpopt_linear::gibbs_parameters::{RiskFacts, bounded};
 /// let facts = RiskFacts { rows: 1000.0, dimension: 4.0, radius: 1.0, difference_lipschitz: 1.0 };
 /// let t = bounded(facts, 2.0, 1.0);
 /// assert_eq!((t.temperature, t.modulus, t.risk), (500.0, 4.0 / 2500.0, 1.1 * 4.0 / 500.0));

@@ -104,7 +104,7 @@ impl SourceProblem {
 /// α ≤ ln(n³ε/(n²bε + 10αTb³)) and 10b²αT/(n²ε) ≥ 1.5.
 ///
 /// ```
-/// use dpopt_optimize::{OutOfConditions, SourceProblem, sgd_ht_noise};
+/// use dpopt_linear::{OutOfConditions, SourceProblem, sgd_ht_noise};
 /// let problem = SourceProblem { records: 1e4, clip_norm: 1.0, epsilon: 10.0, delta: 1e-5 };
 /// let refused = sgd_ht_noise(problem, 100.0, 100.0);
 /// assert!(matches!(refused, Err(OutOfConditions::NoiseTooSmall { ratio }) if ratio < 0.034));

@@ -95,11 +95,11 @@ pub fn from_features(rows: &Public<Rows>, directions: usize) -> Measured {
 ///
 /// ```compile_fail,E0308
 /// let secret = dpopt_mechanism::Sensitive::new(vec![1.0, 0.0]);
-/// dpopt_optimize::restricted_lipschitz::measure::from_gradients(&secret, 2, 1); // not public: has to be released first
+/// dpopt_linear::restricted_lipschitz::measure::from_gradients(&secret, 2, 1); // not public: has to be released first
 /// ```
 /// ```
 /// let open = dpopt_mechanism::Public::declare(vec![1.0, 0.0]);
-/// dpopt_optimize::restricted_lipschitz::measure::from_gradients(&open, 2, 1);
+/// dpopt_linear::restricted_lipschitz::measure::from_gradients(&open, 2, 1);
 /// ```
 pub fn from_gradients(gradients: &Public<Vec<f64>>, columns: usize, directions: usize) -> Measured {
     let rows = gradients.get().len() / columns.max(1);
