@@ -1,4 +1,4 @@
-//! Nanoseconds per noise sample, in bulk on one thread: `cargo bench -p dpopt-noise`. Prints `NAME VALUE` lines that
+//! Nanoseconds per noise sample, in bulk on one thread: `cargo bench -p dpopt-draws`. Prints `NAME VALUE` lines that
 //! `make bench-noise` compares with NumPy and OpenDP in the same run.
 use dpopt_draws::{LazyIterate, LazyOptions, Phase, StepRule, hard_threshold};
 use dpopt_noise::{Grid, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian};

@@ -7,7 +7,8 @@
 use crate::curator::Curator;
 use crate::curator::batch::{BatchId, FixedBatch, PoissonBatch};
 use crate::curator::door::Opening;
-use crate::sums::vectors::BatchSum;
+use crate::sums::grid_sum::GridSum;
+use crate::sums::vectors::{BatchSum, ClippedVectors};
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, Quantizer};
 use dpopt_privacy::Event;
@@ -89,6 +90,17 @@ impl Units for BatchSum {
     fn into_units_of(self, id: BatchId) -> Option<Vec<i64>> {
         BatchSum::into_units_of(self, id)
     }
+}
+
+/// The clipped sum of one vector per set of records, over a batch of the sets or over all of them. `vector` sees what is sensitive.
+pub fn sum_of_sets<R: Sync>(
+    clipped: &ClippedVectors,
+    sets: &[Sensitive<R>],
+    batch: Option<PoissonBatch>,
+    dimension: usize,
+    vector: impl Fn(&R, &mut Vec<f64>) + Sync,
+) -> Sensitive<GridSum> {
+    clipped.sum_of_sets(sets, batch, dimension, vector)
 }
 
 /// A value that a mechanism lets out: of an opened one, whose answers are all charged when it is opened.

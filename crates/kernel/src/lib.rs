@@ -17,7 +17,8 @@
 //! test counts their lines.
 //!
 //! **What stands beside it**: `dpopt-mechanism`, with every mechanism that this crate has not: choices, draws from laws that depend on records, sums that one
-//! method needs. Each has to be trusted for its own releases, and for nothing else that a run does. What it needs of the kernel is in `beside`, which no other crate can name.
+//! method needs. Each has to be trusted for its own releases, and for nothing else that a run does. What it needs of the kernel is in `beside`; no other crate of
+//! the workspace depends on this one, so none can name it.
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]

@@ -41,6 +41,13 @@ misuse!(
     "fn f(sum: &BatchSum) -> usize { sum.units.len() }" instead_of "fn f(sum: &BatchSum) -> usize { size_of_val(sum) }"
 );
 misuse!(
+    SecretSets,
+    "E0624",
+    "use dpopt_kernel::{ClippedVectors, Sensitive};",
+    "fn f(c: &ClippedVectors, sets: &[Sensitive<f64>]) { c.sum_of_sets(sets, None, 1, |x, out| out.push(*x)); }"
+        instead_of "fn f(c: &ClippedVectors, sets: &[f64]) { c.sum(sets.len(), 1, |i, out| out.push(sets[i])); }"
+);
+misuse!(
     SecretSample,
     "E0624",
     "use dpopt_kernel::PoissonBatch;",

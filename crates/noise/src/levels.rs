@@ -1,4 +1,4 @@
-//! Half-normal noise that is known to lie between two of 72 levels (spec 19 §4): its probability, and a draw.
+//! Half-normal noise that is known to lie between two of 72 levels (docs/proofs/largest-coordinates.md): its probability, and a draw.
 //!
 //! With it a vector's largest coordinates, or those above a level, are found without drawing the noise of the others.
 use crate::fixed::{Fixed, Interval};

@@ -204,7 +204,7 @@ impl Collector {
     /// `event` on a Poisson sample.
     fn add_poisson_sampled(&mut self, sampling_probability: f64, event: &Event, count: u64) -> f64 {
         let (parts, tv) = reduce(event);
-        // a sampler's error is not amplified by sampling (spec 18 §1.2)
+        // a sampler may be as far from its law on every batch as on one: its error is not amplified by sampling
         let tv = up(tv * count as f64);
         if sampling_probability == 0.0 || parts.is_empty() {
             return tv;

@@ -89,7 +89,7 @@ impl ClippedVectors {
     }
 
     /// The same with one vector per set of records: all that a user or a client has. Over a batch of the sets, or over all of them.
-    pub fn sum_of_sets<R: Sync>(
+    pub(crate) fn sum_of_sets<R: Sync>(
         &self,
         sets: &[Sensitive<R>],
         batch: Option<PoissonBatch>,

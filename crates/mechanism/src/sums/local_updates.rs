@@ -1,6 +1,7 @@
 //! What people's own steps change in a model, the change of each clipped as one vector: all records of a person count as one.
 
 use super::thresholded::SparseVector;
+use dpopt_kernel::beside::sum_of_sets;
 use dpopt_kernel::{ClippedVectors, GridSum, PoissonBatch, Sensitive};
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
@@ -27,7 +28,7 @@ impl LocalUpdates {
         batch: Option<PoissonBatch>,
         x: &[f64],
     ) -> Sensitive<GridSum> {
-        clipped.sum_of_sets(people, batch, x.len(), |examples, out| self.update(examples, x, out))
+        sum_of_sets(clipped, people, batch, x.len(), |examples, out| self.update(examples, x, out))
     }
 
     /// Appends the change of x. It is clipped afterwards, whatever it is.
