@@ -58,7 +58,10 @@ impl MatrixStreamPlan {
             ));
         }
         let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.rows)))?;
-        check_values(options)?;
+        // which method it is the plan says: of those that it has not it makes no difference which registry knows them
+        let mut values = options.clone();
+        values.method = None;
+        check_values(&values)?;
         let division = Division::new(budget, StageShares::default(), false, false)?;
         let neighbours = Neighbours::of_records(relation);
         let (loss, models) = target.models(classes);
