@@ -5,9 +5,9 @@
 
 pub use dpopt_minimize::{
     Answers, Around, Averaged, Batches, Candidate, ConversionSchedule, DirectionSchedule, Directions, Elsewhere,
-    Escape, Estimator, Goal, InMemory, KeptBlock, METHODS, MinimizePlan, MinimizeProblem, MinimizeSchedule,
-    NetSchedule, OnePassSchedule, PerRecord, Phase, Rule, SecondStage, Source, SpiderSchedule, block_sizes, candidates,
-    catalogue, usual_distance,
+    Escape, Estimator, Goal, InMemory, KeptBlock, MinimizePlan, MinimizeProblem, MinimizeRegistry, MinimizeSchedule,
+    Minimizer, NetSchedule, OnePassSchedule, Oracle, PerRecord, Phase, Rule, SecondStage, Source, SpiderSchedule, Sums,
+    Walk, block_sizes, candidates, registry, usual_distance,
 };
 
 use crate::guarantee::Guarantee;
@@ -34,7 +34,8 @@ use std::time::Instant;
 /// | `records` | counted | public number of records; required under add-or-remove, a guess there |
 /// | `distance` | 2·d^(1/4) | public guess of the l2 distance from the start to the answer: sets step sizes |
 /// | `smoothness`, `strong_convexity` | what the objective knows; 0 | bounds on the curvature of the mean loss: steer steps, never privacy |
-/// | `method` | the first that applies | a name of [`METHODS`] with its options |
+/// | `method` | the first that applies | a name that the registry knows, with its options |
+/// | `registry` | the [methods that ship](registry) | which methods are compared; [`MinimizeRegistry::with`] adds one of anybody's |
 #[derive(Default)]
 pub struct MinimizeOptions {
     /// δ. `None`: 1/n^1.1, at most 0.01.
@@ -53,6 +54,8 @@ pub struct MinimizeOptions {
     pub strong_convexity: f64,
     /// Method and options.
     pub method: MethodOptions,
+    /// The methods that are known. `None`: those that ship.
+    pub registry: Option<MinimizeRegistry>,
     /// Where the run is charged.
     pub account: Option<Box<dyn Account>>,
     /// Reproducible noise for tests: no privacy against who knows the seed, and no charge.
@@ -144,7 +147,8 @@ where
     problem.smoothness = options.smoothness.or(problem.smoothness);
     problem.strong_convexity = options.strong_convexity;
     let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(counted)))?;
-    let planned = Minimization::plan(problem, budget, &options.method)?;
+    let known = options.registry.as_ref().unwrap_or_else(|| registry());
+    let planned = Minimization::plan_with(known, problem, budget, &options.method)?;
     // what parts can't be asked for would fail with the first question, when it is paid for
     if in_parts && !(planned.chosen().schedule.asks_for_whole_sums() && objective.in_words().is_some()) {
         return Err(FitError::Option(format!(
@@ -164,14 +168,27 @@ where
 }
 
 impl Minimization {
-    /// Plans every method and takes one; touches no record.
+    /// Plans every method that ships and takes one; touches no record.
     ///
     /// # Errors
     /// Why no method applies, or the one that is asked for does not.
     pub fn plan(problem: MinimizeProblem, budget: Budget, method: &MethodOptions) -> Result<Self, FitError> {
+        Self::plan_with(registry(), problem, budget, method)
+    }
+
+    /// As [`plan`](Self::plan), among the methods that `known` has.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub fn plan_with(
+        known: &MinimizeRegistry,
+        problem: MinimizeProblem,
+        budget: Budget,
+        method: &MethodOptions,
+    ) -> Result<Self, FitError> {
         let started = Instant::now();
-        let candidates = task::candidates(&problem, budget, method);
-        task::check(&problem, method)?;
+        let candidates = known.candidates(&problem, budget, method);
+        known.check(&problem, method)?;
         let chosen = 0;
         let plan = match candidates.first().map(|c| c.plan.clone()) {
             Some(plan) => plan?,

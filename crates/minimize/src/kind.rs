@@ -35,37 +35,21 @@ pub(super) const ALL: [Method; 12] = [
     Method::ConversionOnce,
 ];
 
-/// Names of the methods.
-pub const METHODS: [&str; ALL.len()] = [
-    "dp-adam",
-    "noisy-sgd",
-    "noisy-gradient-descent",
-    "dp-ftrl",
-    "accelerated",
-    "accelerated-srgd",
-    "zeroth-order",
-    "spider",
-    "one-pass-spider",
-    "net",
-    "o2nc",
-    "one-pass-o2nc",
-];
-
 impl Method {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Adam => METHODS[0],
-            Self::Sgd => METHODS[1],
-            Self::GradientDescent => METHODS[2],
-            Self::Ftrl => METHODS[3],
-            Self::Accelerated => METHODS[4],
-            Self::Recursive => METHODS[5],
-            Self::ZerothOrder => METHODS[6],
-            Self::Spider => METHODS[7],
-            Self::OnePass => METHODS[8],
-            Self::Net => METHODS[9],
-            Self::Conversion => METHODS[10],
-            Self::ConversionOnce => METHODS[11],
+            Self::Adam => "dp-adam",
+            Self::Sgd => "noisy-sgd",
+            Self::GradientDescent => "noisy-gradient-descent",
+            Self::Ftrl => "dp-ftrl",
+            Self::Accelerated => "accelerated",
+            Self::Recursive => "accelerated-srgd",
+            Self::ZerothOrder => "zeroth-order",
+            Self::Spider => "spider",
+            Self::OnePass => "one-pass-spider",
+            Self::Net => "net",
+            Self::Conversion => "o2nc",
+            Self::ConversionOnce => "one-pass-o2nc",
         }
     }
 

@@ -1,24 +1,20 @@
-//! The methods, what a user may say of each, and which is taken.
+//! The methods that ship, and what a user may say of each.
 
-use super::kind::{ALL, METHODS, Method};
+use super::kind::{ALL, Method};
 use super::o2nc_schedule::ConversionAsked;
 use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
+use super::registry::{MinimizeRegistry, Minimizer};
 use super::schedule::{Averaged, Goal};
 use super::spider_schedule::SpiderAsked;
 use super::{net, o2nc, o2nc_once};
-
 use dpopt_optimize::choices::Domain;
-
 use dpopt_optimize::options::common::{
     BALL_RADIUS, BOX_RADIUS, CORRELATION, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER, MOMENTUM, REGULARIZATION,
     SAMPLING_PROBABILITY, SECOND_MOMENTUM, STEPS,
 };
-use dpopt_optimize::options::{
-    Choice, MethodOptions, OptionInfo, Range, Said, Setting, nearest, not_private, options_of, shown,
-};
+use dpopt_optimize::options::{Choice, MethodOptions, Range, Said, Setting};
 use dpopt_optimize::plan::NotApplicable;
-use dpopt_optimize::registry::Described;
 use dpopt_privacy::Budget;
 use std::sync::LazyLock;
 
@@ -181,158 +177,68 @@ impl Method {
         }
         asked
     }
-
-    fn options(self) -> Vec<OptionInfo> {
-        options_of(|said| {
-            self.read(said);
-        })
-    }
-
-    fn asked(self, options: &MethodOptions) -> Result<Asked, NotApplicable> {
-        let said = Said::new(options);
-        let asked = self.read(&said);
-        said.all_used(self.name())?;
-        Ok(asked)
-    }
 }
 
-/// All options of all methods of this task, each once.
-pub fn catalogue() -> &'static [Described] {
-    static CATALOGUE: LazyLock<Vec<Described>> = LazyLock::new(|| {
-        let mut all: Vec<Described> = Vec::new();
-        for method in ALL {
-            for info in method.options() {
-                match all.iter_mut().find(|known| known.info.name == info.name) {
-                    Some(known) => known.methods.push(method.name()),
-                    None => all.push(Described { info, methods: vec![method.name()] }),
-                }
-            }
+impl Minimizer for Method {
+    type Options = Asked;
+
+    fn name(&self) -> &'static str {
+        Method::name(*self)
+    }
+
+    fn takes(&self, answers: Answers) -> bool {
+        Method::takes(*self, answers)
+    }
+
+    fn by_name_only(&self) -> Option<&'static str> {
+        Method::by_name_only(*self).then_some(
+            "taken by name only: no loss was found on which it is ahead of descent (docs/methods/o2nc.md); give method, if it is what you want",
+        )
+    }
+
+    fn instead_of(&self) -> Option<&'static str> {
+        (*self == Self::GradientDescent).then_some(Self::Sgd.name())
+    }
+
+    fn read(&self, said: &Said<'_>) -> Asked {
+        Method::read(*self, said)
+    }
+
+    fn plan(
+        &self,
+        asked: Asked,
+        problem: &MinimizeProblem,
+        budget: Budget,
+    ) -> Result<MinimizePlan, NotApplicable> {
+        match self {
+            Self::Net => net::plan(problem, budget, &asked),
+            Self::Conversion => o2nc::plan(problem, budget, &asked),
+            Self::ConversionOnce => o2nc_once::plan(problem, budget, &asked),
+            _ => plan(*self, problem, budget, asked),
         }
-        all
-    });
-    &CATALOGUE
-}
-
-/// Refuses names and values that no method of this task takes.
-fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
-    if let Some(why) = options.method.as_deref().and_then(not_private) {
-        return Err(NotApplicable::Option(why));
-    }
-    if options.method.as_deref() == Some("output-perturbation") {
-        return Err(NotApplicable::Option(
-            "output-perturbation is no method for an objective of your own: its noise would rest on bounds on gradients that are told and that nothing \
-             enforces, and one that is too small would break the guarantee; gradients that are clipped keep it whatever is told: take noisy-sgd or dp-adam \
-             (dpopt fit has output-perturbation for linear models, whose rows are clipped)"
-                .into(),
-        ));
-    }
-    if let Some(name) = options.method.as_deref().filter(|name| !METHODS.contains(name)) {
-        return Err(NotApplicable::Option(format!(
-            "no method `{}` minimizes an objective; leave it out, or choose one of {}",
-            shown(name),
-            METHODS.join(", ")
-        )));
-    }
-    for name in options.names() {
-        let Some(option) = catalogue().iter().find(|option| option.info.name == name) else {
-            let known: Vec<&str> = catalogue().iter().map(|option| option.info.name).collect();
-            let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return Err(NotApplicable::Option(format!("there is no option `{}`{near}", shown(name))));
-        };
-        options.said(name).map_or(Ok(()), |value| option.info.check(value))?;
-    }
-    Ok(())
-}
-
-/// The certified plan of one method.
-fn planned(
-    method: Method,
-    problem: &MinimizeProblem,
-    budget: Budget,
-    options: &MethodOptions,
-) -> Result<MinimizePlan, NotApplicable> {
-    let asked = method.asked(options)?;
-    match method {
-        Method::Net => net::plan(problem, budget, &asked),
-        Method::Conversion => o2nc::plan(problem, budget, &asked),
-        Method::ConversionOnce => o2nc_once::plan(problem, budget, &asked),
-        _ => plan(method, problem, budget, asked),
     }
 }
 
-const BY_NAME_ONLY: &str = "taken by name only: no loss was found on which it is ahead of descent (docs/methods/o2nc.md); give method, if it is what you want";
+/// The methods that ship.
+pub fn registry() -> &'static MinimizeRegistry {
+    static ALL_METHODS: LazyLock<MinimizeRegistry> =
+        LazyLock::new(|| ALL.into_iter().fold(MinimizeRegistry::new(), MinimizeRegistry::with));
+    &ALL_METHODS
+}
 
-/// Plans and certifies every method; touches no record. The method asked for by name comes first, then the others as they stand: stochastic before full-batch
-/// descent where its bound is as good, and after them what no measurement has shown to be better (docs/methods/minimize.md).
+/// [`MinimizeRegistry::candidates`] of the methods that ship.
 pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
-    let checked = problem.check().and_then(|()| check_values(options));
-    let named = |method: Method| options.method.as_deref() == Some(method.name());
-    let others = MethodOptions::default();
-    let mut all: Vec<Candidate> = ALL
-        .iter()
-        .map(|&method| {
-            let own = if options.method.is_none() || named(method) { options } else { &others };
-            let plan = checked.clone().and_then(|()| match method.by_name_only() && !named(method) {
-                true => Err(NotApplicable::Problem(BY_NAME_ONLY.into())),
-                false => planned(method, problem, budget, own),
-            });
-            Candidate { method: method.name(), plan }
-        })
-        .collect();
-    let bound = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |plan| plan.predicted_excess);
-    // of the two plain ones the better bound, by more than predictions are worth
-    if bound(&all[2]) < 0.9 * bound(&all[1]) {
-        all.swap(1, 2);
-    }
-    // why a method does not apply that takes what was said comes before which options others have not
-    let takes = |name: &str| ALL.iter().any(|method| method.name() == name && method.asked(options).is_ok());
-    all.sort_by_key(|c| (options.method.as_deref() != Some(c.method), c.plan.is_err(), !takes(c.method)));
-    all
+    registry().candidates(problem, budget, options)
 }
 
-/// Refuses what every method of the task refuses before it plans, with the reason of one that takes such objectives.
+/// [`MinimizeRegistry::choose`] among the methods that ship.
 ///
 /// # Errors
-/// The first that is refused.
-pub fn check(problem: &MinimizeProblem, options: &MethodOptions) -> Result<(), NotApplicable> {
-    problem.check()?;
-    check_values(options)?;
-    if options.method.is_some() {
-        return Ok(());
-    }
-    let mut last = Ok(());
-    for method in ALL.iter().filter(|method| method.takes(problem.answers)) {
-        match method.asked(options) {
-            Ok(_) => return Ok(()),
-            refused => last = refused.map(drop),
-        }
-    }
-    last.map_err(|why| {
-        let said: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
-        match said.len() {
-            1 => NotApplicable::Option(format!(
-                "{} is no option of a method for objectives that say {}; leave it out",
-                said[0],
-                if problem.answers == Answers::Gradients { "gradients" } else { "values or derivatives" }
-            )),
-            _ => why,
-        }
-    })
-}
-
-/// The plan to run: of the method that is asked for, or of the first that applies.
-///
-/// # Errors
-/// Why there is none.
+/// Why there is no plan.
 pub fn choose(
     problem: &MinimizeProblem,
     budget: Budget,
     options: &MethodOptions,
 ) -> Result<MinimizePlan, NotApplicable> {
-    check(problem, options)?;
-    if let Some(&named) = ALL.iter().find(|method| options.method.as_deref() == Some(method.name())) {
-        return planned(named, problem, budget, options);
-    }
-    let first = candidates(problem, budget, options).into_iter().next();
-    first.map_or_else(|| Err(NotApplicable::Problem("no method".into())), |c| c.plan)
+    registry().choose(problem, budget, options)
 }

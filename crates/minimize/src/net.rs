@@ -21,6 +21,7 @@ use dpopt_optimize::choices::Domain;
 use dpopt_optimize::plan::{Assumption, NotApplicable};
 use dpopt_optimize::planning::positive;
 use dpopt_privacy::{Budget, Event, calibrate};
+use std::collections::BTreeMap;
 
 /// Dimensions that are covered: a net of radius r has about (D/r)^d points.
 const MOST_DIMENSIONS: usize = 3;
@@ -182,7 +183,9 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
             chunks: 1,
             along: None,
             spider: None,
+            own: BTreeMap::new(),
         },
+        walk: None,
     })
 }
 
@@ -191,12 +194,12 @@ fn chosen_by(epsilon: f64, problem: &MinimizeProblem) -> Result<Choice, CuratorE
 }
 
 /// The chosen point.
-pub(super) fn run<S: Source>(
+pub(super) fn run(
     problem: &MinimizeProblem,
     plan: &MinimizePlan,
     net: NetSchedule,
     start: &[f64],
-    source: &mut S,
+    source: &mut dyn Source,
     curator: &mut Curator,
     progress: &dyn Progress,
 ) -> Result<Released<Vec<f64>>, RunError> {

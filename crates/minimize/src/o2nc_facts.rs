@@ -11,6 +11,7 @@ use dpopt_optimize::plan::{Assumption, NotApplicable};
 use dpopt_optimize::planning::{positive, require_delta};
 use dpopt_privacy::special::{gaussian_mu, ln_gamma};
 use dpopt_privacy::{Budget, Certificate, Relation};
+use std::collections::BTreeMap;
 
 /// Most steps of a run.
 pub(super) const MOST_STEPS: u64 = 1 << 20;
@@ -260,7 +261,9 @@ impl<'a> Common<'a> {
                 chunks: 1,
                 along: None,
                 spider: None,
+                own: BTreeMap::new(),
             },
+            walk: None,
         }
     }
 }

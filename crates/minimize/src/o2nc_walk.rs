@@ -139,11 +139,11 @@ fn follow(
 }
 
 /// Along all records, in periods of one gradient and its changes.
-pub(super) fn walk<S: Source>(
+pub(super) fn walk(
     (conversion, s): (&ConversionSchedule, &MinimizeSchedule),
     problem: &MinimizeProblem,
     start: &[f64],
-    (source, curator): (&mut S, &mut Curator),
+    (source, curator): (&mut dyn Source, &mut Curator),
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, RunError> {
     let coins = curator.public_coins();
@@ -170,11 +170,11 @@ pub(super) fn walk<S: Source>(
 }
 
 /// Along records that are read once. It ends when the next batch would be larger than what is unread: sizes follow from released points, so that this is public.
-pub(super) fn walk_once<S: Source>(
+pub(super) fn walk_once(
     (conversion, once, s): (&ConversionSchedule, &OnePassSchedule, &MinimizeSchedule),
     problem: &MinimizeProblem,
     start: &[f64],
-    (source, curator): (&mut S, &mut Curator),
+    (source, curator): (&mut dyn Source, &mut Curator),
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, RunError> {
     let coins = curator.public_coins();

@@ -11,12 +11,12 @@ use dpopt_noise::Grid;
 use dpopt_optimize::RunError;
 
 /// The way from `start`. It ends when the next batch would be larger than what is unread: sizes follow from released points, so that this is public.
-pub(super) fn walk<S: Source>(
+pub(super) fn walk(
     (once, s): (&OnePassSchedule, &MinimizeSchedule),
     problem: &MinimizeProblem,
     step_size: f64,
     start: &[f64],
-    (source, curator): (&mut S, &mut Curator),
+    (source, curator): (&mut dyn Source, &mut Curator),
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, RunError> {
     let at = |way: &[f64]| -> Vec<f64> { start.iter().zip(way).map(|(x, w)| x + w).collect() };

@@ -10,7 +10,8 @@ use super::proximal::Proximal;
 use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
-use super::source::{Source, Streaming, Summing, Whom};
+use super::source::{Source, Streaming, Summing};
+use super::walk::Oracle;
 use super::{o2nc_walk, one_pass_walk, spider_walk};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Batching, Blocks, Curator, CuratorError, Gaussian, Released, StreamShape};
@@ -78,7 +79,17 @@ pub fn run<S: Source>(
     let steps = s.spider.map_or(s.steps, |spider| spider.most_steps(s.steps));
     progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
     let origin = vec![0.0; problem.dimension];
-    let whole = Walk { s, problem, start, origin: &origin, source: &mut source, curator: &mut *curator, progress };
+    if let Some(own) = &plan.walk {
+        let (source, asked) = (&mut source as &mut dyn Source, 0);
+        let mut way = own.walk(&mut Oracle { schedule: s, problem, start, source, curator, progress, asked })?;
+        if way.len() != start.len() || way.iter().any(|w| !w.is_finite()) {
+            return Err(RunError::Numerical("the walk ended elsewhere than at as many finite numbers as x has"));
+        }
+        s.domain.keep(&mut way);
+        progress.finish();
+        return Ok(curator.answer(at(start, &way)));
+    }
+    let whole = Run { s, problem, start, origin: &origin, source: &mut source, curator: &mut *curator, progress };
     let way = if let Batches::Stream { shape, batching, .. } = s.batches {
         whole.stream(shape, batching)?
     } else if !s.phases.is_empty() {
@@ -103,17 +114,17 @@ pub fn run<S: Source>(
 }
 
 /// Whether these are the records, the start and the objective that the plan was made for.
-fn check<S: Source>(
+fn check(
     problem: &MinimizeProblem,
     start: &[f64],
-    source: &S,
+    source: &dyn Source,
     curator: &mut Curator,
 ) -> Result<(), RunError> {
     let counted = source.public_count(curator).is_none_or(|records| records == problem.records);
     let dimension = problem.dimension;
     let fits = counted && start.len() == dimension && source.dimension().is_none_or(|d| d == dimension);
     // a plan that does not say what it rests on may not run elsewhere
-    if !fits || (S::ELSEWHERE && !problem.elsewhere) {
+    if !fits || (source.is_elsewhere() && !problem.elsewhere) {
         return Err(RunError::Shape {
             planned: format!("{} records, {dimension} dimensions", problem.records),
             given: format!(
@@ -136,18 +147,18 @@ fn at(start: &[f64], way: &[f64]) -> Vec<f64> {
 }
 
 /// A run whose oracle gives a gradient at each step; each kind of oracle walks the whole way.
-struct Walk<'a, S> {
+struct Run<'a> {
     s: &'a MinimizeSchedule,
     problem: &'a MinimizeProblem,
     start: &'a [f64],
     /// A way of no length.
     origin: &'a [f64],
-    source: &'a mut S,
+    source: &'a mut dyn Source,
     curator: &'a mut Curator,
     progress: &'a dyn Progress,
 }
 
-impl<'a, S: Source> Walk<'a, S> {
+impl<'a> Run<'a> {
     fn grid(&self) -> Grid {
         Grid::new(self.s.grid_exponent)
     }
@@ -156,7 +167,7 @@ impl<'a, S: Source> Walk<'a, S> {
         Course {
             steps: self.s.steps,
             first_averaged: self.s.first_averaged(),
-            per_record: 1.0 / (self.s.share(records) * records as f64),
+            per_record: self.s.per_record(records),
         }
     }
 
@@ -167,12 +178,7 @@ impl<'a, S: Source> Walk<'a, S> {
     }
 
     fn summing(&self) -> Summing {
-        let whom = match self.s.batches {
-            Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
-            Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
-            Batches::All | Batches::Stream { .. } | Batches::Once(_) => Whom::All,
-        };
-        Summing { clip_norm: self.s.clip_norm, grid: self.grid(), whom, smoothing: self.s.smoothing }
+        self.s.summing()
     }
 
     fn noise(&self, multiplier: f64) -> Gaussian {
@@ -193,17 +199,17 @@ impl<'a, S: Source> Walk<'a, S> {
             records: problem.records,
             relation: problem.relation(),
         };
-        let mut stream = source.open(curator, streaming)?;
+        source.open(curator, streaming)?;
         if let Rule::Recursive { .. } = s.rule {
             let mut estimate = RecursiveEstimate::new(shape, problem.records, at(start, origin));
             let leg = Leg { course: Course { per_record: 1.0, ..leg.course }, ..leg };
             follow(s, problem, leg, progress, |w| {
                 let x = at(start, w);
-                let sum = source.next_recursive(&mut stream, estimate.step(), &x, estimate.before())?;
+                let sum = source.next_recursive(estimate.step(), &x, estimate.before())?;
                 Ok(sum.map(|sum| estimate.with(sum, x)))
             })
         } else {
-            follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(start, w)))
+            follow(s, problem, leg, progress, |w| source.next(&at(start, w)))
         }
     }
 
@@ -305,7 +311,7 @@ fn follow(
             drive(&mut driver, course, start, progress, oracle)?;
             driver.answer().to_vec()
         }
-        Rule::Net(_) | Rule::Conversion(_) => return Err(RunError::Numerical("it has a walk of its own")),
+        Rule::Net(_) | Rule::Conversion(_) | Rule::Own => return Err(RunError::Numerical("it has a walk of its own")),
         Rule::Recursive { smoothness } => {
             let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);
             drive(&mut driver, course, start, progress, oracle)?;

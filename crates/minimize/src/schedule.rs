@@ -3,12 +3,14 @@
 use super::cells::NetSchedule;
 use super::o2nc_schedule::ConversionSchedule;
 use super::one_pass_schedule::OnePassSchedule;
+use super::source::{Summing, Whom};
 use super::spider_schedule::SpiderSchedule;
 use dpopt_mechanism::{Batching, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_optimize::choices::Domain;
 use dpopt_privacy::Budget;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Which iterates make the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -106,6 +108,8 @@ pub enum Rule {
     Net(NetSchedule),
     /// Steps that clipped online descent chooses, and the mean of a block of points along them.
     Conversion(ConversionSchedule),
+    /// The walk of a method of anybody's own.
+    Own,
 }
 
 /// Derivatives along directions in place of gradients.
@@ -162,6 +166,9 @@ pub struct MinimizeSchedule {
     /// `None`: every gradient is asked for afresh.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub spider: Option<SpiderSchedule>,
+    /// Numbers of a walk of its own.
+    #[serde(flatten)]
+    pub own: BTreeMap<&'static str, f64>,
 }
 
 impl MinimizeSchedule {
@@ -192,6 +199,21 @@ impl MinimizeSchedule {
         let left = records - sizes.iter().sum::<u64>().min(records);
         sizes.first_mut().into_iter().for_each(|first| *first += left);
         sizes
+    }
+
+    /// What turns the sum over a batch into a mean: public numbers alone.
+    pub(super) fn per_record(&self, records: u64) -> f64 {
+        1.0 / (self.share(records) * records as f64)
+    }
+
+    /// How a step's sum is made.
+    pub(super) fn summing(&self) -> Summing {
+        let whom = match self.batches {
+            Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
+            Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
+            Batches::All | Batches::Stream { .. } | Batches::Once(_) => Whom::All,
+        };
+        Summing { clip_norm: self.clip_norm, grid: Grid::new(self.grid_exponent), whom, smoothing: self.smoothing }
     }
 
     /// Share of `records` in a batch: sums become means by public numbers.

@@ -60,9 +60,6 @@ impl Streaming {
 
 /// An objective with its records. Made by [`InMemory::new`] and [`Elsewhere::new`]; nobody else can say what a clipped sum is.
 pub trait Source: sealed::Sealed {
-    /// An open stream of its gradients.
-    type Stream;
-
     /// Σ clip(∇φ_i(x)).
     ///
     /// # Errors
@@ -135,29 +132,23 @@ pub trait Source: sealed::Sealed {
         directions: &Directions,
     ) -> Result<Sensitive<GridSum>, RunError>;
 
-    /// Opens a stream.
+    /// Opens a stream of its gradients.
     ///
     /// # Errors
     /// If the curator refuses it.
-    fn open(&self, curator: &mut Curator, streaming: Streaming) -> Result<Self::Stream, RunError>;
+    fn open(&mut self, curator: &mut Curator, streaming: Streaming) -> Result<(), RunError>;
 
-    /// The noisy gradient sum of the stream's next batch.
+    /// The noisy gradient sum of the open stream's next batch.
     ///
     /// # Errors
-    /// As [`gradients`](Self::gradients).
-    fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError>;
+    /// As [`gradients`](Self::gradients), and if no stream is open.
+    fn next(&mut self, x: &[f64]) -> Result<Released<Vec<f64>>, RunError>;
 
-    /// The noisy sum of t·∇φ_i(x) − (t − 1)·∇φ_i(before) of the stream's next batch, t from 1: of each record one vector, clipped as one.
+    /// The noisy sum of t·∇φ_i(x) − (t − 1)·∇φ_i(before) of the open stream's next batch, t from 1: of each record one vector, clipped as one.
     ///
     /// # Errors
-    /// As [`gradients`](Self::gradients).
-    fn next_recursive(
-        &mut self,
-        stream: &mut Self::Stream,
-        t: u64,
-        x: &[f64],
-        before: &[f64],
-    ) -> Result<Released<Vec<f64>>, RunError>;
+    /// As [`next`](Self::next).
+    fn next_recursive(&mut self, t: u64, x: &[f64], before: &[f64]) -> Result<Released<Vec<f64>>, RunError>;
 
     /// Σ of what φ_i is better at each point than at the centre, each record's part cut by distance.
     ///
@@ -177,8 +168,10 @@ pub trait Source: sealed::Sealed {
     fn dimension(&self) -> Option<usize>;
 
     /// Whether it is evaluated outside of this library.
-    const ELSEWHERE: bool;
+    fn is_elsewhere(&self) -> bool;
 }
+
+const NOT_OPEN: RunError = RunError::Numerical("no stream is open");
 
 /// What the gradients here and there count in a mean over `size` records.
 fn leaf_weights(leaf: Leaf, size: u64) -> (f64, f64) {
@@ -242,12 +235,13 @@ mod sealed {
 pub struct InMemory<'a, O, R> {
     objective: O,
     records: &'a Sensitive<R>,
+    stream: Option<GradientStream<O>>,
 }
 
 impl<'a, O: Objective<R> + Clone, R: RecordSet> InMemory<'a, O, R> {
     /// Σφ_i over `records`.
     pub fn new(objective: O, records: &'a Sensitive<R>) -> Self {
-        Self { objective, records }
+        Self { objective, records, stream: None }
     }
 }
 
@@ -277,9 +271,6 @@ impl<O: Objective<R> + Clone, R: RecordSet> InMemory<'_, O, R> {
 }
 
 impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
-    type Stream = GradientStream<O>;
-    const ELSEWHERE: bool = false;
-
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
         if how.smoothing > 0.0 {
             self.numbered()?;
@@ -350,22 +341,17 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         self.sum(curator, how, Along::new(&self.objective, directions, x), &nowhere)
     }
 
-    fn open(&self, curator: &mut Curator, streaming: Streaming) -> Result<Self::Stream, RunError> {
-        Ok(curator.open(&streaming.plan(self.objective.clone())?)?)
+    fn open(&mut self, curator: &mut Curator, streaming: Streaming) -> Result<(), RunError> {
+        self.stream = Some(curator.open(&streaming.plan(self.objective.clone())?)?);
+        Ok(())
     }
 
-    fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
-        Ok(stream.next(self.records, x)?)
+    fn next(&mut self, x: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
+        Ok(self.stream.as_mut().ok_or(NOT_OPEN)?.next(self.records, x)?)
     }
 
-    fn next_recursive(
-        &mut self,
-        stream: &mut Self::Stream,
-        _: u64,
-        x: &[f64],
-        before: &[f64],
-    ) -> Result<Released<Vec<f64>>, RunError> {
-        Ok(stream.next_recursive(self.records, x, before)?)
+    fn next_recursive(&mut self, _: u64, x: &[f64], before: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
+        Ok(self.stream.as_mut().ok_or(NOT_OPEN)?.next_recursive(self.records, x, before)?)
     }
 
     fn scores(
@@ -383,6 +369,10 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
 
     fn dimension(&self) -> Option<usize> {
         Some(self.objective.dimension())
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        false
     }
 }
 
@@ -425,12 +415,13 @@ pub trait PerRecord {
 pub struct Elsewhere<P> {
     objective: P,
     records: usize,
+    stream: Option<GradientStream<()>>,
 }
 
 impl<P: PerRecord> Elsewhere<P> {
     /// So many records; how many there are is not told where that is protected.
     pub fn new(objective: P, records: usize) -> Self {
-        Self { objective, records }
+        Self { objective, records, stream: None }
     }
 
     fn sum(
@@ -454,9 +445,6 @@ impl<P: PerRecord> Elsewhere<P> {
 impl<P> sealed::Sealed for Elsewhere<P> {}
 
 impl<P: PerRecord> Source for Elsewhere<P> {
-    type Stream = GradientStream<()>;
-    const ELSEWHERE: bool = true;
-
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
         if how.smoothing > 0.0 {
             return Err(RunError::Numerical("records that are evaluated elsewhere share one point"));
@@ -539,22 +527,19 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         self.sum(curator, how, count, |objective, records, sum| objective.derivatives(records, x, directions, sum))
     }
 
-    fn open(&self, curator: &mut Curator, streaming: Streaming) -> Result<Self::Stream, RunError> {
-        Ok(curator.open(&streaming.plan(())?)?)
+    fn open(&mut self, curator: &mut Curator, streaming: Streaming) -> Result<(), RunError> {
+        self.stream = Some(curator.open(&streaming.plan(())?)?);
+        Ok(())
     }
 
-    fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
+    fn next(&mut self, x: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
+        let stream = self.stream.as_mut().ok_or(NOT_OPEN)?;
         stream.next_in_parts(|records, sum| self.objective.gradients(records, x, sum))
     }
 
-    fn next_recursive(
-        &mut self,
-        stream: &mut Self::Stream,
-        t: u64,
-        x: &[f64],
-        before: &[f64],
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    fn next_recursive(&mut self, t: u64, x: &[f64], before: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
         let (own, other) = Recursive::<()>::weights(t);
+        let stream = self.stream.as_mut().ok_or(NOT_OPEN)?;
         stream.next_in_parts(|records, sum| match other == 0.0 {
             true => self.objective.gradients(records, x, sum),
             false => self.objective.combined(records, &[(own, x), (-other, before)], sum),
@@ -577,5 +562,9 @@ impl<P: PerRecord> Source for Elsewhere<P> {
 
     fn dimension(&self) -> Option<usize> {
         None
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
     }
 }

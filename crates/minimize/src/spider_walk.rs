@@ -20,8 +20,8 @@ pub(super) const GREW: RunError = RunError::Numerical(
 );
 
 /// Both kinds of releases, as means over the records.
-pub(super) struct Oracles<'a, S> {
-    pub(super) source: &'a mut S,
+pub(super) struct Oracles<'a> {
+    pub(super) source: &'a mut dyn Source,
     pub(super) curator: &'a mut Curator,
     pub(super) clip_norm: f64,
     /// A change is clipped to so many times the way, and never to more than `most_change`.
@@ -33,7 +33,7 @@ pub(super) struct Oracles<'a, S> {
     pub(super) records: u64,
 }
 
-impl<S: Source> Oracles<'_, S> {
+impl Oracles<'_> {
     fn how(&self, clip_norm: f64, grid: Grid) -> Summing {
         Summing { clip_norm, grid, whom: Whom::All, smoothing: 0.0 }
     }
@@ -122,12 +122,12 @@ impl Escapes {
 }
 
 /// The way from `start`.
-pub(super) fn walk<S: Source>(
+pub(super) fn walk(
     (spider, s): (&SpiderSchedule, &MinimizeSchedule),
     problem: &MinimizeProblem,
     step_size: f64,
     start: &[f64],
-    (source, curator): (&mut S, &mut Curator),
+    (source, curator): (&mut dyn Source, &mut Curator),
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, RunError> {
     let at = |way: &[f64]| -> Vec<f64> { start.iter().zip(way).map(|(x, w)| x + w).collect() };

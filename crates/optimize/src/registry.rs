@@ -96,6 +96,31 @@ pub struct Described {
     pub methods: Vec<&'static str>,
 }
 
+impl Described {
+    /// Adds the options of a method to those of others.
+    ///
+    /// # Panics
+    /// If another method has one of that name for something else.
+    pub fn add(all: &mut Vec<Self>, method: &'static str, options: Vec<OptionInfo>) {
+        for info in options {
+            match all.iter_mut().find(|known| known.info.name == info.name) {
+                Some(known) => {
+                    assert_eq!(known.info, info, "two options share a name");
+                    known.methods.push(method);
+                }
+                None => all.push(Self { info, methods: vec![method] }),
+            }
+        }
+    }
+
+    /// That none of `all` has that name, with the nearest that one has.
+    pub fn unknown(all: &[Self], name: &str) -> NotApplicable {
+        let known: Vec<&str> = all.iter().map(|option| option.info.name).collect();
+        let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        NotApplicable::Option(format!("there is no option `{}`{near}", shown(name)))
+    }
+}
+
 /// The methods that a program knows: values of this type say what can be planned, in which order, and with which options.
 ///
 /// `dpopt_linear::registry` has those that ship; [`with`](Self::with) adds one of anybody's.
@@ -210,11 +235,7 @@ impl Registry {
                         )));
                     }
                 }
-                None => {
-                    let known: Vec<&str> = self.catalogue().iter().map(|o| o.info.name).collect();
-                    let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                    return Err(NotApplicable::Option(format!("there is no option `{}`{near}", shown(name))));
-                }
+                None => return Err(Described::unknown(self.catalogue(), name)),
             }
         }
         Ok(())
@@ -459,17 +480,7 @@ impl Registry {
 /// All options of `methods`, each once.
 fn catalogue<'a>(methods: impl Iterator<Item = &'a Registered>) -> Vec<Described> {
     let mut all: Vec<Described> = Vec::new();
-    for method in methods {
-        for info in (method.options)() {
-            match all.iter_mut().find(|known| known.info.name == info.name) {
-                Some(known) => {
-                    assert_eq!(known.info, info, "two options share a name");
-                    known.methods.push(method.name);
-                }
-                None => all.push(Described { info, methods: vec![method.name] }),
-            }
-        }
-    }
+    methods.for_each(|method| Described::add(&mut all, method.name, (method.options)()));
     all
 }
 

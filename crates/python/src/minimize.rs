@@ -12,7 +12,7 @@ use crate::words::{in_python, report_in_python};
 use dpopt::Sensitive;
 use dpopt::mechanism::BatchSum;
 use dpopt::minimize::{
-    Answers, Candidate, Directions, Elsewhere, InMemory, Minimization, MinimizeProblem, PerRecord, catalogue,
+    Answers, Candidate, Directions, Elsewhere, InMemory, Minimization, MinimizeProblem, PerRecord, registry,
 };
 use dpopt::model::FitError;
 use dpopt::objective::{Objective, OfUnits};
@@ -52,7 +52,7 @@ struct Request {
 /// All options of all methods, as JSON.
 #[pyfunction]
 pub(crate) fn minimize_options() -> PyResult<String> {
-    json(&catalogue())
+    json(&registry().catalogue())
 }
 
 /// A planned minimization.

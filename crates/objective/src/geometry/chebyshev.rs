@@ -9,29 +9,41 @@ fn soft(x: &[f64], t: f64) -> Vec<f64> {
     x.iter().map(|&v| v.signum() * (v.abs() - t).max(0.0)).collect()
 }
 
-/// Smallest t ≥ 0 with g(soft(x, t)) ≤ radius, where `level` solves for t on the `count` largest sizes alone, given their
-/// sum and their sum of squares.
-fn threshold(x: &[f64], radius: f64, norm_of: impl Fn(&Above, f64) -> f64, level: impl Fn(&Above, f64) -> f64) -> f64 {
+/// Smallest t ≥ 0 with ‖soft(x, t)‖ ≤ radius. `below` says how far under the smallest of the largest sizes it is, as long as these alone count.
+///
+/// Sizes are kept as what they are above the smallest of them: sums of what is not negative, where differences of large squares would leave nothing of a small
+/// radius.
+fn threshold(x: &[f64], radius: f64, norm: impl Fn(&Above) -> f64, below: impl Fn(&Above, f64) -> f64) -> f64 {
     let mut sizes: Vec<f64> = x.iter().map(|v| v.abs()).collect();
     sizes.sort_unstable_by(|a, b| b.total_cmp(a));
     let mut above = Above::default();
     for (k, &size) in sizes.iter().enumerate() {
-        above = Above { count: above.count + 1.0, sum: above.sum + size, squares: above.squares + size * size };
+        above.count += 1.0;
         let next = sizes.get(k + 1).copied().unwrap_or(0.0);
+        let lower = above.lowered(size - next);
         // the norm of soft(x, t) does not increase with t: the answer lies between this size and the next
-        if norm_of(&above, next) > radius {
-            return level(&above, radius).clamp(next, size);
+        if norm(&lower) > radius {
+            return (size - below(&above, radius)).clamp(next, size);
         }
+        above = lower;
     }
     0.0
 }
 
-/// The largest sizes so far.
-#[derive(Default)]
+/// The largest sizes so far, as what each is above a level: soft(x, level).
+#[derive(Clone, Copy, Default)]
 struct Above {
     count: f64,
     sum: f64,
     squares: f64,
+}
+
+impl Above {
+    /// Above a level that is lower by `way`.
+    fn lowered(self, way: f64) -> Self {
+        let Self { count, sum, squares } = self;
+        Self { count, sum: sum + count * way, squares: squares + way * (2.0 * sum + count * way) }
+    }
 }
 
 /// The sparsest l∞-nearest point to `x` (length d) of the l2 ball of `radius` around 0.
@@ -42,14 +54,12 @@ struct Above {
 /// assert_eq!(nearest_in_l2_ball(&[3.0, 4.0], 1.0), [0.0, 1.0]);
 /// ```
 pub fn nearest_in_l2_ball(x: &[f64], radius: f64) -> Vec<f64> {
-    let norm = |a: &Above, t: f64| (a.squares - 2.0 * t * a.sum + a.count * t * t).max(0.0).sqrt();
-    // k·t² − 2c₁t + c₂ − R² = 0, the smaller root, without cancellation
-    let level = |a: &Above, radius: f64| {
-        let rest = a.squares - radius * radius;
-        let root = (a.sum * a.sum - a.count * rest).max(0.0).sqrt();
-        rest / (a.sum + root)
+    // k·u² + 2c₁u + c₂ − R² = 0, the larger root, without cancellation
+    let below = |a: &Above, radius: f64| {
+        let left = (radius * radius - a.squares).max(0.0);
+        if left == 0.0 { 0.0 } else { left / (a.sum + (a.sum * a.sum + a.count * left).sqrt()) }
     };
-    soft(x, threshold(x, radius, norm, level))
+    soft(x, threshold(x, radius, |a| a.squares.sqrt(), below))
 }
 
 /// The same for the l1 ball of `radius`: there it is also the Euclidean projection.
@@ -59,9 +69,7 @@ pub fn nearest_in_l2_ball(x: &[f64], radius: f64) -> Vec<f64> {
 /// assert_eq!(nearest_in_l1_ball(&[3.0, 2.0, -0.5], 3.0), [2.0, 1.0, 0.0]);
 /// ```
 pub fn nearest_in_l1_ball(x: &[f64], radius: f64) -> Vec<f64> {
-    let norm = |a: &Above, t: f64| a.sum - a.count * t;
-    let level = |a: &Above, radius: f64| (a.sum - radius) / a.count;
-    soft(x, threshold(x, radius, norm, level))
+    soft(x, threshold(x, radius, |a| a.sum, |a, radius| (radius - a.sum).max(0.0) / a.count))
 }
 
 /// The l∞-nearest point to `x` of the box `low` ≤ x ≤ `high` (one number per coordinate, low ≤ high): each coordinate clipped.
@@ -89,6 +97,8 @@ mod tests {
         assert_eq!(nearest_in_box(&[3.0, -4.0], &[0.0, -1.0], &[1.0, 2.0]), [1.0, -1.0]);
         assert_eq!(nearest_in_l2_ball(&[0.3, -0.4], 1.0), [0.3, -0.4]);
         assert_eq!(nearest_in_l2_ball(&[], 1.0), [0.0; 0]);
+        assert_eq!(nearest_in_l2_ball(&[3.0, -4.0], 0.0), [0.0, -0.0]);
+        assert_eq!(nearest_in_l1_ball(&[3.0, -4.0], 0.0), [0.0, -0.0]);
     }
 
     proptest! {
