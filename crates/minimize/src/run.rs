@@ -71,17 +71,29 @@ pub fn run<S: Source>(
     curator: &mut Curator,
     progress: &dyn Progress,
 ) -> Result<Released<Vec<f64>>, RunError> {
-    check(problem, start, &source, curator)?;
+    run_along(problem, plan, start, &mut source, curator, progress)
+}
+
+/// One piece of code for the records and objectives of everybody.
+fn run_along(
+    problem: &MinimizeProblem,
+    plan: &MinimizePlan,
+    start: &[f64],
+    source: &mut dyn Source,
+    curator: &mut Curator,
+    progress: &dyn Progress,
+) -> Result<Released<Vec<f64>>, RunError> {
+    check(problem, start, source, curator)?;
     let s = &plan.schedule;
     if let Rule::Net(net) = s.rule {
-        return net::run(problem, plan, net, start, &mut source, curator, progress);
+        return net::run(problem, plan, net, start, source, curator, progress);
     }
     let steps = s.spider.map_or(s.steps, |spider| spider.most_steps(s.steps));
     progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
     let origin = vec![0.0; problem.dimension];
     if let Some(own) = &plan.walk {
-        let (source, asked) = (&mut source as &mut dyn Source, 0);
-        let mut way = own.walk(&mut Oracle { schedule: s, problem, start, source, curator, progress, asked })?;
+        let mut oracle = Oracle { schedule: s, problem, start, source, curator, progress, asked: 0 };
+        let mut way = own.walk(&mut oracle)?;
         if way.len() != start.len() || way.iter().any(|w| !w.is_finite()) {
             return Err(RunError::Numerical("the walk ended elsewhere than at as many finite numbers as x has"));
         }
@@ -89,21 +101,21 @@ pub fn run<S: Source>(
         progress.finish();
         return Ok(curator.answer(at(start, &way)));
     }
-    let whole = Run { s, problem, start, origin: &origin, source: &mut source, curator: &mut *curator, progress };
+    let whole = Run { s, problem, start, origin: &origin, source: &mut *source, curator: &mut *curator, progress };
     let way = if let Batches::Stream { shape, batching, .. } = s.batches {
         whole.stream(shape, batching)?
     } else if !s.phases.is_empty() {
         whole.phases(plan.certificate.event())?
     } else if let Rule::Conversion(conversion) = &s.rule {
-        let both = (&mut source, &mut *curator);
+        let both = (&mut *source, &mut *curator);
         match &s.batches {
             Batches::Once(once) => o2nc_walk::walk_once((conversion, once, s), problem, start, both, progress)?,
             _ => o2nc_walk::walk((conversion, s), problem, start, both, progress)?,
         }
     } else if let (Batches::Once(once), Rule::HeavyBall { learning_rate, .. }) = (&s.batches, s.rule) {
-        one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut source, &mut *curator), progress)?
+        one_pass_walk::walk((once, s), problem, learning_rate, start, (&mut *source, &mut *curator), progress)?
     } else if let (Some(spider), Rule::HeavyBall { learning_rate, .. }) = (&s.spider, s.rule) {
-        spider_walk::walk((spider, s), problem, learning_rate, start, (&mut source, &mut *curator), progress)?
+        spider_walk::walk((spider, s), problem, learning_rate, start, (&mut *source, &mut *curator), progress)?
     } else if let Some(along) = s.along {
         whole.along(along)?
     } else {
