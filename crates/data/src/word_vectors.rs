@@ -12,7 +12,8 @@ pub(crate) use reader::MOST_DIMENSIONS;
 
 use super::error::DataError;
 use super::text::Tokens;
-use faer::{Accum, Mat, MatRef, Par, Side};
+use dpopt_objective::solver::Spectrum;
+use nalgebra::DMatrix;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -43,7 +44,7 @@ pub struct WordVectors {
     /// What a word of weight 1 has on average.
     mean: Vec<f64>,
     /// Dimension × dimension, symmetric: a sum of words less their means is multiplied by it.
-    shortening: Mat<f64>,
+    shortening: DMatrix<f64>,
     /// Second moments of texts along their directions, were their words drawn by their probabilities: falling, of sum 1.
     moments: Vec<f64>,
 }
@@ -88,25 +89,17 @@ impl WordVectors {
             mean.iter_mut().zip(word(at)).for_each(|(m, v)| *m += weight * f64::from(*v));
         }
         mean.iter_mut().for_each(|m| *m /= total);
-        let centred = Mat::from_fn(dimension, counted, |d, at| {
+        let centred = DMatrix::from_fn(dimension, counted, |d, at| {
             probabilities[at].sqrt() * weights[at] * (f64::from(word(at)[d]) - mean[d])
         });
-        let mut second = Mat::<f64>::zeros(dimension, dimension);
-        faer::linalg::matmul::matmul(
-            second.as_mut(),
-            Accum::Replace,
-            centred.as_ref(),
-            centred.transpose(),
-            1.0,
-            Par::Seq,
-        );
+        let second = &centred * centred.transpose();
         let unusable = || DataError::WordVectors {
             source_name: name.clone(),
             reason:
                 "its vectors are all alike, or too large or too small to tell apart; give vectors that were trained"
                     .into(),
         };
-        let (shortening, moments) = shortened(second.as_ref()).ok_or_else(unusable)?;
+        let (shortening, moments) = shortened(&second).ok_or_else(unusable)?;
         Ok(Self { name, fingerprint, dimension, places, values, weights, mean, shortening, moments })
     }
 
@@ -153,7 +146,7 @@ impl WordVectors {
         }
         for (d, s) in sum.iter().enumerate().filter(|(_, s)| **s != 0.0) {
             // symmetric: a column is a row, and lies together in memory
-            vector.iter_mut().zip(self.shortening.col(d).iter()).for_each(|(v, m)| *v += s * m);
+            vector.iter_mut().zip(self.shortening.column(d).iter()).for_each(|(v, m)| *v += s * m);
         }
         let norm = vector.iter().map(|v| v * v).sum::<f64>().sqrt();
         let scale = if norm > 0.0 && norm.is_finite() { 1.0 / norm } else { 0.0 };
@@ -185,26 +178,18 @@ fn probabilities(ranks: &[u32], alphabetical: bool) -> Vec<f64> {
 
 /// C^(−w) of second moments C, and the moments that are then left in falling order; nothing where there are none. A function of C that is
 /// continuous: two machines that round differently get nearly the same.
-fn shortened(second: MatRef<'_, f64>) -> Option<(Mat<f64>, Vec<f64>)> {
+fn shortened(second: &DMatrix<f64>) -> Option<(DMatrix<f64>, Vec<f64>)> {
     let dimension = second.nrows();
-    let eigen = second.self_adjoint_eigen(Side::Lower).ok()?;
-    let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
+    let spectrum = Spectrum::of(second.as_slice(), dimension)?;
+    let values = spectrum.eigenvalues();
     let largest = values.iter().copied().fold(0.0, f64::max);
-    if !(largest.is_normal() && values.iter().all(|v| v.is_finite())) {
+    if !largest.is_normal() {
         return None;
     }
     let factor: Vec<f64> = values.iter().map(|v| (v.max(0.0) / largest + FLOOR).powf(-WHITENING)).collect();
-    let vectors = eigen.U();
-    let scaled = Mat::from_fn(dimension, dimension, |i, j| vectors[(i, j)] * factor[j]);
-    let mut shortening = Mat::<f64>::zeros(dimension, dimension);
-    faer::linalg::matmul::matmul(
-        shortening.as_mut(),
-        Accum::Replace,
-        scaled.as_ref(),
-        vectors.transpose(),
-        1.0 / largest.sqrt(),
-        Par::Seq,
-    );
+    let vectors = DMatrix::from_fn(dimension, dimension, |i, k| spectrum.vector(k)[i]);
+    let scaled = DMatrix::from_fn(dimension, dimension, |i, k| vectors[(i, k)] * factor[k] / largest.sqrt());
+    let shortening = scaled * vectors.transpose();
     let mut moments: Vec<f64> = values.iter().zip(&factor).map(|(v, f)| v.max(0.0) / largest * f * f).collect();
     moments.sort_unstable_by(|a, b| b.total_cmp(a));
     let all: f64 = moments.iter().sum();

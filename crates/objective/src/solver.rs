@@ -10,6 +10,7 @@
 mod accuracy;
 mod by_sums;
 mod clipped_pass;
+mod dense;
 mod double;
 mod integer_sums;
 mod pass;
@@ -24,14 +25,13 @@ mod tests;
 pub use accuracy::{Accuracy, NoPromise, Scale};
 pub use by_sums::{AskedSum, USUAL_PASSES, minimise_by_sums};
 pub use clipped_pass::{ClippedPass, Walked};
+pub use dense::Factor;
 pub use integer_sums::{IntegerSums, MOST_CURVED_WEIGHTS};
 pub use pass::Pass;
 pub use spectrum::{Spectrum, decomposition_error};
 pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, majorising_curvature, norm, plain_add, plain_dot};
 
 use dpopt_process::stop;
-use faer::Side;
-use faer::linalg::solvers::Solve;
 use std::convert::Infallible;
 use sums::Curvature;
 
@@ -137,7 +137,7 @@ struct Search<'a> {
     here: Evaluation,
     /// Whether gradients are summed to almost twice working precision.
     exact: bool,
-    factor: Option<faer::linalg::solvers::Llt<f64>>,
+    factor: Option<Factor>,
 }
 
 impl<'a> Search<'a> {
@@ -232,11 +232,15 @@ fn accelerated<E>(
     Ok((theta, certified_norm))
 }
 
+fn negative(v: &[f64]) -> Vec<f64> {
+    v.iter().map(|x| -x).collect()
+}
+
 /// −(∇²J)^{-1}∇J, and whether it was made from the Hessian at this point.
 fn newton_direction(
     objective: &RegularizedSum<'_>,
     here: &Evaluation,
-    factor: &mut Option<faer::linalg::solvers::Llt<f64>>,
+    factor: &mut Option<Factor>,
 ) -> (Vec<f64>, bool) {
     let d = objective.weights();
     let scalar = objective.loss.outputs() == 1;
@@ -245,13 +249,10 @@ fn newton_direction(
         let fresh = factor.is_none();
         if fresh {
             let hessian = objective.dense_hessian(&objective.curvatures(&here.scores));
-            let matrix = faer::MatRef::from_row_major_slice(&hessian, d, d);
-            *factor = matrix.llt(Side::Lower).ok();
+            *factor = Factor::of(&hessian, d);
         }
-        if let Some(llt) = factor {
-            let negative = faer::Col::from_fn(d, |j| -here.gradient[j]);
-            let step = llt.solve(&negative);
-            return ((0..d).map(|j| step[j]).collect(), fresh);
+        if let Some(factor) = factor {
+            return (factor.solve(&negative(&here.gradient)), fresh);
         }
     }
     let curvature = if scalar {

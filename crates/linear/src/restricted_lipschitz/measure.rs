@@ -10,7 +10,7 @@ use dpopt_mechanism::Public;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::Rows;
 use dpopt_objective::solver::Spectrum;
-use faer::{Mat, MatRef};
+use nalgebra::{DMatrix, DVector};
 
 /// Up to this many rows or columns the smaller Gram matrix is decomposed exactly; beyond it, block power iteration.
 const EXACT: usize = 1500;
@@ -76,14 +76,14 @@ pub fn from_released_moment(moment: &Public<Vec<f64>>, dimension: usize, noise_n
 /// Of a linear model on *public* rows: G_k ≤ L·σ_{k+1}(X)/√n, exact for the mean gradient whatever the slopes |c_i| ≤ L.
 pub fn from_features(rows: &Public<Rows>, directions: usize) -> Measured {
     let rows = rows.get();
-    let mut dense = Mat::<f64>::zeros(rows.len(), rows.columns());
+    let mut dense = DMatrix::<f64>::zeros(rows.len(), rows.columns());
     for i in 0..rows.len() {
         let (columns, values) = rows.row(i);
         for (j, x) in columns.iter().zip(values) {
             dense[(i, *j as usize)] = f64::from(*x);
         }
     }
-    let mut measured = measure(dense.as_ref(), directions);
+    let mut measured = measure(&dense, directions);
     let root = (rows.len().max(1) as f64).sqrt();
     // for the mean gradient the spectral norm of the remainder is what counts, not its longest row
     measured.largest = measured.singular_values.iter().map(|s| s / root).collect();
@@ -103,16 +103,16 @@ pub fn from_features(rows: &Public<Rows>, directions: usize) -> Measured {
 /// ```
 pub fn from_gradients(gradients: &Public<Vec<f64>>, columns: usize, directions: usize) -> Measured {
     let rows = gradients.get().len() / columns.max(1);
-    measure(MatRef::from_row_major_slice(&gradients.get()[..rows * columns], rows, columns), directions)
+    measure(&DMatrix::from_row_slice(rows, columns, &gradients.get()[..rows * columns]), directions)
 }
 
-fn measure(h: MatRef<'_, f64>, directions: usize) -> Measured {
+fn measure(h: &DMatrix<f64>, directions: usize) -> Measured {
     let keep = directions.min(h.nrows()).min(h.ncols());
     let v = if h.nrows().min(h.ncols()) <= EXACT { exact(h, keep) } else { power(h, keep, 10) };
     let images = h * &v;
-    let singular_values = (0..v.ncols()).map(|k| images.col(k).norm_l2()).collect();
+    let singular_values = (0..v.ncols()).map(|k| images.column(k).norm()).collect();
     let (mut largest, mut root_mean_square) = (Vec::new(), Vec::new());
-    let mut rest: Vec<f64> = (0..h.nrows()).map(|i| h.row(i).squared_norm_l2()).collect();
+    let mut rest: Vec<f64> = (0..h.nrows()).map(|i| h.row(i).norm_squared()).collect();
     for k in 0..=v.ncols() {
         largest.push(rest.iter().copied().fold(0.0, f64::max).sqrt());
         root_mean_square.push((rest.iter().sum::<f64>() / rest.len().max(1) as f64).sqrt());
@@ -125,41 +125,34 @@ fn measure(h: MatRef<'_, f64>, directions: usize) -> Measured {
 }
 
 /// Leading right singular vectors (columns × keep) from the eigenvectors of the smaller Gram matrix.
-fn exact(h: MatRef<'_, f64>, keep: usize) -> Mat<f64> {
+fn exact(h: &DMatrix<f64>, keep: usize) -> DMatrix<f64> {
     let wide = h.ncols() > h.nrows();
-    let gram = if wide { h * h.transpose() } else { h.transpose() * h };
-    let Ok(eigen) = gram.self_adjoint_eigen(faer::Side::Lower) else { return Mat::zeros(h.ncols(), 0) };
+    let gram = if wide { h * h.transpose() } else { h.tr_mul(h) };
     let n = gram.nrows();
+    let Some(spectrum) = Spectrum::of(gram.as_slice(), n) else { return DMatrix::zeros(h.ncols(), 0) };
     // ascending order; directions without weight have no right singular vector in the wide case
-    let largest = if n > 0 { eigen.S()[n - 1].max(0.0) } else { 0.0 };
-    let kept: Vec<usize> = (0..n).rev().take(keep).filter(|&i| eigen.S()[i] > 1e-13 * largest).collect();
-    let mut v = Mat::<f64>::zeros(h.ncols(), kept.len());
+    let eigenvalues = spectrum.eigenvalues();
+    let largest = eigenvalues.last().copied().unwrap_or(0.0).max(0.0);
+    let kept: Vec<usize> = (0..n).rev().take(keep).filter(|&i| eigenvalues[i] > 1e-13 * largest).collect();
+    let mut v = DMatrix::<f64>::zeros(h.ncols(), kept.len());
     for (k, &i) in kept.iter().enumerate() {
-        let u = eigen.U().col(i);
-        if wide {
-            let image = h.transpose() * u;
-            let length = image.norm_l2();
-            (0..h.ncols()).for_each(|j| v[(j, k)] = image[j] / length);
-        } else {
-            (0..h.ncols()).for_each(|j| v[(j, k)] = u[j]);
-        }
+        let u = DVector::from_column_slice(spectrum.vector(i));
+        v.set_column(k, &if wide { h.tr_mul(&u).normalize() } else { u });
     }
     v
 }
 
 /// Randomised block power iteration: V ← QR(Hᵀ(HV)), `rounds` times from a Gaussian start, with eight spare directions;
 /// then the exact decomposition of H on that subspace.
-fn power(h: MatRef<'_, f64>, keep: usize, rounds: usize) -> Mat<f64> {
+fn power(h: &DMatrix<f64>, keep: usize, rounds: usize) -> DMatrix<f64> {
     let width = (keep + 8).min(h.nrows()).min(h.ncols());
     let mut stream = NoiseSource::insecure(0).stream(Purpose::Initialisation, 0);
-    let mut v = Mat::<f64>::from_fn(h.ncols(), width, |_, _| stream.standard_normal());
+    let mut v = DMatrix::<f64>::from_fn(h.ncols(), width, |_, _| stream.standard_normal());
     for _ in 0..rounds {
-        let image = h.transpose() * (h * &v);
-        v = image.qr().compute_thin_Q();
+        v = h.tr_mul(&(h * &v)).qr().q();
     }
-    let small = h * &v;
-    let turned = exact(small.as_ref(), keep);
-    &v * turned
+    let turned = exact(&(h * &v), keep);
+    v * turned
 }
 
 #[cfg(test)]
@@ -170,7 +163,7 @@ mod tests {
     fn matrix(rows: usize, columns: usize, singular: &[f64]) -> Vec<f64> {
         let mut stream = NoiseSource::insecure(3).stream(Purpose::Other(1), 0);
         let mut orthogonal =
-            |n: usize| Mat::<f64>::from_fn(n, singular.len(), |_, _| stream.standard_normal()).qr().compute_thin_Q();
+            |n: usize| DMatrix::<f64>::from_fn(n, singular.len(), |_, _| stream.standard_normal()).qr().q();
         let (u, v) = (orthogonal(rows), orthogonal(columns));
         let mut h = vec![0.0; rows * columns];
         for i in 0..rows {
@@ -190,10 +183,10 @@ mod tests {
             for (got, wanted) in all.singular_values.iter().zip(&singular) {
                 assert!((got / wanted - 1.0).abs() < 1e-9);
             }
-            let view = MatRef::from_row_major_slice(&h, rows, columns);
-            let v = power(view, 8, 10);
+            let h = DMatrix::from_row_slice(rows, columns, &h);
+            let v = power(&h, 8, 10);
             for (k, wanted) in singular.iter().take(8).enumerate() {
-                assert!(((view * v.col(k)).norm_l2() / wanted - 1.0).abs() < 1e-6, "power iteration, direction {k}");
+                assert!(((&h * v.column(k)).norm() / wanted - 1.0).abs() < 1e-6, "power iteration, direction {k}");
             }
             // mean square of what is left = Σ_{j>k} σ_j²/rows
             for k in 0..=8 {

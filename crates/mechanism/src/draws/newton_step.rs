@@ -9,9 +9,8 @@ use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
-use dpopt_objective::solver::{RegularizedSum, Spectrum, UNIT, decomposition_error, dot, norm};
+use dpopt_objective::solver::{Factor, RegularizedSum, Spectrum, UNIT, decomposition_error, dot, norm};
 use dpopt_privacy::{Event, Relation};
-use faer::linalg::solvers::Solve;
 use serde::Serialize;
 use std::marker::PhantomData;
 
@@ -116,9 +115,8 @@ impl NewtonFacts {
             return Spectrum::certified(&matrix, d, self.matrix_bound()).apply(|w| 1.0 / w.max(lambda), g);
         }
         (0..d).for_each(|j| matrix[j * d + j] += lambda);
-        let view = faer::MatRef::from_row_major_slice(&matrix, d, d);
         // λ0 was planned so far above the rounding of H that its factor exists (Higham 2002, theorem 10.7)
-        let Ok(factor) = view.llt(faer::Side::Lower) else { return zero };
+        let Some(factor) = Factor::of(&matrix, d) else { return zero };
         let residual_of =
             |x: &[f64]| -> Vec<f64> { (0..d).map(|j| g[j] - dot(&matrix[j * d..(j + 1) * d], x)).collect() };
         let (_, allowed) = self.sensitivity();
@@ -129,8 +127,8 @@ impl NewtonFacts {
             if norm(&residual) <= 0.5 * allowed * norm(g) {
                 break;
             }
-            let more = factor.solve(&faer::Col::from_fn(d, |j| residual[j]));
-            step.iter_mut().enumerate().for_each(|(j, x)| *x += more[j]);
+            let more = factor.solve(&residual);
+            step.iter_mut().zip(&more).for_each(|(x, m)| *x += m);
             residual = residual_of(&step);
         }
         step

@@ -6,11 +6,10 @@
 //! not enough 64, 128, …, whatever the step at which the certificate was there.
 
 use super::accuracy::Accuracy;
+use super::dense::Factor;
 use super::integer_sums::{IntegerSums, MOST_CURVED_WEIGHTS};
 use super::sums::{Ridge, Split, dot, norm, with_ridge};
-use super::{Minimiser, accelerated};
-use faer::Side;
-use faer::linalg::solvers::Solve;
+use super::{Minimiser, accelerated, negative};
 
 /// Passes that a minimiser makes, unless records resist.
 pub const USUAL_PASSES: u64 = 32;
@@ -138,9 +137,7 @@ fn direction(objective: &AskedSum<'_>, here: &There) -> Option<Vec<f64>> {
     // a matrix that rounding to the grid left without a factor gets what it may lack
     [objective.regularization, objective.sums.curvature_error()].into_iter().find_map(|more| {
         (0..w).for_each(|j| matrix[j * w + j] += more);
-        let factor = faer::MatRef::from_row_major_slice(&matrix, w, w).llt(Side::Lower).ok()?;
-        let step = factor.solve(&faer::Col::from_fn(w, |j| -here.gradient[j]));
-        let direction: Vec<f64> = (0..w).map(|j| step[j]).collect();
+        let direction = Factor::of(&matrix, w)?.solve(&negative(&here.gradient));
         direction.iter().all(|x| x.is_finite()).then_some(direction)
     })
 }

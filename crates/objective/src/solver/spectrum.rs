@@ -3,22 +3,21 @@
 //! A decomposition of a *released* matrix may fail, and says so. One of a secret matrix may not: [`Spectrum::certified`] checks
 //! what the fast solver found, and turns to Jacobi's method, whose convergence is proved (docs/proofs/noisy-newton.md).
 
+use super::dense::eigen;
 use super::sums::UNIT;
-use faer::Side;
+use nalgebra::{DMatrix, DVector};
 
 /// M = V diag(w) Vᵀ.
 pub struct Spectrum {
     eigenvalues: Vec<f64>,
-    vectors: faer::Mat<f64>,
+    vectors: DMatrix<f64>,
 }
 
 impl Spectrum {
     /// Of a symmetric matrix, row-major d × d; `None` if it has no finite decomposition.
     pub fn of(matrix: &[f64], d: usize) -> Option<Self> {
-        let view = faer::MatRef::from_row_major_slice(matrix, d, d);
-        let eigen = view.self_adjoint_eigen(Side::Lower).ok()?;
-        let eigenvalues: Vec<f64> = (0..d).map(|j| eigen.S()[j]).collect();
-        eigenvalues.iter().all(|w| w.is_finite()).then(|| Self { eigenvalues, vectors: eigen.U().to_owned() })
+        let (eigenvalues, vectors) = eigen(matrix, d)?;
+        Some(Self { eigenvalues, vectors })
     }
 
     /// Of a secret symmetric matrix, d × d, of Frobenius norm at most `scale`: V diag(w) Vᵀ with ‖AV − V diag(w)‖ ≤ r·`scale` and
@@ -37,7 +36,8 @@ impl Spectrum {
     /// ‖AV − V diag(w)‖ in Frobenius norm, computed: off by less than d^1.5·u‖A‖.
     fn residual(&self, matrix: &[f64]) -> f64 {
         let d = self.eigenvalues.len();
-        let image = faer::MatRef::from_row_major_slice(matrix, d, d) * &self.vectors;
+        // symmetric: rows are columns
+        let image = DMatrix::from_column_slice(d, d, matrix) * &self.vectors;
         let entry = |i: usize, j: usize| image[(i, j)] - self.vectors[(i, j)] * self.eigenvalues[j];
         (0..d * d).map(|at| entry(at / d, at % d).powi(2)).sum::<f64>().sqrt()
     }
@@ -45,7 +45,7 @@ impl Spectrum {
     /// ‖VᵀV − I‖ in Frobenius norm.
     fn skewness(&self) -> f64 {
         let d = self.eigenvalues.len();
-        let gram = self.vectors.transpose() * &self.vectors;
+        let gram = self.vectors.tr_mul(&self.vectors);
         (0..d * d).map(|at| (gram[(at / d, at % d)] - f64::from(at / d == at % d)).powi(2)).sum::<f64>().sqrt()
     }
 
@@ -69,13 +69,17 @@ impl Spectrum {
 
     /// V diag(f(w)) Vᵀ v.
     pub fn apply(&self, f: impl Fn(f64) -> f64, v: &[f64]) -> Vec<f64> {
-        let column = faer::Col::from_fn(v.len(), |j| v[j]);
-        let mut turned = self.vectors.transpose() * &column;
+        let mut turned = self.vectors.tr_mul(&DVector::from_column_slice(v));
         for (j, w) in self.eigenvalues.iter().enumerate() {
             turned[j] *= f(*w);
         }
-        let back = &self.vectors * &turned;
-        (0..v.len()).map(|j| back[j]).collect()
+        (&self.vectors * turned).data.into()
+    }
+
+    /// The eigenvector of the k-th eigenvalue.
+    pub fn vector(&self, k: usize) -> &[f64] {
+        let d = self.eigenvalues.len();
+        &self.vectors.as_slice()[k * d..(k + 1) * d]
     }
 }
 
@@ -89,7 +93,7 @@ pub fn decomposition_error(d: usize) -> f64 {
 /// that 35d² of them reach 24d²·u·`scale` from any matrix of norm `scale`.
 fn jacobi(matrix: &[f64], d: usize, scale: f64) -> Spectrum {
     let mut a = matrix.to_vec();
-    let mut vectors = faer::Mat::<f64>::identity(d, d);
+    let mut vectors = DMatrix::<f64>::identity(d, d);
     let enough = 24.0 * (d * d) as f64 * UNIT * scale;
     // column of the largest entry right of the diagonal, per row
     let largest_in =

@@ -1,6 +1,7 @@
 //! Linear losses on the matrices of trace norm at most 1: draws by hit-and-run, for which nothing is certified, beside the bound of exact draws.
 
 use super::linear::{Drawn, RECORDS};
+use super::noisy::decomposed;
 use super::tilted::Tilted;
 use super::{DELTA, EPSILON, RELATION};
 use crate::{Failure, Trial};
@@ -8,7 +9,6 @@ use dpopt::estimate::NoiseLaw;
 use dpopt::optimize::gibbs_parameters::Temperature;
 use dpopt::privacy::{Budget, Neighbours};
 use dpopt_mechanism::sampler::research::{SchattenSquare, hit_and_run};
-use faer::Mat;
 use serde::Serialize;
 
 /// Which mean slope the losses have; its largest singular value is `share` of the bound.
@@ -73,9 +73,8 @@ pub(super) fn noisy_sum(cell: &Cell, trial: Trial) -> Result<f64, Failure> {
     let mut random = trial.stream();
     let mut total = 0.0;
     for _ in 0..DRAWS {
-        let noisy = Mat::from_fn(side, side, |i, j| slope[i * side + j] + std * random.standard_normal());
-        let svd = noisy.svd().map_err(|_| Failure::of("singular values do not converge"))?;
-        let (u, v) = (svd.U(), svd.V());
+        let noisy: Vec<f64> = slope.iter().map(|s| s + std * random.standard_normal()).collect();
+        let (_, u, v) = decomposed(&noisy, side)?;
         let loss: f64 = (0..side).map(|k| -slope[k * side + k] * u[(k, 0)] * v[(k, 0)]).sum();
         total += loss + slope[0];
     }

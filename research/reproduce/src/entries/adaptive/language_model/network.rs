@@ -4,8 +4,8 @@
 //! the work, is done sequence by sequence, where it fits in the cache.
 
 use super::scales::Scales;
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewMut2};
 use pulp::{Arch, Simd};
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ impl Network {
             product(
                 &mut one,
                 plain(slopes, steps, v),
-                plain(&weights[blocks[OUTPUT].range()], w, v).transpose(),
+                plain(&weights[blocks[OUTPUT].range()], w, v).reversed_axes(),
                 false,
             );
             for (t, row) in one.chunks_exact(w).enumerate() {
@@ -145,7 +145,7 @@ impl Network {
                     let place = shifted(blocks[which].range(), dense);
                     product(
                         &mut gradient[place],
-                        plain(from, length, w).transpose(),
+                        plain(from, length, w).reversed_axes(),
                         plain(to, length, GATES * w),
                         false,
                     );
@@ -166,7 +166,7 @@ impl Network {
             let from = pass.of_sequence(outer, w, b, Some(rows));
             product(
                 &mut gradient[shifted(blocks[OUTPUT].range(), dense)],
-                plain(&from, steps, w).transpose(),
+                plain(&from, steps, w).reversed_axes(),
                 plain(slopes, steps, v),
                 false,
             );
@@ -261,13 +261,13 @@ impl Network {
                     into_cell[b * w + j] = by_cell * f;
                 }
             }
-            product(&mut into_hidden, plain(now, count, GATES * w), plain(hidden, w, GATES * w).transpose(), false);
+            product(&mut into_hidden, plain(now, count, GATES * w), plain(hidden, w, GATES * w).reversed_axes(), false);
         }
         let mut into_inputs = vec![0.0; steps * count * w];
         product(
             &mut into_inputs,
             plain(&into_gates, steps * count, GATES * w),
-            plain(input, w, GATES * w).transpose(),
+            plain(input, w, GATES * w).reversed_axes(),
             false,
         );
         (into_gates, into_inputs)
@@ -320,14 +320,15 @@ impl Pass {
     }
 }
 
-fn plain(entries: &[f32], rows: usize, columns: usize) -> MatRef<'_, f32> {
-    MatRef::from_row_major_slice(&entries[..rows * columns], rows, columns)
+fn plain(entries: &[f32], rows: usize, columns: usize) -> ArrayView2<'_, f32> {
+    ArrayView2::from_shape((rows, columns), &entries[..rows * columns]).expect("as many entries as the shape has")
 }
 
 /// `out` ← a·b, on top of what is there if `add`.
-fn product(out: &mut [f32], a: MatRef<'_, f32>, b: MatRef<'_, f32>, add: bool) {
-    let out = MatMut::from_row_major_slice_mut(out, a.nrows(), b.ncols());
-    matmul(out, if add { Accum::Add } else { Accum::Replace }, a, b, 1.0, Par::Seq);
+fn product(out: &mut [f32], a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, add: bool) {
+    let shape = (a.nrows(), b.ncols());
+    let mut out = ArrayViewMut2::from_shape(shape, out).expect("as many entries as the product has");
+    general_mat_mul(1.0, &a, &b, if add { 1.0 } else { 0.0 }, &mut out);
 }
 
 fn shifted(range: Range<usize>, by: usize) -> Range<usize> {
