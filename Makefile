@@ -83,7 +83,7 @@ test-slow: $(VENV)/ready ## what is long by nature: the self-audit, figures, the
 .PHONY: test-fast test-method
 test-fast: ## while one works: unit tests of the Rust crates that ship, and what sources are held to (minutes once everything is built)
 	$(CARGO) test --release $(PRODUCT) --lib
-	$(CARGO) test --release $(PRODUCT) --test layers --test short_functions --test tracked_files --test trusted_core --test what_ships
+	$(CARGO) test --release $(PRODUCT) --test sources
 
 test-method: ## the unit tests of one method for linear models (NAME=noisy_newton: its module), half a minute after a change of it
 	CARGO_INCREMENTAL=1 $(CARGO) test --release --package dpopt-linear --lib $(NAME)

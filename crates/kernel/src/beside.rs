@@ -2,7 +2,7 @@
 //!
 //! **Who names this module is trusted for privacy.** With it a sensitive value can be read, a value released that nobody charged, and a
 //! mechanism made whose event is not what it does. Only `dpopt-mechanism` names it. It is the only package that depends on this crate,
-//! which `crates/dpopt/tests/what_ships.rs` asks cargo, and it does not hand this module on, so the compiler keeps it from every other crate.
+//! which `crates/dpopt/tests/sources/what_ships.rs` asks cargo, and it does not hand this module on, so the compiler keeps it from every other crate.
 
 use crate::curator::Curator;
 use crate::curator::batch::{BatchId, FixedBatch, PoissonBatch};

@@ -1,6 +1,6 @@
 //! What the self-audit needs and nobody else may have: a look at worlds that it made up itself, curators without a
 //! certificate, and releases past the curator, which planted bugs let out. It is compiled with the feature of its name only, and
-//! `cargo test -p dpopt --test layers` and `--test what_ships` hold that nobody but the self-audit names it or switches it on.
+//! `cargo test -p dpopt --test sources` holds that nobody but the self-audit names it or switches it on.
 
 use crate::choices::above_threshold::AboveThreshold;
 use crate::choices::experts::ExpertPlays;

@@ -1,7 +1,5 @@
 //! No function of what ships is longer than a person reads at a glance: from the line of its `fn` to its closing brace.
 
-mod sources;
-
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 use std::path::Path;
@@ -37,7 +35,7 @@ fn no_function_is_long() {
     for entry in std::fs::read_dir(&crates).expect("the folder of crates is readable").flatten() {
         let roots = ["lib.rs", "main.rs"].map(|name| entry.path().join("src").join(name));
         for root in roots.iter().filter(|root| root.exists()) {
-            for (place, file) in sources::files(&root.to_string_lossy().replace('\\', "/"), &sources::on_disk) {
+            for (place, file) in super::reader::files(&root.to_string_lossy().replace('\\', "/"), &super::reader::on_disk) {
                 let mut found = Vec::new();
                 functions(file.to_token_stream(), &mut found);
                 all += found.len();
@@ -61,7 +59,7 @@ fn lines_are_counted_from_the_name_to_the_brace() {
          mod declared_elsewhere;\n\nfn last(f: fn(u8)) {{\n    fn inner() {{}}\n}}\n"
     );
     let mut found = Vec::new();
-    for file in sources::files("src/lib.rs", &|_| Some(source.clone())).values() {
+    for file in super::reader::files("src/lib.rs", &|_| Some(source.clone())).values() {
         functions(file.to_token_stream(), &mut found);
     }
     let expected = [("one", 1), ("declared", 3), ("short", 1), ("long", 11), ("within", 3), ("last", 3), ("inner", 1)];

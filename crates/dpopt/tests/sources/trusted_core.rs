@@ -1,9 +1,7 @@
 //! The trusted core has at most 10,000 lines of code. Its crates are those that docs/architecture.md lists under "The trusted core".
 //!
 //! A line of code has a token on it, or part of one; comments, documentation and what is compiled for tests only are none.
-//! `cargo test -p dpopt --test trusted_core -- --nocapture` prints the table.
-
-mod sources;
+//! `cargo test -p dpopt --test sources trusted_core -- --nocapture` prints the table.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -41,13 +39,13 @@ fn count(file: &syn::File) -> usize {
 
 #[test]
 fn the_trusted_core_is_small_enough_to_read() {
-    let core = sources::listed(&sources::architecture(), "The trusted core").expect("the list of its crates");
+    let core = super::reader::listed(&super::reader::architecture(), "The trusted core").expect("the list of its crates");
     assert_eq!(core, ["dpopt-event", "dpopt-privacy", "dpopt-noise", "dpopt-kernel"], "docs/architecture.md");
     let mut all = 0;
     for name in core {
         let folder = name.strip_prefix("dpopt-").expect("a crate of the workspace");
         let root = format!("{}/../{folder}/src/lib.rs", env!("CARGO_MANIFEST_DIR"));
-        let files = sources::files(&root, &sources::on_disk);
+        let files = super::reader::files(&root, &super::reader::on_disk);
         let counts: Vec<_> = files.iter().map(|(place, file)| (place.join("::"), count(file))).collect();
         // a reader that saw nothing would find it small
         assert!(counts.len() > 5 && counts.iter().all(|(_, lines)| *lines > 0), "{name}: {counts:?}");
@@ -80,7 +78,7 @@ fn what_is_counted_is_code() {
         ("fn f() {\n    #[cfg(test)]\n    a = 1;\n    #[cfg(test)]\n    return {\n        b\n    };\n    g();\n}\n", 3),
         ("#[cfg(not(test))]\nfn f() {}\n#[cfg(any(test, feature = \"a\"))]\nfn g() {}\n", 4),
     ] {
-        let files = sources::files("src/lib.rs", &|_| Some(source.to_string()));
+        let files = super::reader::files("src/lib.rs", &|_| Some(source.to_string()));
         assert_eq!(files.values().map(count).collect::<Vec<_>>(), [expected], "{source}");
     }
 }

@@ -4,11 +4,9 @@
 //! The crates come from `cargo metadata`. Whoever names what a module re-exports uses the module that defines it. A module
 //! and its parts are one: parts may use what their module defines.
 
-mod sources;
-
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use serde_json::Value;
-use sources::{Place, architecture, listed};
+use super::reader::{Place, architecture, listed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use syn::visit::{self, Visit};
@@ -210,7 +208,7 @@ fn tree(path: &str, read_text: &dyn Fn(&str) -> Option<String>) -> Tree {
         reader.items(&file.items);
         (place, reader.module)
     };
-    sources::files(path, read_text).into_iter().map(read).collect()
+    super::reader::files(path, read_text).into_iter().map(read).collect()
 }
 
 /// The module that defines what `path` leads to, through whatever re-exports it.
@@ -330,7 +328,7 @@ fn package(of: &Value) -> Package {
         research: text(&of["manifest_path"]).contains("/research/"),
         published: of["publish"].is_null(),
         uses: list(&of["dependencies"]).iter().filter(own).map(|d| text(&d["name"])).collect(),
-        trees: roots.map(|t| tree(&text(&t["src_path"]), &sources::on_disk)).collect(),
+        trees: roots.map(|t| tree(&text(&t["src_path"]), &super::reader::on_disk)).collect(),
     }
 }
 
