@@ -20,15 +20,18 @@ DPOPT := target/release/dpopt$(EXE)
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-lint: ## layout and lints of the Rust code: rustfmt, clippy
+lint: ## layout and lints of what ships: rustfmt, clippy
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'clippy is missing: rustup component add clippy' >&2; exit 1; }
 	$(CARGO) fmt --all --check
-	# the profile of the tests: build scripts and procedural macros serve both, and dependencies are only checked, not built
-	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
-	# what ships, without the kernel's feature past-the-curator: nothing sensitive can be read from here, says the compiler
-	$(CARGO) clippy --release -p dpopt-cli -p dpopt-python -- -D warnings
+	@# The profile of the tests: build scripts and procedural macros serve both, and dependencies are only checked, not built. Without the self-audit the kernel's
+	@# feature past-the-curator is off: nothing sensitive can be read from here, says the compiler.
+	$(CARGO) clippy --release --workspace $(addprefix --exclude ,$(RESEARCH)) --all-targets -- -D warnings
 	@CARGO='$(CARGO)' .ci/shared-features
+
+.PHONY: lint-research
+lint-research: ## lints of the research crates
+	$(CARGO) clippy --release $(addprefix --package ,$(RESEARCH)) --all-targets -- -D warnings
 
 demo: ## build, generate a census-like table, fit it privately, score it, write demo/report.html
 	$(CARGO) build --release -q -p dpopt-cli
@@ -72,6 +75,7 @@ test: ## what guards correctness and privacy: lints, tests of the Rust crates th
 
 test-slow: $(VENV)/ready ## what is long by nature: the self-audit, figures, the walk of neighbouring tables, doctests of Rust, long Python tests
 	@$(PHASE) --begin
+	@$(PHASE) "lints of the research crates" $(MAKE) --no-print-directory lint-research
 	@$(PHASE) "build of the research crates' tests" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests --no-run
 	@$(PHASE) "research" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests
 	@$(PHASE) "neighbours by the command line" $(CARGO) test --release --package dpopt-cli --test same_observable
