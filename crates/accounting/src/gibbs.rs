@@ -201,6 +201,7 @@ mod tests {
             let stick = |p: &[f64], sp: f64, q: &[f64], sq: f64| -> f64 {
                 p.iter().zip(q).map(|(p, q)| (p / sp - e.exp() * q / sq).max(0.0)).sum()
             };
+            // only of Gaussians, which have no corner, is the divergence near the curve: there midpoints err by step²/8 of a kink of 5, 4e-6
             prop_assert!(stick(&a, sa, &b, sb) <= bound + 1e-5);
             prop_assert!(stick(&b, sb, &a, sa) <= bound + 1e-5);
         }

@@ -31,7 +31,8 @@ fn prepared() -> tempfile::TempDir {
 #[test]
 fn a_true_claim_stands_and_a_false_one_falls() {
     let directory = prepared();
-    // Laplace noise of scale 1 on a count: exactly 1-DP
+    // Laplace noise of scale 1 on a count: exactly 1-DP. It is accused with probability 6.7e-7 at most, by two bets at a third of --alpha's 1e-6 each; two of
+    // its calls on a file get one seed, which is refused, with 9e-8
     let fair = audit(directory.path(), &["--epsilon", "1", "--picture", "roc.svg"]);
     let text = String::from_utf8_lossy(&fair.stdout).into_owned();
     assert!(fair.status.success(), "{text} {}", String::from_utf8_lossy(&fair.stderr));
@@ -39,7 +40,8 @@ fn a_true_claim_stands_and_a_false_one_falls() {
     let svg = std::fs::read_to_string(directory.path().join("roc.svg")).expect("the picture");
     assert!(svg.starts_with("<svg") && svg.contains("</svg>"));
 
-    // every run made and counted: the bound is above the claim
+    // every run made and counted: the bound is above the claim. Of 7,500 counted runs half and .18 are beyond 1, which bounds ε by .8 from below; for .3 they
+    // would have to be 20 standard deviations nearer to each other
     let false_claim = audit(directory.path(), &["--epsilon", "0.3", "--json", "--all-runs"]);
     assert_eq!(false_claim.status.code(), Some(1));
     let report: serde_json::Value = serde_json::from_slice(&false_claim.stdout).expect("JSON");
@@ -56,6 +58,7 @@ fn a_false_claim_falls_early_and_the_result_says_when() {
     let report: serde_json::Value = serde_json::from_slice(&early.stdout).expect("JSON");
     assert_eq!(report["verdict"], "violated");
     let needed = report["stopping"]["refuted_after"].as_u64().expect("a number of runs");
+    // wealth grows by .05 in its logarithm per pair, with a deviation of .3, and 14.9 are needed: 320 pairs, and 5,000 with probability below 1e-20 (Bernstein)
     assert!(needed < 5000 && report["runs"].as_u64() == Some(needed), "{needed}");
     assert!(report["stopping"]["p_value"].as_f64().expect("a number") < 1e-5);
     let svg = std::fs::read_to_string(directory.path().join("roc.svg")).expect("the picture");

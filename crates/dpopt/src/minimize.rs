@@ -322,7 +322,8 @@ mod tests {
             let owners = Owners { of_row: (0..6000).map(|row| row / 3).collect(), units: 2000 };
             let rows: Vec<f64> = (0..6000).map(|row| 2.0 + f64::from(row % 3)).collect();
             let persons = Units::new(rows, &owners).expect("an owner for each row");
-            let options = MinimizeOptions { unit: unit.map(String::from), ..MinimizeOptions::default() };
+            let (unit, insecure_seed) = (unit.map(String::from), Some(1));
+            let options = MinimizeOptions { unit, insecure_seed, ..MinimizeOptions::default() };
             minimize(OfUnits::new(loss), persons, &[0.0], 1.0, options)
         };
         assert!(found(None).unwrap_err().to_string().contains("say what a unit is called"));

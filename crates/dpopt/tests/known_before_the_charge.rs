@@ -212,6 +212,7 @@ fn fit(coins: &mut Coins, account: Arc<dyn Account>) -> Result<(), FitError> {
     Fit::new(table, "y", budget.epsilon(), options)?.charging(Box::new(account))?.run().map(drop)
 }
 
+/// What is charged has secret noise. Nothing here hangs on it: whatever it is, a run ends or says that nothing could be found.
 #[test]
 fn nothing_refuses_after_the_charge_but_what_records_decide() {
     let cases = cases("DPOPT_WALK_FITS", 60);

@@ -234,6 +234,7 @@ mod tests {
         let a = words(&mut source.stream(Purpose::Noise, 0));
         let b = words(&mut source.stream(Purpose::Noise, 0));
         let c = words(&mut NoiseSource::secure().unwrap().stream(Purpose::Noise, 0));
+        // 512 bits each
         assert!(a != b && b != c && a != c);
     }
 }

@@ -264,6 +264,7 @@ mod tests {
         let unread = stream.unread().len();
         stream.consume(unread);
         assert!(stream.buffer.iter().skip(KEY_WORDS + 1).all(|&w| w == 0), "consumed words are wiped");
+        // one of 2^64, and below one of so many words: 1e-16 in all
         assert_ne!(first, 0);
         // a later key does not give back the earlier buffer
         let mut replay = vec![0; BUFFER];

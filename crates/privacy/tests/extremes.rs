@@ -102,7 +102,7 @@ proptest! {
     ) {
         let event = |sigma: f64, steps: u64| Event::gaussian(sigma).poisson_sampled(q).self_composed(steps);
         let base = accounted(&event(sigma, steps), Relation::ZeroOut, delta)?;
-        // up to the slack of the lattice
+        // up to the slack of the lattice: a hundredfold of what `Quality::FINE` aims at, 2e-6 of ε and 2e-10 at least
         let slack = 2e-4 * base + 1e-7;
         prop_assert!(accounted(&event(1.05 * sigma, steps), Relation::ZeroOut, delta)? <= base + slack);
         prop_assert!(accounted(&event(sigma, steps + steps / 10 + 1), Relation::ZeroOut, delta)? >= base - slack);

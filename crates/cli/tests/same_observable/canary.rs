@@ -56,6 +56,8 @@ fn inputs(directory: &Path) -> Vec<Input> {
             "--delta",
             "1e-6",
             "-q",
+            "--insecure-seed",
+            "1",
             "-o",
             "model.json",
         ])
@@ -108,7 +110,11 @@ fn commands() -> Vec<(Vec<&'static str>, usize)> {
         [head, FIT.as_slice(), tail, if head[0] == "fit" { &["-o", "fitted.json"] } else { &[] }].concat()
     };
     let mut all = Vec::new();
-    let mut add = |words: Vec<&'static str>| {
+    let mut add = |mut words: Vec<&'static str>| {
+        // among 10⁶ digits of secret noise nine are the canary's once in a thousand walks; a ledger takes no seed, and none of the files is one
+        if matches!(words[0], "fit" | "mean" | "aggregate") && !words.contains(&"--ledger") {
+            words.extend(["--insecure-seed", "1"]);
+        }
         let places = words.iter().filter(|w| **w == "{}").count();
         all.push((words, places));
     };

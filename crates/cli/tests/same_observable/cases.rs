@@ -23,6 +23,13 @@ pub(crate) struct Case {
     pub(crate) vectors: &'static str,
 }
 
+impl Case {
+    /// Whether its noise comes from a seed; that of a run with a ledger is secret.
+    pub(crate) fn is_seeded(&self) -> bool {
+        self.arguments.iter().any(|word| word == "--insecure-seed")
+    }
+}
+
 /// Of the words that usual records hold, and one of a text that they do not.
 const VECTORS: &str = "red 1 0 2\nblue 0 2 1\ngreen 1 1 3\nyellow 2 0 0\n";
 

@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The lines of all cases whose noise has a seed, in the order of their names.
 pub(crate) fn lines(cases: &[Case]) -> Vec<String> {
-    let seeded: Vec<&Case> =
-        cases.iter().filter(|case| case.arguments.iter().any(|word| word == "--insecure-seed")).collect();
+    let seeded: Vec<&Case> = cases.iter().filter(|case| case.is_seeded()).collect();
     let (found, next) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

@@ -7,6 +7,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// So often a difference between runs of secret noise is looked for again. What a record does is there each time; what noise does is not: nine of its
+/// digits in a row are the canary's in one run of 10⁵ digits with probability 1e-4, three times in one of 4,000 pairs with 4e-9.
+const AGAIN: usize = 2;
+
 /// What came out.
 #[derive(Default)]
 pub(crate) struct Walked {
@@ -61,6 +65,15 @@ fn observe(directory: &Path, case: &Case, record: Record) -> (Observed, f64) {
     seen
 }
 
+/// What tells a run from that on the usual table, and what must be in none.
+fn apart(usual: &Observed, seen: &Observed) -> Vec<String> {
+    let mut wrong = Vec::from_iter(difference(usual, seen));
+    wrong.extend((!seen.leaks.is_empty()).then(|| format!("the canary is in {}", seen.leaks.join(", "))));
+    // two runs that do not end look the same, and are still no answer
+    wrong.extend((seen.code.is_none() && usual.code.is_none()).then(|| "does not end".to_string()));
+    wrong
+}
+
 fn group(directory: &Path, case: &Case, walked: &Mutex<Walked>) {
     let (usual, seconds) = observe(directory, case, Record::Usual);
     let mut slowest = seconds;
@@ -69,11 +82,13 @@ fn group(directory: &Path, case: &Case, walked: &Mutex<Walked>) {
     for &record in &case.records {
         let (seen, seconds) = observe(directory, case, record);
         slowest = slowest.max(seconds);
-        let mut wrong = Vec::new();
-        wrong.extend(difference(&usual, &seen));
-        wrong.extend((!seen.leaks.is_empty()).then(|| format!("the canary is in {}", seen.leaks.join(", "))));
-        // two runs that do not end look the same, and are still no answer
-        wrong.extend((seen.code.is_none() && usual.code.is_none()).then(|| "does not end".to_string()));
+        let mut wrong = apart(&usual, &seen);
+        let mut again = if case.is_seeded() { 0 } else { AGAIN };
+        while !wrong.is_empty() && again > 0 {
+            let (usual, _) = observe(directory, case, Record::Usual);
+            wrong = apart(&usual, &observe(directory, case, record).0);
+            again -= 1;
+        }
         differing += usize::from(!wrong.is_empty());
         differences
             .extend(wrong.iter().map(|w| format!("{} / {record:?} at {} of {}: {w}", case.name, case.at, case.rows)));

@@ -250,7 +250,7 @@ mod tests {
         let (mut file, saved, _) = ExpertsFile::open(&path).unwrap();
         let mut plays = opened(&plan.clone().resumed(saved).unwrap(), NoiseSource::secure().unwrap());
         told(&mut plays, [1.0, 1.0, 0.0]);
-        // at a rate of 50 two losses decide but for 4e-44
+        // at a rate of 50 two losses decide but for 8e-44, and three below but for 6e-65
         assert_eq!(*plays.play().unwrap().get(), 2);
         plays.save(&mut file, "").unwrap();
         drop((plays, file));

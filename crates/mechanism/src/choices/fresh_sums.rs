@@ -269,7 +269,7 @@ mod tests {
     fn a_session_keeps_the_sum_that_is_under_way_and_draws_fresh_noise() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");
-        // a scale of 1e-6: noise is nowhere near a half
+        // a scale of 1e-6: noise is beyond a half with probability e^-500000
         let plan = FreshSums::new(100, 10, 1e6, 1, Relation::ZeroOut).unwrap();
         let open = |plan: &FreshSums, noise| uncharged(&plan.event(), noise).open(plan);
         let secure = || NoiseSource::secure().unwrap();

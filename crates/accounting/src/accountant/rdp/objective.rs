@@ -189,6 +189,7 @@ mod tests {
                 .map(|c| c * u + c * c * m + (c * (1.0 - c) / lambda).ln_1p())
                 .fold(0.0, f64::max);
             let found = bound(u, m, lambda);
+            // values of 90 at most are rounded by 3e-14; between points of the grid one of curvature 22,000 at most gains 7e-4
             prop_assert!(found >= best - 1e-12 * (1.0 + best.abs()), "{} {}", found, best);
             prop_assert!(found <= best + 1e-2 * (1.0 + best.abs()));
         }
