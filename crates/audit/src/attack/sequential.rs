@@ -331,6 +331,7 @@ pub fn audit_until<D: Sync>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rayon::prelude::*;
 
     fn laplace(shift: &f64, draws: &mut Draws) -> f64 {
         shift + draws.laplace(1.0)
@@ -350,16 +351,16 @@ mod tests {
         // spec 20 §1.1: with the best event and stake 127, 59 and 603 pairs on average; a pilot of 64 is made, and event,
         // point and stake are learnt. Caught in all of 40 seeds; the mean is checked
         for (claimed, truth, most) in [(1.0, 2.0, 320), (0.5, 2.0, 200), (1.0, 2f64.sqrt(), 1200)] {
-            let mut total = 0;
-            for seed in 0..40 {
+            let runs = |seed: u64| {
                 let report = run(&Claim::gaussian(claimed), gaussian, truth, 20_000, seed);
                 let stopping = report.stopping.expect("sequential");
                 assert_eq!(report.verdict, Verdict::Violated, "{claimed} -> {truth}, seed {seed}");
                 assert_eq!(stopping.refuted_after, Some(report.runs));
                 // whichever of the bets it was that fell
                 assert!(stopping.p_value <= Options::default().alpha * (1.0 + 1e-9), "{}", stopping.p_value);
-                total += report.runs;
-            }
+                report.runs
+            };
+            let total: u64 = (0..40).into_par_iter().map(runs).sum();
             println!("{claimed} -> {truth}: {} pairs on average", total / 40);
             assert!(total / 40 < most, "{claimed} -> {truth}: {}", total / 40);
         }
@@ -369,24 +370,24 @@ mod tests {
     fn true_claims_stand_however_often_they_are_looked_at() {
         // at alpha = .05, where a fault would show: rejected in more than 27 of 200 audits of a true claim has probability
         // below 1e-6 if each is at most .05. Laplace noise meets its curve exactly
-        let mut rejected = 0;
-        for seed in 0..200 {
+        let is_rejected = |seed: u64| {
             let options = Options { runs: 1500, seed, alpha: 0.05, delta: 0.0, ..Options::default() };
             let pair = Pair { with: 1.0, without: 0.0 };
             let report = audit_until(&Claim::pure(1.0), laplace, &pair, &options, &Silent).expect("valid options");
-            rejected += u32::from(report.verdict == Verdict::Violated || report.lower_bound >= 1.0);
-        }
+            report.verdict == Verdict::Violated || report.lower_bound >= 1.0
+        };
+        let rejected = (0..200).into_par_iter().filter(|&seed| is_rejected(seed)).count();
         println!("{rejected} of 200 at .05");
         assert!(rejected <= 27, "{rejected}");
         // and at 1e-6: 20 audits of each claim, false alarm at most 4e-5 over all
-        for seed in 0..20 {
+        (0..20).into_par_iter().for_each(|seed| {
             let report = run(&Claim::pure(1.0), laplace, 1.0, 4000, seed);
             assert_eq!((report.verdict, report.runs), (Verdict::NotRefuted, 4000));
             assert!(report.lower_bound < 1.0);
             let report = run(&Claim::gaussian(1.0), gaussian, 1.0, 4000, seed);
             assert_eq!(report.verdict, Verdict::NotRefuted);
             assert!(report.mu_lower < 1.0 && report.lower_bound_gaussian_model < report.claimed);
-        }
+        });
     }
 
     #[test]
