@@ -1,8 +1,8 @@
 //! A method that minimizes objectives and stands outside of the library: planned, compared, refused and run as those that ship.
 
 use dpopt::minimize::{
-    Minimization, MinimizeOptions, MinimizePlan, MinimizeProblem, MinimizeRegistry, Minimizer, Oracle, Rule,
-    Sums, Walk, minimize, registry,
+    Minimization, MinimizeOptions, MinimizePlan, MinimizeProblem, MinimizeRegistry, Minimizer, Oracle, Rule, Sums,
+    Walk, minimize, registry,
 };
 use dpopt::model::FitError;
 use dpopt::objective::Closures;
@@ -136,8 +136,7 @@ fn found(method: MethodOptions) -> Result<dpopt::minimize::Minimum, FitError> {
         |x: &[f64], a: &[f64; 3]| 0.5 * x.iter().zip(a).map(|(x, a)| (x - a).powi(2)).sum::<f64>(),
         |x: &[f64], a: &[f64; 3], g: &mut [f64]| (0..3).for_each(|j| g[j] = x[j] - a[j]),
     );
-    let records: Vec<[f64; 3]> =
-        (0..6000).map(|i| CENTRE.map(|c| c + 0.1 * f64::from(i % 7 - 3) / 3.0)).collect();
+    let records: Vec<[f64; 3]> = (0..6000).map(|i| CENTRE.map(|c| c + 0.1 * f64::from(i % 7 - 3) / 3.0)).collect();
     let options = MinimizeOptions {
         method,
         registry: Some(with_own()),

@@ -123,12 +123,13 @@ mod tests {
     use dpopt_optimize::plan::Summary;
     use dpopt_optimize::registry::work;
     use dpopt_privacy::{Neighbours, Relation};
+    use rayon::prelude::*;
 
     /// Rows such as those of pictures, of few and of many classes: a joint descent, in seconds, at every budget.
     #[test]
     fn several_classes_are_learnt_by_descent_on_all_rows() {
-        for (rows, features, classes) in [(1437, 65, 10), (142, 14, 3), (120, 5, 3), (16_000, 17, 26), (8000, 785, 10)]
-        {
+        let tables = [(1437, 65, 10), (142, 14, 3), (120, 5, 3), (16_000, 17, 26), (8000, 785, 10)];
+        tables.into_par_iter().for_each(|(rows, features, classes)| {
             for epsilon in [0.1, 0.5, 1.0, 4.0] {
                 let problem = Problem {
                     directions: None,
@@ -150,6 +151,6 @@ mod tests {
                 // about a nanosecond each
                 assert!(work(&problem, *gradients) < 2e10, "{rows} rows: {gradients}");
             }
-        }
+        });
     }
 }

@@ -11,6 +11,7 @@ use dpopt_objective::synthetic::{Lcg, mean_loss, table};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{Algorithm, MethodOptions, Run, RunError};
 use dpopt_privacy::{Budget, Neighbours, Relation, special};
+use rayon::prelude::*;
 
 pub(super) const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -268,7 +269,8 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
     );
     let floor = mean_loss(examples, own, &best.theta.rounded());
     let runs = 5;
-    let mean = (0..runs)
+    let excess: Vec<f64> = (0..runs)
+        .into_par_iter()
         .map(|seed| {
             let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
             let weights = plan
@@ -276,9 +278,8 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
                 .unwrap();
             mean_loss(examples, own, &weights.get().weights) - floor
         })
-        .sum::<f64>()
-        / runs as f64;
-    (plan.summary().predicted_excess_risk, mean)
+        .collect();
+    (plan.summary().predicted_excess_risk, excess.iter().sum::<f64>() / runs as f64)
 }
 
 #[test]

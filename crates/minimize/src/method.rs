@@ -204,12 +204,7 @@ impl Minimizer for Method {
         Method::read(*self, said)
     }
 
-    fn plan(
-        &self,
-        asked: Asked,
-        problem: &MinimizeProblem,
-        budget: Budget,
-    ) -> Result<MinimizePlan, NotApplicable> {
+    fn plan(&self, asked: Asked, problem: &MinimizeProblem, budget: Budget) -> Result<MinimizePlan, NotApplicable> {
         match self {
             Self::Net => net::plan(problem, budget, &asked),
             Self::Conversion => o2nc::plan(problem, budget, &asked),

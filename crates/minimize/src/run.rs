@@ -126,12 +126,7 @@ fn run_along(
 }
 
 /// Whether these are the records, the start and the objective that the plan was made for.
-fn check(
-    problem: &MinimizeProblem,
-    start: &[f64],
-    source: &dyn Source,
-    curator: &mut Curator,
-) -> Result<(), RunError> {
+fn check(problem: &MinimizeProblem, start: &[f64], source: &dyn Source, curator: &mut Curator) -> Result<(), RunError> {
     let counted = source.public_count(curator).is_none_or(|records| records == problem.records);
     let dimension = problem.dimension;
     let fits = counted && start.len() == dimension && source.dimension().is_none_or(|d| d == dimension);
@@ -176,11 +171,7 @@ impl<'a> Run<'a> {
     }
 
     fn course(&self, records: u64) -> Course {
-        Course {
-            steps: self.s.steps,
-            first_averaged: self.s.first_averaged(),
-            per_record: self.s.per_record(records),
-        }
+        Course { steps: self.s.steps, first_averaged: self.s.first_averaged(), per_record: self.s.per_record(records) }
     }
 
     /// From the start, with all records.

@@ -4,9 +4,9 @@
 //! The crates come from `cargo metadata`. Whoever names what a module re-exports uses the module that defines it. A module
 //! and its parts are one: parts may use what their module defines.
 
+use super::reader::{Place, architecture, listed};
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use serde_json::Value;
-use super::reader::{Place, architecture, listed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use syn::visit::{self, Visit};

@@ -35,7 +35,9 @@ fn no_function_is_long() {
     for entry in std::fs::read_dir(&crates).expect("the folder of crates is readable").flatten() {
         let roots = ["lib.rs", "main.rs"].map(|name| entry.path().join("src").join(name));
         for root in roots.iter().filter(|root| root.exists()) {
-            for (place, file) in super::reader::files(&root.to_string_lossy().replace('\\', "/"), &super::reader::on_disk) {
+            for (place, file) in
+                super::reader::files(&root.to_string_lossy().replace('\\', "/"), &super::reader::on_disk)
+            {
                 let mut found = Vec::new();
                 functions(file.to_token_stream(), &mut found);
                 all += found.len();

@@ -39,7 +39,8 @@ fn count(file: &syn::File) -> usize {
 
 #[test]
 fn the_trusted_core_is_small_enough_to_read() {
-    let core = super::reader::listed(&super::reader::architecture(), "The trusted core").expect("the list of its crates");
+    let core =
+        super::reader::listed(&super::reader::architecture(), "The trusted core").expect("the list of its crates");
     assert_eq!(core, ["dpopt-event", "dpopt-privacy", "dpopt-noise", "dpopt-kernel"], "docs/architecture.md");
     let mut all = 0;
     for name in core {

@@ -1,8 +1,8 @@
 //! r(M) = (c/2)‖M‖²_{S_q}, 1-strongly convex in the Schatten norm S_p, 1 ≤ p ≤ 2 (spec 04 §A5): [`NormSquare`] of the singular values.
 
 use crate::sampler::norm_square::{NormSquare, best_exponent};
-use nalgebra::{DMatrix, Dyn};
 use nalgebra::linalg::SVD;
+use nalgebra::{DMatrix, Dyn};
 
 /// r of matrices whose entries stand row by row.
 #[derive(Clone, Copy, Debug, PartialEq)]
