@@ -552,6 +552,7 @@ def test_the_strategy_keeps_the_largest_coordinates_of_the_clients_mean(tmp_path
         strategy.start(InProcess([made, made]), num_rounds=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("app", "lines"),
     [
