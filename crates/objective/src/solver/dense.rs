@@ -26,10 +26,13 @@ const STEPS_EACH: usize = 64;
 /// Eigenvalues of a symmetric matrix, row-major d × d, of which only the entries on and below the diagonal are read, in ascending order, and the eigenvectors as
 /// columns in the same order; `None` where it has entries that are not finite, or the iteration does not end.
 pub(super) fn eigen(matrix: &[f64], d: usize) -> Option<(Vec<f64>, DMatrix<f64>)> {
+    if d == 0 {
+        return Some((Vec::new(), DMatrix::zeros(0, 0)));
+    }
     if matrix.iter().any(|x| !x.is_finite()) {
         return None;
     }
-    let most = STEPS_EACH * d.max(1);
+    let most = STEPS_EACH * d;
     let found = SymmetricEigen::try_new(DMatrix::from_row_slice(d, d, matrix), f64::EPSILON, most)?;
     let mut order: Vec<usize> = (0..d).collect();
     order.sort_by(|&i, &j| found.eigenvalues[i].total_cmp(&found.eigenvalues[j]));
