@@ -15,4 +15,4 @@ mod tests;
 
 pub use hit_and_run::hit_and_run;
 pub use langevin::unadjusted_langevin;
-pub use matrix_norm::SchattenSquare;
+pub use matrix_norm::{SchattenSquare, Singular};

@@ -108,7 +108,7 @@ fn squares_of_schatten_norms_are_1_strongly_convex_and_have_their_slopes() {
             let side = rows.min(columns);
             assert_eq!(r.of_singular_values.exponent, best_exponent(p, side));
             let norm_p = |m: &[f64]| -> f64 {
-                let s = r.decomposed(m, false).unwrap().singular_values;
+                let s = r.decomposed(m).unwrap().values;
                 s.iter().map(|s| s.powf(p)).sum::<f64>().powf(1.0 / p)
             };
             for trial in 0..40 {

@@ -12,8 +12,7 @@ use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Event, Neighbours, calibrate};
 use dpopt::records::Examples;
 use dpopt::sampler::{NormSquare, best_exponent};
-use nalgebra::linalg::SVD;
-use nalgebra::{DMatrix, Dyn};
+use dpopt_mechanism::sampler::research::Singular;
 
 /// A table, and what is left of its budget: rows and gradients have norm at most 1.
 pub(super) struct NoisyGradients<'a> {
@@ -99,21 +98,9 @@ fn mirrored(sum: &[f64], step: f64, r: NormSquare, radius: f64) -> Vec<f64> {
     sum.iter().map(|s| -s.signum() * length * (s.abs() / size).powf(order - 1.0)).collect()
 }
 
-/// Singular values in falling order, and the left and right vectors as columns, of an m × m matrix that stands row by row.
-pub(super) fn decomposed(x: &[f64], side: usize) -> Result<(Vec<f64>, DMatrix<f64>, DMatrix<f64>), Failure> {
-    let failed = || Failure::of("singular values do not converge");
-    if x.iter().any(|x| !x.is_finite()) {
-        return Err(failed());
-    }
-    let most = 128 * side;
-    let found: Option<SVD<f64, Dyn, Dyn>> =
-        SVD::try_new(DMatrix::from_row_slice(side, side, x), true, true, f64::EPSILON, most);
-    match found {
-        Some(SVD { u: Some(u), v_t: Some(v_t), singular_values }) => {
-            Ok((singular_values.data.into(), u, v_t.transpose()))
-        }
-        _ => Err(failed()),
-    }
+/// Singular values and vectors of an m × m matrix that stands row by row.
+pub(super) fn decomposed(x: &[f64], side: usize) -> Result<Singular, Failure> {
+    Singular::of(x, side, side).ok_or_else(|| Failure::of("singular values do not converge"))
 }
 
 /// Frank–Wolfe on the m × m matrices of trace norm at most `radius`: towards the matrix of rank one that the noisy gradient favours.
@@ -126,10 +113,11 @@ pub(super) fn frank_wolfe(
     let mut x = vec![0.0; side * side];
     for round in 0..rounds {
         let gradient = gradients.at(&x)?;
-        let (_, u, v) = decomposed(&gradient, side)?;
+        let found = decomposed(&gradient, side)?;
+        let (u, v) = (found.left(0), found.right(0));
         let share = 2.0 / (round as f64 + 2.0);
         for (at, x) in x.iter_mut().enumerate() {
-            let vertex = -radius * u[(at / side, 0)] * v[(at % side, 0)];
+            let vertex = -radius * u[at / side] * v[at % side];
             *x += share * (vertex - *x);
         }
     }
@@ -138,9 +126,12 @@ pub(super) fn frank_wolfe(
 
 /// The nearest matrix of trace norm at most `radius`: singular values less the same, as far as that is needed.
 pub(super) fn shrunk(x: &[f64], side: usize, radius: f64) -> Result<Vec<f64>, Failure> {
-    let (s, u, v) = decomposed(x, side)?;
+    let found = decomposed(x, side)?;
+    let s = &found.values;
     let less = (1..=side).map(|count| (s[..count].iter().sum::<f64>() - radius) / count as f64).fold(0.0, f64::max);
-    let entry = |at: usize| (0..side).map(|k| (s[k] - less).max(0.0) * u[(at / side, k)] * v[(at % side, k)]).sum();
+    let entry = |at: usize| {
+        (0..side).map(|k| (s[k] - less).max(0.0) * found.left(k)[at / side] * found.right(k)[at % side]).sum()
+    };
     Ok((0..side * side).map(entry).collect())
 }
 

@@ -74,8 +74,9 @@ pub(super) fn noisy_sum(cell: &Cell, trial: Trial) -> Result<f64, Failure> {
     let mut total = 0.0;
     for _ in 0..DRAWS {
         let noisy: Vec<f64> = slope.iter().map(|s| s + std * random.standard_normal()).collect();
-        let (_, u, v) = decomposed(&noisy, side)?;
-        let loss: f64 = (0..side).map(|k| -slope[k * side + k] * u[(k, 0)] * v[(k, 0)]).sum();
+        let found = decomposed(&noisy, side)?;
+        let (u, v) = (found.left(0), found.right(0));
+        let loss: f64 = (0..side).map(|k| -slope[k * side + k] * u[k] * v[k]).sum();
         total += loss + slope[0];
     }
     Ok(total / DRAWS as f64)
