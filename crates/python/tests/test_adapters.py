@@ -10,6 +10,12 @@ from dpopt.torch import MovedWeights, add_low_rank, make_private, train_only  # 
 from torch import nn  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def _same_weights():
+    """Networks begin with the same weights in every run: PyTorch seeds its generator from the system, anew in each process."""
+    torch.manual_seed(0)
+
+
 def digits():
     from sklearn.datasets import load_digits
 

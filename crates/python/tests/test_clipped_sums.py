@@ -55,7 +55,7 @@ def test_every_library_and_form_of_arrays_goes_in_and_comes_out():
         )  # fmt: skip
         mean = sums.step(form(1e5))
         assert isinstance(mean["a"], kind) and isinstance(mean["b"][0], kind) and "32" in str(mean["a"].dtype) + "32"
-        # noise of 1e-6: eight entries at twenty standard deviations
+        # noise of 1e-6: eight entries at twenty standard deviations (false alarm below 1e-80); a mean that is a thousandth off is seen
         assert np.allclose(np.asarray(mean["a"]), 0.1, atol=2e-5) and np.allclose(
             np.asarray(mean["b"][0]), -0.1, atol=2e-5
         )
@@ -76,7 +76,8 @@ def test_what_cannot_be_such_a_sum_is_refused_before_it_is_released(drawn_here):
         with pytest.raises(ValueError, match=says) as caught:
             sums.step(wrong)
         assert "400" not in str(caught.value) and sums.steps_taken == 0 and not sums.releases
-    # a mean of unclipped gradients is short; a sum of twenty records' cannot have the length of two hundred's
+    # a mean of unclipped gradients is short; a sum of twenty records' cannot have the length of two hundred's. A batch of 100 expected records has
+    # 300 with probability below 1e-80
     sums = dpopt.ClippedSums(np.zeros(2), noise_multiplier=1.0, **TERMS)
     sums.sample()
     with pytest.raises(ValueError, match="longer than"):
@@ -94,7 +95,8 @@ def test_noise_that_gives_no_guarantee_is_refused_with_what_would():
 def test_after_a_refused_sum_the_batch_is_still_the_drawn_one():
     sums = dpopt.ClippedSums(np.zeros(2), noise_multiplier=1.0, **TERMS)
     records = len(sums.sample())
-    # more than the batch has, less than all records: of a batch that was drawn elsewhere this would be taken
+    # more than the batch has, less than all records (a batch of 100 expected ones has 494 with probability below 1e-300): of a batch that was drawn
+    # elsewhere this would be taken
     long = np.array([records + 1.0, 0.0]) * 1.01
     for _ in range(2):
         with pytest.raises(ValueError, match="longer than"):
@@ -161,7 +163,7 @@ def test_ghost_clipping_of_opacus_moves_weights_as_a_clip_here_does():
         ours.step()
     a, b = (torch.cat([p.detach().flatten() for p in m.parameters()]) for m in (ghost, whole))
     # noise of a weight: four steps of two runs, rate·.5·.3/4000 each; six of its standard deviations, which one of 66 weights misses with
-    # probability below 2e-7, and twice as much for what it does to later steps
+    # probability below 2e-7, and twice as much for what it does to later steps. A clip that is 6 % off moves a weight by twice that, and is always seen
     room = 2 * 6 * rate * 0.5 * 0.3 / n * np.sqrt(2 * steps)
     assert float((a - b).abs().max()) < room < 0.03 * float((a - start).abs().max())
     assert theirs.privacy_.event == ours.privacy_.event

@@ -70,7 +70,8 @@ def test_the_law_of_what_leaves_is_the_clipped_update_and_that_noise(size):
 def test_fresh_noise_for_each_release_and_each_object():
     sent = [np.zeros(4)]
     first, second = PrivateUpdates(**TERMS), PrivateUpdates(**TERMS)
-    # four numbers of standard deviation 2 on a grid of 2^-16: two releases are alike with probability below 1e-21
+    # four numbers of standard deviation 2 on a grid of 2^-11: two of four releases are alike with probability below 1e-15, and always where noise is
+    # used twice
     drawn = [tuple(u.release(sent, sent)[0]) for u in (first, first, second, second)]
     assert len(set(drawn)) == 4
     seed = seeded()
@@ -249,7 +250,7 @@ def test_a_deleted_file_is_told_from_one_that_got_its_inode(tmp_path):
             pytest.skip("this file system draws no generations")
     backup = path.read_bytes()
     for _ in range(20):
-        # the same bytes: only the file is another
+        # the same bytes: only the file is another. Its generation is 32 random bits of the system: one of twenty is the old one with probability 5e-9
         path.unlink()
         path.write_bytes(backup)
         refused(path, "copy or was put back")

@@ -193,6 +193,7 @@ def test_whatever_the_app_does_the_server_gets_the_same_form(kind, tmp_path, cap
     assert "c4n4ry" not in caplog.text and "917" not in caplog.text
     if kind == "raises":
         assert "KeyError" in caplog.text and "test_flower.py" in caplog.text
+    # the clip, and four numbers at eight standard deviations of the noise: false alarm below 5e-15; an update that is not clipped is always seen
     std = mod.updates(context()).noise_multiplier
     assert np.abs(reply.content["arrays"]["second"].numpy()).max() < 1 + 8 * std
 
@@ -330,6 +331,7 @@ def test_mods_before_it_see_noise_and_those_after_it_what_is_clipped(tmp_path):
     assert (seen["after"] == 100.0).all() and (seen["before"] != 100.0).all()
     # masks of the one before are as they were; those of the one after were clipped with the update
     assert np.array_equal(reply.content["arrays"]["second"].numpy(), seen["before"] + 1e9)
+    # four numbers at eight standard deviations: false alarm below 5e-15
     assert np.abs(seen["before"]).max() < 1 + 8 * private.updates(context()).noise_multiplier
 
 
@@ -419,6 +421,7 @@ def test_a_client_of_more_examples_moves_what_fixed_clipping_adds_up_by_more(wei
             made.train()(lambda message, where, train=train: train(message, where))
             apps.append(made)
         means.append(wrapped.start(InProcess(apps), arrays_of(sent), num_rounds=1).arrays["a"].numpy())
+    # the noise is NumPy's, without a seed: 1e-10 on each number, a 700th of what is allowed here
     assert float(np.linalg.norm(means[1] - means[0])) == pytest.approx(share, rel=1e-6)
 
 
@@ -543,7 +546,8 @@ def test_the_strategy_keeps_the_largest_coordinates_of_the_clients_mean(tmp_path
 
     strategy = HardThresholding(2, 30)
     result = strategy.start(InProcess([made, made]), num_rounds=3)
-    # a session takes no seed: weights of 1.4, and noise of .01 on each
+    # a session takes no seed. Two weights of .6 after a round and 1.4 after three, the others below .02, noise of .01 on each: another is among the
+    # largest with probability below 1e-300. A strategy that adds up or keeps others than the largest is always seen
     assert set(np.flatnonzero(strategy.weights)) == {7, 11}
     (weights,) = result.arrays.to_numpy_ndarrays()
     assert np.array_equal(weights, strategy.weights)
@@ -555,7 +559,7 @@ def test_the_strategy_keeps_the_largest_coordinates_of_the_clients_mean(tmp_path
 @pytest.mark.parametrize(
     ("app", "lines"),
     [
-        # secret noise, of .01 on weights of 2.2
+        # secret noise, of .01 on weights of 1 after a round and 2.2 after three: other features are chosen with probability below 1e-300
         ("federated_sparse", ["server: chosen features [7, 31]", "client 0: 4 noisy sums", "3 of 3 rounds released"]),
         ("federated_update", ["server: rounds [1, 2, 3] of 4 answered", "a model of 3 numbers, metrics {}", "3 of 3 rounds released"]),
     ],

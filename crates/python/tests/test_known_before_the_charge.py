@@ -106,7 +106,8 @@ def test_an_epsilon_without_noise_costs_nothing(entrance, epsilon):
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_the_entrances_are_open(entrance):
-    """At an ordinary ε each of them is charged once, so that the refusals above are those of ε."""
+    """At an ordinary ε each of them is charged once, so that the refusals above are those of ε. The one that has to find a range first (of a heavy-tailed
+    mean) finds none with probability below 1e-50."""
     unit, relation = KEPT_OF.get(entrance, ("record", "zero-out"))
     ledger = Ledger(100.0, 0.1, unit=unit, relation=relation)
     with warnings.catch_warnings():

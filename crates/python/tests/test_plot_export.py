@@ -149,7 +149,7 @@ def test_intervals_cover_the_noise():
     }
     exact = dpopt.LogisticRegression(epsilon=1e6, **kwargs).fit(X, y)
     noisy = dpopt.LogisticRegression(epsilon=1.0, **kwargs).fit(X, y)
-    # six standard deviations of two coefficients: false alarm below 1e-8
+    # six standard deviations of two coefficients: false alarm below 1e-8; bars that are twenty times too short are seen in 94 of 100 runs
     assert np.all(np.abs(noisy.coef_ - exact.coef_) < 6 * noisy.coef_noise_std_)
 
 

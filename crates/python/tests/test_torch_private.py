@@ -16,6 +16,12 @@ from dpopt.torch.gradients import PerRecord  # noqa: E402
 from torch import nn  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def _same_weights():
+    """Networks begin with the same weights in every run: PyTorch seeds its generator from the system, anew in each process."""
+    torch.manual_seed(0)
+
+
 class Twice(nn.Module):
     """One layer used two times, and a norm without a rule of its own."""
 
@@ -197,7 +203,7 @@ def test_every_batch_is_released_once_also_without_records():
         nn.functional.cross_entropy(model(x), y).backward()
         released += optimizer.step()
     assert released == 300 == optimizer.releases[0]["count"]
-    # mean 110, standard deviation 8.3: six of them, probability below 1e-8
+    # mean 110, standard deviation 8.3: six of them, probability below 1e-8; a loop that skips empty batches, or finds all empty, is always seen
     assert abs(made_up - 110) < 50
 
 
@@ -214,7 +220,7 @@ def test_a_made_up_record_counts_for_nothing():
         (empty if (x == 0).all() else full).append(float(model.bias.grad))
     assert len(empty) > 250
     # 368 of 1,000 expected, standard deviation 15. A record's gradient is (1, 1) clipped to 1, the made-up one's (0, 1); six standard deviations,
-    # and more for those below: false alarm below 1e-8
+    # and more for those below: false alarm below 1e-8. Of a made-up record that counts the mean is 1, which is always seen
     assert abs(np.mean(empty)) < 6 * 0.5 / np.sqrt(len(empty))
     assert np.mean(full) > np.sqrt(0.5)
 
@@ -259,6 +265,7 @@ def test_no_record_is_read_before_the_charge():
     for batch in batches:
         nn.functional.cross_entropy(model(batch["x"]), batch["label"]).backward()
         optimizer.step()
+    # ten batches of ten expected records are all empty with probability 2e-46
     assert Watched.read > 0 and optimizer.releases[0]["count"] == 10
 
 
@@ -402,11 +409,12 @@ def test_odd_arguments_are_named():
 
 
 def test_under_add_or_remove_the_plan_rests_on_a_public_size():
-    model, optimizer, loader = private(table(500), relation="add-or-remove", dataset_size=400, epochs=1)
+    model, optimizer, loader = private(table(600), relation="add-or-remove", dataset_size=400, epochs=1)
     released, parts = train(model, optimizer, loader, 1)
     assert released == 10 == len(loader)
-    # drawn from all 500: 500 records expected, standard deviation 21; outside with probability below 1e-8
-    assert abs(sum(parts) - 500) < 130
+    # drawn from all 600: 600 records expected, standard deviation 23; outside with probability below 1e-8. Of a draw from 400 they are 400 ± 19, which is
+    # seen in 998 of 1000 runs
+    assert abs(sum(parts) - 600) < 142
     assert optimizer.privacy_.relation == "add-or-remove"
 
 
