@@ -11,6 +11,7 @@
 
 mod accelerated;
 mod aggregate;
+mod along;
 mod around;
 mod assumptions;
 mod cells;
@@ -53,13 +54,14 @@ pub mod stationary;
 mod tests;
 mod walk;
 
+pub use along::Sums;
 pub use around::{Around, Estimator};
 pub use cells::NetSchedule;
 pub use directions::Directions;
 pub use method::{candidates, choose, registry};
 pub use o2nc_schedule::{ConversionSchedule, KeptBlock};
 pub use one_pass_schedule::OnePassSchedule;
-pub use plan::{Candidate, MinimizePlan, Sums};
+pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use registry::{MinimizeRegistry, Minimizer};
 pub use run::run;

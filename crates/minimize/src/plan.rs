@@ -73,47 +73,7 @@ pub struct MinimizePlan {
     pub walk: Option<Arc<dyn Walk>>,
 }
 
-/// What a method of anybody's own may say of the sums of gradients that it walks along; what it does not say follows from the problem.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sums {
-    /// T.
-    pub steps: Option<u64>,
-    /// How often each record is read, on average [default: 20].
-    pub passes: Option<f64>,
-    /// q of Poisson batches; 1: all records in each step.
-    pub sampling_probability: Option<f64>,
-    /// C.
-    pub clip_norm: Option<f64>,
-    /// Where x may lie, around the start.
-    pub domain: Domain,
-}
-
 impl MinimizePlan {
-    /// A certified plan for `walk`, a method called `name`: noisy sums of clipped gradients over all records or over Poisson batches, with the noise that `budget`
-    /// allows. Lengths and batches that nobody gave are those that the bound of plain descent prefers, and that bound is the prediction until the method
-    /// writes another one.
-    ///
-    /// # Errors
-    /// If the budget or what is asked for does not allow it.
-    pub fn along(
-        name: &'static str,
-        problem: &MinimizeProblem,
-        budget: Budget,
-        sums: Sums,
-        walk: impl Walk + 'static,
-    ) -> Result<Self, NotApplicable> {
-        let Sums { steps, passes, sampling_probability, clip_norm, domain } = sums;
-        let asked = Asked { steps, passes, sampling_probability, clip_norm, domain, ..Asked::default() };
-        let mut planned = plan(Method::Sgd, problem, budget, asked)?;
-        planned.method = name;
-        planned.schedule.rule = Rule::Own;
-        // of whatever it answers
-        planned.schedule.average = Averaged::Last;
-        planned.schedule.own = walk.numbers();
-        planned.walk = Some(Arc::new(walk));
-        Ok(planned)
-    }
-
     /// How far the claim can be trusted.
     pub fn grade(&self) -> Grade {
         Grade::resting_on(Assumption::weakest(&self.assumptions))

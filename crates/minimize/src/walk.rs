@@ -36,7 +36,7 @@ pub struct Oracle<'a> {
 }
 
 impl Oracle<'_> {
-    /// d.
+    /// How many numbers x has.
     pub fn dimension(&self) -> usize {
         self.problem.dimension
     }

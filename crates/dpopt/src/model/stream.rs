@@ -58,7 +58,7 @@ impl MatrixStreamPlan {
             ));
         }
         let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.rows)))?;
-        // which method it is the plan says: of those that it has not it makes no difference which registry knows them
+        // the plan below refuses methods that do not learn from a stream, whichever registry knows them
         let mut values = options.clone();
         values.method = None;
         check_values(&values)?;
