@@ -235,6 +235,7 @@ fn whoever_evaluates_it_and_whatever_it_says_the_way_is_the_same() {
 
 /// Answers are Goldstein points at twice the radius, by the hull of gradients near by; starts are not.
 #[test]
+#[ignore = "long by nature: make test-slow"]
 fn answers_have_small_hulls_of_gradients_near_by() {
     let (d, n, radius) = (8, 20_000, 0.1);
     let kinked = KinkedLoss::new(Kink::CappedAbsolute, d);
@@ -363,6 +364,7 @@ mod once {
     }
 
     #[test]
+    #[ignore = "long by nature: make test-slow"]
     fn a_pass_by_values_goes_there_too() {
         let n = 200_000u64;
         let at: Vec<f64> = (0..n).map(|i| 0.3 + 0.1 * (i % 7) as f64 / 7.0).collect();

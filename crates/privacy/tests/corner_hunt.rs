@@ -1,7 +1,7 @@
 //! A hunt for answers below the truth: random events that love corners, every accountant against every other one's lower bound and
 //! against one part alone, whose exact profile is worked out here once more.
 //!
-//! `DPOPT_CORNER_CASES` says how many (`make audit` asks for 100,000, a test run for 1,000); the case's number is its seed, so that a
+//! `DPOPT_CORNER_CASES` says how many (`make audit` asks for 100,000, `make test-slow` for 1,000, `make test` for 200); the case's number is its seed, so that a
 //! long hunt can be cut in pieces: `DPOPT_CORNER_FROM` is the first number. Every 5,000 cases it says how far it is.
 
 mod corners;
@@ -196,7 +196,16 @@ fn nothing_is_below_the_truth() {
     let given = |name: &str, usual: u64| {
         std::env::var(name).map_or(usual, |n| n.parse().unwrap_or_else(|_| panic!("{name} is a count")))
     };
-    let (from, cases) = (given("DPOPT_CORNER_FROM", 0), given("DPOPT_CORNER_CASES", 1000));
+    hunted(given("DPOPT_CORNER_FROM", 0), given("DPOPT_CORNER_CASES", 200));
+}
+
+#[test]
+#[ignore = "long by nature: make test-slow"]
+fn nothing_is_below_the_truth_in_a_thousand_cases() {
+    hunted(0, 1000);
+}
+
+fn hunted(from: u64, cases: u64) {
     let counts = hunt(from..from + cases);
     println!("answers {}, refusals {}, by accountant {:?}", counts.answers, counts.refusals, counts.by_accountant);
     println!("questions with an exact truth {}, with a certified lower bound {}", counts.truths, counts.lower);

@@ -76,6 +76,8 @@ SWAPPED = (
 )
 
 RNG = np.random.default_rng(0)
+#: For walks of hundreds of fits.
+QUICK = {"method": "noisy-gradient-descent", "steps": 2}
 X = RNG.uniform(-1, 1, (60, 2))
 Y = (X[:, 0] > 0).astype(int)
 
@@ -84,7 +86,7 @@ GOOD = {
     "X": X, "y": Y, "values": X[:, 0], "labels": ["a", "b"] * 100, "counts": [3, 4], "path": os.path.join(tempfile.mkdtemp(), "out"), "scores": [3, 9], "categories": ["a", "b"],
     "levels": [0.5], "clip_norm": 1.0, "row_norm": 1.0, "sparsity": 1, "epsilon": 2.0, "delta": 1e-6, "n_rows": 60, "n_features": 2,
     "event": "gaussian(3)", "make_event": lambda z: f"gaussian({z!r})", "epsilons": [0.5, 1.0], "steps": [1, 2], "text": "{}",
-    "estimator": dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1], method="objective-perturbation"),
+    "estimator": dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1], method="output-perturbation"),
     "param_candidates": {"regularization": [1.0]}, "name": "data", "details": {"upper": 1.0, "accountant": "gdp"},
     "run": lambda data: 0.0, "with_record": np.linspace(0, 1, 40), "without_record": np.linspace(0, 1, 40), "data": {},
     "results": {1.0: [0.5, 0.6]}, "value": 1.0, "bound": 1.0, "expression": "gaussian(3)", "records": [], "insecure_seed": False, "keep": 1,
@@ -359,7 +361,7 @@ NAMED = [
 
 
 def searched(facts, bad_cells):
-    inner = dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", bad_cells=bad_cells, **facts)
+    inner = dpopt.LogisticRegression(classes=[0, 1], **QUICK, bad_cells=bad_cells, **facts)
     return dpopt.select.PrivateSearchCV(inner, [{}], epsilon=5.0, delta=1e-5, expected_runs=1, insecure_seed=1)
 
 
@@ -367,7 +369,7 @@ def searched(facts, bad_cells):
 @pytest.mark.parametrize("bad_cells", ["error", "missing"])
 def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells):
     made = lambda kind, **more: kind(
-        epsilon=5.0, delta=1e-6, method="objective-perturbation", **facts, bad_cells=bad_cells, insecure_seed=1, **more
+        epsilon=5.0, delta=1e-6, **QUICK, **facts, bad_cells=bad_cells, insecure_seed=1, **more
     )
     for poison, given in POISONS.items():
         for y in ([0, 1], ["x", TEXT], np.array([NUMBER, 1.0])):
@@ -434,7 +436,7 @@ def test_encoded_matrices_and_searches_of_tables_keep_a_record_to_themselves():
     good = np.tile([[0.5, 1.0], [1.0, 2.0]], (100, 1))
     encoded = {"bounds": (0, 2), "encoding": {"knots": 4, "fine_knots": 0, "pairs": "none", "spread": False}}
     made = lambda: dpopt.LogisticRegression(
-        epsilon=5.0, delta=1e-6, method="objective-perturbation", classes=[0, 1], insecure_seed=1, **encoded
+        epsilon=5.0, delta=1e-6, **QUICK, classes=[0, 1], insecure_seed=1, **encoded
     )
     fitted = made().fit(good, [0, 1] * 100)
     by_name = searched({"bounds": {"a": (0, 2), "b": (0, 2)}}, "missing").fit(frame(good, ["a", "b"]), [0, 1] * 100)

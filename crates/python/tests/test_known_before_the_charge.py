@@ -65,7 +65,7 @@ ENTRANCES = {
         e, DELTA, bounds=(-3, 3), target_bounds=(-2, 2), budget=b
     ).fit(X, TARGETS),
     "PrivateSearchCV": lambda e, b: PrivateSearchCV(
-        dpopt.LogisticRegression(classes=[0, 1], bounds=(-3, 3)), {"row_norm": [0.5, 1.0]}, epsilon=e, delta=DELTA, budget=b
+        dpopt.LogisticRegression(classes=[0, 1], bounds=(-3, 3), method="output-perturbation"), {"row_norm": [0.5, 1.0]}, epsilon=e, delta=DELTA, budget=b
     ).fit(X, LABELS),
     "SecureSum": secure_sum,
     "PrivateUpdates": updates,

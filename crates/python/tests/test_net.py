@@ -24,15 +24,15 @@ def doses():
 def test_the_deeper_of_two_valleys_is_found_with_no_delta(doses, neighbors):
     guess = {"n_records": 4000} if neighbors == "add-or-remove" else {}
     found = dpopt.minimize(
-        steps, doses, np.array([-0.5]), epsilon=1.0, gives="values", method="net", box_radius=1.5, clip_norm=10.0, points=401,
+        steps, doses, np.array([-0.5]), epsilon=1.0, gives="values", method="net", box_radius=1.5, clip_norm=10.0, points=101,
         neighbors=neighbors, insecure_seed=3, **guess,
     )  # fmt: skip
     assert abs(found.x[0] - 0.4) < 0.1
     assert (found.privacy_.delta, found.plan_.delta, found.plan_.method) == (0.0, 0.0, "net")
     schedule = found.plan_.schedule
-    assert schedule["points"] == 401 and schedule["cover_radius"] == pytest.approx(1.5 / 401)
+    assert schedule["points"] == 101 and schedule["cover_radius"] == pytest.approx(1.5 / 101)
     bound = 10 * schedule["cover_radius"] + (2 if neighbors == "replace-one" else 1) * 2 * 10 * 1.5 / 4000 * (
-        np.log(401) + 1
+        np.log(101) + 1
     )
     assert found.plan_.chosen["predicted_excess_risk"] == pytest.approx(bound, rel=1e-5)
 

@@ -40,7 +40,8 @@ def test_regressor_and_sparse_input(table):
 
 def test_frank_wolfe_finds_features_among_many_and_keeps_its_norm():
     rng = np.random.default_rng(3)
-    X = sp.random(4000, 50_000, density=1e-4, format="lil", random_state=3, data_rvs=lambda n: np.full(n, 0.3))
+    row, column = rng.integers(0, 4000, 20_000), rng.integers(0, 50_000, 20_000)
+    X = sp.coo_matrix((np.full(20_000, 0.3), (row, column)), (4000, 50_000)).tolil()
     y = rng.integers(0, 2, 4000)
     X[y == 1, 7] = 1.0
     X[y == 0, 11] = 1.0

@@ -347,6 +347,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "long by nature: make test-slow"]
     fn bugs_fall_long_before_the_maximum() {
         // spec 20 §1.1: with the best event and stake 127, 59 and 603 pairs on average; a pilot of 64 is made, and event,
         // point and stake are learnt. Caught in all of 40 seeds; the mean is checked
@@ -367,6 +368,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "long by nature: make test-slow"]
     fn true_claims_stand_however_often_they_are_looked_at() {
         // at alpha = .05, where a fault would show: rejected in more than 27 of 200 audits of a true claim has probability
         // below 1e-6 if each is at most .05. Laplace noise meets its curve exactly

@@ -116,6 +116,8 @@ fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
                     "1",
                     "--delta",
                     "1e-6",
+                    "--method",
+                    "output-perturbation",
                     "--bounds",
                     "b.toml",
                     "--bad-cells",
