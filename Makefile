@@ -73,8 +73,9 @@ test: ## what guards correctness and privacy: lints, tests of the Rust crates th
 	@$(PHASE) "Python tests" $(MAKE) --no-print-directory pytest SLOW='not slow'
 	@$(PHASE) --end
 
-test-slow: $(VENV)/ready ## what is long by nature: the self-audit, figures, the walk of neighbouring tables, doctests of Rust, long Python tests
+test-slow: $(VENV)/ready ## what is long by nature: tests marked so, the self-audit, figures, the walk of neighbouring tables, doctests of Rust
 	@$(PHASE) --begin
+	@$(PHASE) "long Rust tests" $(CARGO) test --release $(PRODUCT) --lib --bins --tests -- --ignored
 	@$(PHASE) "lints of the research crates" $(MAKE) --no-print-directory lint-research
 	@$(PHASE) "build of the research crates' tests" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests --no-run
 	@$(PHASE) "research" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests
@@ -191,7 +192,7 @@ $(VENV)/ready: crates/python/requirements-test.txt crates/python/requirements-to
 		|| { rm -rf $(VENV); uv venv --quiet --seed --python $(PYTHON) $(VENV) 2>/dev/null; } \
 		|| { echo 'No virtual environment could be made with `$(PYTHON)`. Install python3-venv (or virtualenv, or uv), or name' \
 		'another interpreter of Python 3.10 or newer: make test PYTHON=/path/to/python3' >&2; exit 1; }
-	$(PY) -m pip install --quiet --disable-pip-version-check -r crates/python/requirements-test.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r crates/python/requirements-test.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r crates/python/requirements-torch.txt
 	@touch $@
 

@@ -334,6 +334,4 @@ impl Algorithm for ClippedSgd {
 }
 
 #[cfg(test)]
-mod measure;
-#[cfg(test)]
 mod tests;

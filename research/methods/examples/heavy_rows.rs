@@ -1,15 +1,16 @@
 //! One pass with clips that are tested or grow beside methods that read all rows many times, on tables whose rows have heavy tails: the numbers of
-//! docs/methods/clipped-sgd.md and docs/methods/phased-sgd.md.
+//! docs/methods/clipped-sgd.md and docs/methods/phased-sgd.md: `cargo run --release -p dpopt-methods --example heavy_rows`.
 
-use super::tests::run;
-use crate::registry;
-use crate::tests::problem;
+use dpopt_mechanism::progress::Silent;
+use dpopt_mechanism::{Curator, Sensitive};
+use dpopt_methods::registry;
+use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Rows};
 use dpopt_objective::synthetic::Lcg;
-use dpopt_optimize::MethodOptions;
 use dpopt_optimize::plan::Problem;
-use dpopt_privacy::{Budget, Relation};
+use dpopt_optimize::{MethodOptions, Prepared, Run, Solution};
+use dpopt_privacy::{Budget, Neighbours, Relation};
 
 const FEATURES: usize = 11;
 const TRAIN: usize = 60_000;
@@ -71,9 +72,14 @@ fn accuracy(loss: Loss, weights: &[f64], examples: &Examples) -> f64 {
     right.count() as f64 / examples.rows.len() as f64
 }
 
-#[test]
-#[ignore = "a measurement: cargo test --release -p dpopt-optimize --lib heavy_rows -- --ignored --nocapture"]
-fn heavy_rows() {
+fn run(plan: &dyn Prepared, examples: &Examples, seed: u64) -> Solution {
+    let examples = Sensitive::new(examples.clone());
+    let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
+    let run = Run::new(plan.problem(), &examples, &mut curator, &Silent).expect("records as planned");
+    plan.run(run).expect("a run without errors").into_inner()
+}
+
+fn main() {
     for (loss, student, moment) in [
         (Loss::Logistic { shift: 0.0 }, true, 4.0),
         (Loss::Logistic { shift: 0.0 }, false, 5.0),
@@ -81,12 +87,9 @@ fn heavy_rows() {
         (Loss::Softmax { classes: 3 }, false, 5.0),
     ] {
         let problem = Problem {
-            rows: TRAIN as u64,
-            features: FEATURES,
             nonzeros: FEATURES,
             row_norm: ROW_NORM,
-            loss,
-            ..problem(loss, Relation::ZeroOut)
+            ..Problem::new(TRAIN as u64, FEATURES, loss, Neighbours::of_records(Relation::ZeroOut))
         };
         let ways = [
             ("default", MethodOptions::default()),
@@ -115,7 +118,7 @@ fn heavy_rows() {
                 let results: Vec<(f64, Option<String>)> = (0..3)
                     .map(|seed| {
                         let (train, test) = table(loss, student, 100 + seed);
-                        let solution = run(&*plan, plan.problem(), &train, seed);
+                        let solution = run(&*plan, &train, seed);
                         (accuracy(loss, &solution.weights, &test), solution.note)
                     })
                     .collect();
