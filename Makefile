@@ -52,8 +52,9 @@ demo: ## build, generate a census-like table, fit it privately, score it, write 
 # PYTHON is an interpreter of 3.10 or newer for the tests; the wheel serves all of them.
 VENV ?= .venv
 PY := $(VENV)/$(BIN)/python
-# Tests of a file stay in one process.
+# Tests of a file stay in one process, which makes its tables once.
 PROCESSES ?= 2
+DIST ?= loadfile
 
 # Seconds of each phase are printed at the end.
 PHASE := .ci/phase
@@ -82,7 +83,8 @@ test-slow: $(VENV)/ready ## what is long by nature: tests marked so, the self-au
 	@$(PHASE) "neighbours by the command line" $(CARGO) test --release --package dpopt-cli --test same_observable
 	@$(PHASE) "documentation tests" $(CARGO) test --release --workspace --exclude dpopt-python --doc
 	@$(PHASE) "wheel, command line" $(MAKE) --no-print-directory wheel command
-	@$(PHASE) "long Python tests" $(MAKE) --no-print-directory pytest SLOW=slow
+	@# one file has most of them, each by itself
+	@$(PHASE) "long Python tests" $(MAKE) --no-print-directory pytest SLOW=slow DIST=worksteal
 	@$(PHASE) --end
 
 .PHONY: test-fast test-method
@@ -103,7 +105,7 @@ test-python: lint-python wheel command pytest ## the Python package: ruff, wheel
 SLOW ?=
 
 pytest:
-	$(PY) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile $(if $(SLOW),-m '$(SLOW)') crates/python/tests
+	$(PY) -m pytest --numprocesses=$(PROCESSES) --dist=$(DIST) $(if $(SLOW),-m '$(SLOW)') crates/python/tests
 
 .PHONY: lint-python
 lint-python: $(VENV)/ready ## layout and lints of the Python code: ruff

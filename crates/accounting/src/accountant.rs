@@ -257,7 +257,7 @@ pub fn epsilon_at(
     quality: pld::Quality,
 ) -> Result<Bound, AccountingError> {
     // numbers as text are exact
-    let question = format!("{event:?} {relation:?} {delta:?} {quality:?}");
+    let question = (event.fingerprint(), format!("{relation:?} {delta:?} {quality:?}"));
     memo::known(question, || automatic_epsilon(event, relation, delta, quality))
 }
 

@@ -634,7 +634,7 @@ fn records_that_are_not_admitted_do_not_show() {
 
 #[test]
 fn full_batches_of_blocks_take_steps_that_are_exact_in_the_quadratic() {
-    let n = 2000;
+    let n = 4000;
     let problem = MinimizeProblem { smoothness: None, ..problem(n, Answers::Gradients) };
     let records = Sensitive::new(points(n));
     let options = MethodOptions::of("noisy-gradient-descent").with("goal", "population");

@@ -203,8 +203,8 @@ fn no_pair_of_swapped_files_shows_a_cell() {
 #[test]
 fn long_lists_and_long_numbers_are_short_in_messages() {
     let d = tempfile::tempdir().unwrap();
-    let names: Vec<String> = (0..200_000).map(|i| format!("column{i}")).collect();
-    let row = vec!["1"; 200_000].join(",");
+    let names: Vec<String> = (0..50_000).map(|i| format!("column{i}")).collect();
+    let row = vec!["1"; 50_000].join(",");
     std::fs::write(d.path().join("wide.csv"), format!("{},y\n{row},no\n{row},yes\n", names.join(","))).unwrap();
     std::fs::write(d.path().join("b.toml"), "[column7]\nlower = 0\nupper = 1\n[y]\nlevels = ['no', 'yes']\n").unwrap();
     std::fs::write(d.path().join("far.toml"), "[column7]\nlower = -1.7e308\nupper = 1.7e308\n").unwrap();

@@ -157,21 +157,24 @@ fn a_worker_that_is_killed_is_started_again_and_the_model_is_the_same() {
     let d = tempfile::tempdir().unwrap();
     let names = shards(d.path(), 2);
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    let more = [&SEED[..], &["--steps", "3000", "--sampling-probability", "0.5", "--workers", "2"]].concat();
+    let more = [&SEED[..], &["--steps", "6000", "--sampling-probability", "0.5", "--workers", "2"]].concat();
     // one that is started again has to find the same sample too
     let arguments = fit(&all, "noisy-sgd", &more);
     let expected = model(d.path(), &arguments);
     std::fs::remove_file(d.path().join("m.json")).unwrap();
-    let (mut killed, mut looked) = (Vec::new(), 0);
+    let (mut killed, mut seen, mut looked) = (Vec::new(), Vec::new(), 0);
     let output = while_running(d.path(), &arguments, |fit| {
-        looked += 1;
-        // one while it reads its rows, another one half a second later, when questions are answered
+        // one while it reads its rows, another one a while after the third is there, when questions are answered
         for worker in workers_of(fit) {
-            if (killed.is_empty() || (killed.len() == 1 && looked > 500)) && !killed.contains(&worker) {
+            if !seen.contains(&worker) {
+                seen.push(worker);
+            }
+            if (killed.is_empty() || (killed.len() == 1 && looked > 100)) && !killed.contains(&worker) {
                 kill(worker);
                 killed.push(worker);
             }
         }
+        looked += usize::from(seen.len() > 2);
     });
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");

@@ -28,6 +28,8 @@ pub fn merge_equal<K: Ord + Copy, V: Copy>(entries: &mut Vec<(K, V)>, sum: impl 
 
 /// So many records are added up before it is asked again whether to go on; as many as there are sums, if those are more.
 const STRETCH: usize = 1 << 14;
+/// Up to so many integers in all, other threads would be woken for longer than they help.
+const FEW: usize = 1 << 14;
 
 /// Σ over `count` records of vectors of `width` integers: `part` adds up a range of them. Ranges begin at multiples of `grain`,
 /// which is worth a thread's while; there is about one per thread.
@@ -58,7 +60,8 @@ fn in_parts(
     part: &(dyn Fn(Range<usize>) -> Option<Vec<i64>> + Sync),
 ) -> Vec<i64> {
     let grain = grain.max(1);
-    let size = count.div_ceil(thread_count().max(1)).next_multiple_of(grain).max(grain);
+    let threads = if count.saturating_mul(width) <= FEW { 1 } else { thread_count().max(1) };
+    let size = count.div_ceil(threads).next_multiple_of(grain).max(grain);
     let merged = |mut a: Vec<i64>, b: Vec<i64>| {
         merge(&mut a, &b);
         Some(a)
@@ -80,8 +83,12 @@ fn in_parts(
         }
         sum.or_else(|| Some(vec![0; width]))
     };
-    let sum = in_threads(|| (0..count.div_ceil(size)).into_par_iter().map(of).try_reduce_with(merged));
-    sum.flatten().unwrap_or_else(|| vec![0; width])
+    let sum = match count.div_ceil(size) {
+        0 => None,
+        1 => of(0),
+        parts => in_threads(|| (0..parts).into_par_iter().map(of).try_reduce_with(merged)).flatten(),
+    };
+    sum.unwrap_or_else(|| vec![0; width])
 }
 
 #[cfg(test)]
