@@ -194,11 +194,36 @@ fn by_name_only_is_by_name_only() {
 }
 
 #[test]
+fn a_walk_that_fails_is_refused_while_it_is_planned() {
+    for (method, words) in
+        [("too-long", "more gradients than its plan has steps"), ("nowhere", "the walk ended elsewhere")]
+    {
+        let planned = with_own().choose(&problem(), budget(), &MethodOptions::of(method));
+        let error = planned.map(|plan| plan.method).unwrap_err().to_string();
+        assert!(error.contains("fails on made-up gradients") && error.contains(words), "{error}");
+        assert!(found(MethodOptions::of(method)).unwrap_err().to_string().contains(words));
+    }
+}
+
+/// Too long to be tried: refused when it happens.
+#[test]
 fn a_walk_gets_no_gradient_that_was_not_certified() {
-    let error = found(MethodOptions::of("too-long")).unwrap_err().to_string();
-    assert!(error.contains("more gradients than its plan has steps"), "{error}");
-    let error = found(MethodOptions::of("nowhere")).unwrap_err().to_string();
-    assert!(error.contains("the walk ended elsewhere"), "{error}");
+    let d = 300_000;
+    let run = |method: &str| {
+        let loss = Closures::new(d, |_: &[f64], _: &f64| 0.0, |_: &[f64], a: &f64, g: &mut [f64]| g[0] = *a);
+        let options = MinimizeOptions {
+            method: MethodOptions::of(method),
+            registry: Some(with_own()),
+            insecure_seed: Some(7),
+            delta: Some(1e-6),
+            ..MinimizeOptions::default()
+        };
+        minimize(loss, vec![0.5; 20], &vec![0.0; d], 1.0, options).unwrap_err().to_string()
+    };
+    let error = run("too-long");
+    assert!(error.contains("more gradients than its plan has steps") && !error.contains("made-up"), "{error}");
+    let error = run("nowhere");
+    assert!(error.contains("the walk ended elsewhere") && !error.contains("made-up"), "{error}");
 }
 
 #[test]

@@ -4,11 +4,14 @@ use super::kind::Method;
 use super::plan::{Asked, MinimizePlan, plan};
 use super::problem::MinimizeProblem;
 use super::schedule::{Averaged, Rule};
-use super::walk::Walk;
+use super::walk::{self, Walk};
 use dpopt_optimize::choices::Domain;
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::Budget;
 use std::sync::Arc;
+
+/// Numbers of all gradients together up to which a walk is tried before it is planned for: a hundredth of a second.
+const TRIED: u64 = 1 << 20;
 
 /// What a method of anybody's own may say of the sums of gradients that it walks along; what it does not say follows from the problem.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,10 +31,11 @@ pub struct Sums {
 impl MinimizePlan {
     /// A certified plan for `walk`, a method called `name`: noisy sums of clipped gradients over all records or over Poisson batches, with the noise that `budget`
     /// allows. Lengths and batches that nobody gave are those that the bound of plain descent prefers, and that bound is the prediction until the method
-    /// writes another one.
+    /// writes another one. A walk of up to a million numbers (gradients times their length) is taken along made-up gradients here, so that one which asks too
+    /// often or ends nowhere is refused before anything is charged; a longer one is refused when it does so.
     ///
     /// # Errors
-    /// If the budget or what is asked for does not allow it.
+    /// If the budget or what is asked for does not allow it, or the walk fails on made-up gradients.
     pub fn along(
         name: &'static str,
         problem: &MinimizeProblem,
@@ -47,6 +51,10 @@ impl MinimizePlan {
         // of whatever it answers
         planned.schedule.average = Averaged::Last;
         planned.schedule.own = walk.numbers();
+        if planned.schedule.steps.saturating_mul(problem.dimension as u64) <= TRIED {
+            walk::rehearse(&walk, &planned.schedule, problem)
+                .map_err(|why| NotApplicable::Problem(format!("its walk fails on made-up gradients: {why}")))?;
+        }
         planned.walk = Some(Arc::new(walk));
         Ok(planned)
     }

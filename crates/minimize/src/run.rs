@@ -11,7 +11,7 @@ use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing};
-use super::walk::Oracle;
+use super::walk::{self, Along};
 use super::{o2nc_walk, one_pass_walk, spider_walk};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Batching, Blocks, Curator, CuratorError, Gaussian, Released, StreamShape};
@@ -92,12 +92,7 @@ fn run_along(
     progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
     let origin = vec![0.0; problem.dimension];
     if let Some(own) = &plan.walk {
-        let mut oracle = Oracle { schedule: s, problem, start, source, curator, progress, asked: 0 };
-        let mut way = own.walk(&mut oracle)?;
-        if way.len() != start.len() || way.iter().any(|w| !w.is_finite()) {
-            return Err(RunError::Numerical("the walk ended elsewhere than at as many finite numbers as x has"));
-        }
-        s.domain.keep(&mut way);
+        let way = walk::way(&**own, s, problem, Along { start, source, curator: &mut *curator, progress })?;
         progress.finish();
         return Ok(curator.answer(at(start, &way)));
     }

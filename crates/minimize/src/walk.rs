@@ -5,6 +5,7 @@ use super::schedule::MinimizeSchedule;
 use super::source::Source;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, Gaussian};
+use dpopt_objective::synthetic::Lcg;
 use dpopt_optimize::RunError;
 use dpopt_optimize::choices::Domain;
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use std::fmt;
 
 /// What moves x in a method of anybody's own. It sees noisy mean gradients and nothing else, so all that it does is post-processing.
 pub trait Walk: fmt::Debug + Send + Sync {
-    /// The way from the start to the answer: d numbers. What lies outside of the domain is brought back to it.
+    /// The way from the start to the answer: d numbers. What lies outside of the domain is brought back to it. It is taken once along made-up gradients while
+    /// it is planned ([`MinimizePlan::along`](crate::MinimizePlan::along)), and must not remember that.
     ///
     /// # Errors
     /// Those of the oracle, or what makes a walk end early: an error is seen by everybody, so it must follow from what was released.
@@ -26,13 +28,65 @@ pub trait Walk: fmt::Debug + Send + Sync {
 
 /// Noisy mean gradients for a [`Walk`]: at most as many as the plan has steps.
 pub struct Oracle<'a> {
-    pub(super) schedule: &'a MinimizeSchedule,
-    pub(super) problem: &'a MinimizeProblem,
+    schedule: &'a MinimizeSchedule,
+    problem: &'a MinimizeProblem,
+    of: Gradients<'a>,
+    asked: u64,
+}
+
+/// Whose gradients they are.
+enum Gradients<'a> {
+    Records {
+        start: &'a [f64],
+        source: &'a mut dyn Source,
+        curator: &'a mut Curator,
+        progress: &'a dyn Progress,
+    },
+    /// Nobody's: noise and nothing else.
+    MadeUp(Lcg),
+}
+
+/// What a walk along gradients of records needs.
+pub(super) struct Along<'a> {
     pub(super) start: &'a [f64],
     pub(super) source: &'a mut dyn Source,
     pub(super) curator: &'a mut Curator,
     pub(super) progress: &'a dyn Progress,
-    pub(super) asked: u64,
+}
+
+/// The way that `walk` takes, inside of the domain.
+///
+/// # Errors
+/// Its own; or it asks too often, or ends at something else than d finite numbers.
+pub(super) fn way(
+    walk: &dyn Walk,
+    schedule: &MinimizeSchedule,
+    problem: &MinimizeProblem,
+    Along { start, source, curator, progress }: Along<'_>,
+) -> Result<Vec<f64>, RunError> {
+    taken(walk, Oracle { schedule, problem, of: Gradients::Records { start, source, curator, progress }, asked: 0 })
+}
+
+/// Takes the way along made-up gradients, before anything is charged: what a walk does wrong whatever it sees is known then.
+///
+/// # Errors
+/// As [`way`].
+pub(super) fn rehearse(
+    walk: &dyn Walk,
+    schedule: &MinimizeSchedule,
+    problem: &MinimizeProblem,
+) -> Result<(), RunError> {
+    let oracle = Oracle { schedule, problem, of: Gradients::MadeUp(Lcg::new(1)), asked: 0 };
+    taken(walk, oracle).map(drop)
+}
+
+fn taken(walk: &dyn Walk, mut oracle: Oracle<'_>) -> Result<Vec<f64>, RunError> {
+    let mut way = walk.walk(&mut oracle)?;
+    if way.len() != oracle.dimension() || way.iter().any(|w| !w.is_finite()) {
+        return Err(RunError::Numerical("the walk ended elsewhere than at as many finite numbers as x has"));
+    }
+    oracle.domain().keep(&mut way);
+    Ok(way)
 }
 
 impl Oracle<'_> {
@@ -74,15 +128,19 @@ impl Oracle<'_> {
             return Err(RunError::Numerical("the walk left the numbers: its way has not as many finite ones as x"));
         }
         self.asked += 1;
-        let x: Vec<f64> = self.start.iter().zip(way).map(|(x, w)| x + w).collect();
+        let (d, noise_std) = (self.dimension(), self.noise_std());
+        let (start, source, curator, progress) = match &mut self.of {
+            Gradients::Records { start, source, curator, progress } => (*start, source, curator, *progress),
+            Gradients::MadeUp(random) => return Ok((0..d).map(|_| noise_std * random.normal()).collect()),
+        };
+        let x: Vec<f64> = start.iter().zip(way).map(|(x, w)| x + w).collect();
         let how = self.schedule.summing();
-        let noise =
-            Gaussian::new(self.schedule.noise_multiplier, how.clip_norm, how.grid, self.dimension(), "gradient");
-        let sum = self.source.gradients(self.curator, how, &x)?;
-        let mut mean = self.curator.release(&noise, &sum)?.into_inner();
+        let noise = Gaussian::new(self.schedule.noise_multiplier, how.clip_norm, how.grid, d, "gradient");
+        let sum = source.gradients(curator, how, &x)?;
+        let mut mean = curator.release(&noise, &sum)?.into_inner();
         let per_record = self.schedule.per_record(self.problem.records);
         mean.iter_mut().for_each(|g| *g *= per_record);
-        self.progress.tick();
+        progress.tick();
         Ok(mean)
     }
 }
