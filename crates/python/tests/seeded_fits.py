@@ -15,6 +15,11 @@ import multiprocessing
 import os
 import sys
 
+# NumPy, its products and PyTorch compute last bits as every processor with AVX2 does: what the last ones can do besides moves digests from machine to machine
+os.environ.update(
+    NPY_DISABLE_CPU_FEATURES="X86_V4", OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE"
+)
+
 import dpopt
 import numpy as np
 import same_observable as walk
