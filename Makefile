@@ -95,6 +95,12 @@ test-fast: ## while one works: unit tests of the Rust crates that ship, and what
 test-method: ## the unit tests of one method for linear models (NAME=noisy_newton: its module), half a minute after a change of it
 	CARGO_INCREMENTAL=1 $(CARGO) test --release --package dpopt-linear --lib $(NAME)
 
+.PHONY: false-alarms
+RUNS ?= 200
+
+false-alarms: ## how often do Rust tests fail whose noise is secret? RUNS=200 of each (hours)
+	$(PYTHON) .ci/secret-tests $(RUNS) -- $(PRODUCT)
+
 .PHONY: test-rust
 test-rust: ## the Rust crates that ship, without what test-slow has
 	$(CARGO) test --release $(PRODUCT) --lib --bins --tests
