@@ -10,7 +10,7 @@ use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::Budget;
 use std::sync::Arc;
 
-/// Numbers of all gradients together up to which a walk is tried before it is planned for: a hundredth of a second.
+/// Numbers of all gradients together (steps times dimension) up to which a walk is tried while it is planned.
 const TRIED: u64 = 1 << 20;
 
 /// What a method of anybody's own may say of the sums of gradients that it walks along; what it does not say follows from the problem.
