@@ -26,12 +26,12 @@ lint: ## layout and lints of what ships: rustfmt, clippy
 	$(CARGO) fmt --all --check
 	@# The profile of the tests: build scripts and procedural macros serve both, and dependencies are only checked, not built. Without the self-audit the kernel's
 	@# feature past-the-curator is off: nothing sensitive can be read from here, says the compiler.
-	$(CARGO) clippy --release --workspace $(addprefix --exclude ,$(RESEARCH)) --all-targets -- -D warnings
+	$(CARGO) clippy --release --workspace $(addprefix --exclude ,$(RESEARCH) $(EXAMPLES)) --all-targets -- -D warnings
 	@CARGO='$(CARGO)' .ci/shared-features
 
 .PHONY: lint-research
-lint-research: ## lints of the research crates
-	$(CARGO) clippy --release $(addprefix --package ,$(RESEARCH)) --all-targets -- -D warnings
+lint-research: ## lints of the research crates and of the examples
+	$(CARGO) clippy --release $(addprefix --package ,$(RESEARCH) $(EXAMPLES)) --all-targets -- -D warnings
 
 demo: ## build, generate a census-like table, fit it privately, score it, write demo/report.html
 	$(CARGO) build --release -q -p dpopt-cli
@@ -60,7 +60,9 @@ DIST ?= loadfile
 PHASE := .ci/phase
 # What stands on the product and does not ship: figures of the sources, and the library audited by its makers.
 RESEARCH := dpopt-bar dpopt-reproduce dpopt-self-audit
-PRODUCT := --workspace --exclude dpopt-python $(addprefix --exclude ,$(RESEARCH))
+# Crates as others write them, on what the library makes public.
+EXAMPLES := dpopt-examples own-method
+PRODUCT := --workspace --exclude dpopt-python $(addprefix --exclude ,$(RESEARCH) $(EXAMPLES))
 
 test: ## what guards correctness and privacy: lints, tests of the Rust crates that ship, then of the Python package
 	@$(PHASE) --begin
@@ -74,12 +76,13 @@ test: ## what guards correctness and privacy: lints, tests of the Rust crates th
 	@$(PHASE) "Python tests" $(MAKE) --no-print-directory pytest SLOW='not slow'
 	@$(PHASE) --end
 
-test-slow: $(VENV)/ready ## what is long by nature: tests marked so, the self-audit, figures, the walk of neighbouring tables, doctests of Rust
+test-slow: $(VENV)/ready ## what is long by nature: tests marked so, the self-audit, figures, the equivalence test of neighbouring tables, doctests of Rust
 	@$(PHASE) --begin
 	@$(PHASE) "long Rust tests" $(CARGO) test --release $(PRODUCT) --lib --bins --tests -- --ignored
 	@$(PHASE) "lints of the research crates" $(MAKE) --no-print-directory lint-research
 	@$(PHASE) "build of the research crates' tests" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests --no-run
 	@$(PHASE) "research" $(CARGO) test --release $(addprefix --package ,$(RESEARCH)) --lib --bins --tests
+	@$(PHASE) "examples" $(CARGO) test --release $(addprefix --package ,$(EXAMPLES)) --lib --bins --tests
 	@$(PHASE) "neighbours by the command line" $(CARGO) test --release --package dpopt-cli --test same_observable
 	@$(PHASE) "documentation tests" $(CARGO) test --release --workspace --exclude dpopt-python --doc
 	@$(PHASE) "wheel, command line" $(MAKE) --no-print-directory wheel command
@@ -94,6 +97,11 @@ test-fast: ## while one works: unit tests of the Rust crates that ship, and what
 
 test-method: ## the unit tests of one method for linear models (NAME=noisy_newton: its module), half a minute after a change of it
 	CARGO_INCREMENTAL=1 $(CARGO) test --release --package dpopt-linear --lib $(NAME)
+
+.PHONY: public-api
+public-api: ## write what each library makes public into docs/public-api, which a test holds against the sources
+	@mkdir -p docs/public-api
+	WRITE_PUBLIC_API=1 $(CARGO) test --release $(PRODUCT) --test sources public_api
 
 .PHONY: false-alarms
 RUNS ?= 200
@@ -182,7 +190,7 @@ same-observable: wheel ## do neighbouring tables look the same from outside? eve
 	$(CARGO) test -q --release -p dpopt-cli --test same_observable -- --full | tee target/same-observable-command-line.txt
 	$(PY) crates/python/tests/same_observable.py --full | tee target/same-observable-python.txt
 	@grep -hoE 'pairs [0-9]+, differing [0-9]+' target/same-observable-*.txt | tr -d , \
-		| awk '{ pairs += $$2; differing += $$4 } END { if (NR != 2) print "a walk did not end"; print "pairs " pairs ", differing " differing; exit (NR != 2 || differing > 0) }'
+		| awk '{ pairs += $$2; differing += $$4 } END { if (NR != 2) print "an equivalence test did not end"; print "pairs " pairs ", differing " differing; exit (NR != 2 || differing > 0) }'
 
 .PHONY: seeded-fits
 KEEP ?=
@@ -218,7 +226,7 @@ bench-noise: .venv-bench/noise ## noise samplers against NumPy and OpenDP
 	.venv-bench-adult/$(BIN)/pip install --quiet -r $<
 	touch $@
 
-bench-adult: .venv-bench-adult/ready ## accuracy and speed on the census table against Opacus and diffprivlib
+bench-adult: .venv-bench-adult/ready ## accuracy and speed on the census table against Opacus and diffprivlib (DPOPT_DATA: the folder with adult/adult.csv)
 	$(CARGO) build --release -q -p dpopt-cli
 	.venv-bench-adult/$(BIN)/python benches/adult/run.py
 
@@ -273,9 +281,9 @@ bench-accounting: .venv-bench/accounting ## privacy accounting and calibration a
 	.venv-crosscheck/$(BIN)/pip install --quiet -r $<
 	touch $@
 
-crosscheck: .venv-crosscheck/done ## 650 random events against four other accountants, into docs/accounting-crosscheck.md
+crosscheck: .venv-crosscheck/done ## 650 random events against four other accountants, into docs/accounting-crosscheck.md (PAIRS=FILE: a recording of a peer's answers first)
 	$(CARGO) build -q --release -p dpopt-privacy --example account
-	.venv-crosscheck/$(BIN)/python crates/privacy/crosscheck/recorded.py target/release/examples/account$(EXE)
+	$(if $(PAIRS),.venv-crosscheck/$(BIN)/python crates/privacy/crosscheck/recorded.py target/release/examples/account$(EXE) '$(PAIRS)')
 	.venv-crosscheck/$(BIN)/python crates/privacy/crosscheck/run.py target/release/examples/account$(EXE) docs/accounting-crosscheck.md crates/privacy/tests/data/crosscheck.json target/crosscheck.jsonl
 
 options: wheel ## what is made from the library's descriptions: docs/methods/options.md, Python's keywords and classes of events
@@ -287,8 +295,27 @@ figures: ## the pictures of the methods' pages, into docs/images (half an hour, 
 	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images
 	$(CARGO) run -q --release -p dpopt --example embedding_figure -- docs/images/embeddings.svg
 
-audit: corner-hunt ## planted bugs must be caught, the library's claims must stand (some 15 minutes and the hunt; writes docs/audits)
+audit: corner-hunt ## injected faults must be caught, the library's claims must stand (some 15 minutes and the hunt; writes docs/audits)
 	$(CARGO) run -q --release -p dpopt-self-audit -- --write docs/audits
+
+# What a release is built with, in an environment of its own.
+.venv-release/ready: .ci/release-requirements.txt
+	@rm -rf .venv-release
+	@$(PYTHON) -m venv .venv-release 2>/dev/null || { rm -rf .venv-release; $(PYTHON) -m virtualenv --quiet .venv-release; }
+	.venv-release/$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+.PHONY: release-check release-twice release-wheel
+release-wheel: .venv-release/ready ## the wheel as it is released, into target/release-wheel: for glibc 2.28 and later on Linux
+	@rm -rf target/release-wheel
+	DPOPT_COMMIT=$$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+		.venv-release/$(BIN)/maturin build --profile dist --locked $(if $(filter Linux,$(shell uname -s)),--zig --compatibility manylinux_2_28) --out target/release-wheel
+
+release-check: .venv-release/ready ## builds what a release ships, installs it in a bare system without a compiler and uses it there (half an hour; root; Linux)
+	.ci/release-check
+
+release-twice: .venv-release/ready ## are two builds of the wheel the same bytes? in two folders, from the same commit (twenty minutes)
+	.ci/release-twice
 
 .PHONY: coverage
 coverage: ## what became of every theorem and algorithm of the sources, into docs/coverage.md
@@ -309,6 +336,6 @@ known-before: ## 10,000 random plans and 1,000 random fits: does anything refuse
 .PHONY: reproduce
 NAME ?= all
 
-reproduce: ## a figure or table of a paper (NAME=..., without it all of them), into docs/reproduce
+reproduce: ## a figure or table of a paper (NAME=..., without it all of them), into docs/reproduce (DPOPT_DATA: the folder of data sets, for those that need one)
 	$(CARGO) run -q --release -p dpopt-reproduce -- run $(NAME)
 	$(CARGO) run -q --release -p dpopt-reproduce -- page

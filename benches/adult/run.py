@@ -26,10 +26,10 @@ DELTA = 1e-5
 
 
 def data_file():
-    for root in (os.environ.get("DPOPT_DATA"), HERE.parents[2] / "shared" / "data"):
-        if root and (pathlib.Path(root) / "adult" / "adult.csv").exists():
-            return pathlib.Path(root) / "adult" / "adult.csv"
-    sys.exit("skipped: set DPOPT_DATA to the folder that holds adult/adult.csv")
+    found = pathlib.Path(os.environ.get("DPOPT_DATA", "")) / "adult" / "adult.csv"
+    if "DPOPT_DATA" not in os.environ or not found.exists():
+        sys.exit("set DPOPT_DATA to the folder that holds adult/adult.csv")
+    return found
 
 
 def split(rows, seed):

@@ -111,7 +111,7 @@ def fitted(dpopt, directory, files, steps, flags):
 
 
 class Spark:
-    """The same rows in a data frame."""
+    """Rows in a Spark data frame, fitted by pyspark.ml."""
 
     def __init__(self, directory):
         from pyspark.ml.feature import VectorAssembler

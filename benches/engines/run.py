@@ -23,7 +23,7 @@ warnings.simplefilter("ignore")
 
 import dpopt  # noqa: E402
 import numpy as np  # noqa: E402
-from dpopt.parts import Here  # noqa: E402
+from dpopt.partitions import Here  # noqa: E402
 
 FEATURES, STEPS, FULL = 20, 12, 1_000_000
 LIMITS = {"dask": 0.3, "ray": 0.3, "spark": 2.0}
@@ -40,7 +40,7 @@ def block(part, rows):
 
 def model(method="noisy-gradient-descent", **more):
     if method == "noisy-gradient-descent":
-        more["steps"] = STEPS
+        method = dpopt.methods.NoisyGradientDescent(steps=STEPS)
     return dpopt.LogisticRegression(1.0, 1e-9, bounds=(-1, 1), classes=[0, 1], method=method, insecure_seed=1, **more)
 
 
@@ -70,7 +70,7 @@ class OnDask:
         made = [delayed(block)(part, each) for part in range(parts)]
         X = da.concatenate([da.from_delayed(m[0], (each, FEATURES), float) for m in made])
         y = da.concatenate([da.from_delayed(m[1], (each,), float) for m in made])
-        return dpopt.dask.parts(X, y)
+        return dpopt.dask.partitions(X, y)
 
     def close(self):
         self.client.close()
@@ -96,7 +96,7 @@ class OnRay:
             X, y = block(part, each)
             return pa.table([*X.T, y], names=[*names, "y"])
 
-        return dpopt.ray.parts(ray.data.from_arrow_refs([table.remote(p) for p in range(parts)]), target="y")
+        return dpopt.ray.partitions(ray.data.from_arrow_refs([table.remote(p) for p in range(parts)]), target="y")
 
     def close(self):
         import ray
@@ -127,7 +127,7 @@ class OnSpark:
 
         numbers = self.spark.range(0, parts, 1, numPartitions=parts)
         frame = numbers.mapInArrow(made, ", ".join(f"{n} double" for n in [*names, "y"]))
-        return dpopt.spark.parts(frame, target="y")
+        return dpopt.spark.partitions(frame, target="y")
 
     def close(self):
         self.spark.stop()

@@ -1,4 +1,4 @@
-"""The same network by dpopt.minimize (its own Network, a PyTorch callable, and RecordGradients of a model) and by Opacus, at equal (epsilon, delta): accuracy and seconds an epoch.
+"""One network by dpopt.minimize (its own Network, a PyTorch callable, and RecordGradients of a model) and by Opacus, at equal (epsilon, delta): accuracy and seconds an epoch.
 
 scikit-learn's digits, 64-32-10 with ReLU; three splits, all ways in turn in one run. dpopt has its defaults; Opacus has none, so it gets 20 epochs, heavy
 ball .9, and the best of five rates and two batch sizes *chosen on the test rows*: more than anybody can have. An epoch is as many gradients as there are records.

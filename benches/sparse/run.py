@@ -37,7 +37,7 @@ class Sum(torch.nn.Module):
 
 
 class Bag(torch.nn.Module):
-    """The same by `EmbeddingBag`. Opacus has no ghost norm for it: its ghost mode falls back on per-record gradients."""
+    """A linear model of indices by `EmbeddingBag`. Opacus has no ghost norm for it: its ghost mode falls back on per-record gradients."""
 
     def __init__(self, dimension):
         super().__init__()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from pathlib import Path
 
 #: Plays of tinyshakespeare by the first line of each, in the file's order.
@@ -116,7 +117,9 @@ def split(count: int, seed: int) -> tuple[list[int], list[int]]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("name the folder that holds sms-spam, tinyshakespeare and wikitext-2")
     for name, make in TASKS.items():
-        texts, labels = make(Path("/work/shared/data") if Path("/work/shared/data").exists() else Path("."))
+        texts, labels = make(Path(sys.argv[1]))
         share = max(labels.count(label) for label in set(labels)) / len(labels)
         print(f"{name:10} {len(texts):6} rows, {share:.3f} of the larger class: {texts[len(texts) // 2]!r}")

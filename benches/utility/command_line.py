@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-ENCODER = "The encoder, settled by public facts:"
+ENCODER = "The encoder, chosen from public facts:"
 
 
 class Failed(Exception):

@@ -226,7 +226,7 @@ def how():
 - Opacus: Poisson batches of a twentieth of the rows, clip norm 1, 400 or 100 steps of SGD, noise from `dpopt account` for its neighbours (less than from its own search, which stops within .01 of ε). One setting is rate 2 for classes (0.2 for numbers) and 400 steps; the oracle also has rates of a quarter and of four times that, and 100 steps. The perceptron has 32 hidden tanh units.
 - DP-EBM: the package's defaults (rate .01, 300 rounds); the oracle also has .05 with 300 and .2 with 100.
 - An empty cell: the tool has no answer (DP-EBM has two classes or a number and no text; the perceptron and the trees no thousands of words) or failed.
-- `make bench-utility QUICK=1` takes minutes; `DPOPT_DATA` says where Adult and SMS are, if not in `../shared/data`.
+- `make bench-utility QUICK=1` takes minutes; `DPOPT_DATA` names the folder that holds Adult and SMS (`adult/adult.csv`, `sms-spam/SMSSpamCollection`); without it they are left out.
 """
 
 

@@ -80,19 +80,19 @@ def pima():
     return pd.concat([packaged("MASS", part)() for part in ("Pima.tr", "Pima.te")], ignore_index=True)
 
 
-def shared(relative):
-    for root in (os.environ.get("DPOPT_DATA"), HERE.parents[2] / "shared" / "data"):
-        if root and (pathlib.Path(root) / relative).exists():
-            return pathlib.Path(root) / relative
-    raise Absent(f"set DPOPT_DATA to the folder that holds {relative}")
+def given(relative):
+    found = pathlib.Path(os.environ.get("DPOPT_DATA", "")) / relative
+    if "DPOPT_DATA" not in os.environ or not found.exists():
+        raise Absent(f"set DPOPT_DATA to the folder that holds {relative}")
+    return found
 
 
 def adult():
-    return pd.read_csv(shared("adult/adult.csv"), keep_default_na=False, skipinitialspace=True)
+    return pd.read_csv(given("adult/adult.csv"), keep_default_na=False, skipinitialspace=True)
 
 
 def sms():
-    lines = shared("sms-spam/SMSSpamCollection").read_text(encoding="utf-8").split("\n")
+    lines = given("sms-spam/SMSSpamCollection").read_text(encoding="utf-8").split("\n")
     rows = [line.split("\t", 1) for line in lines if "\t" in line]
     return pd.DataFrame({"message": [text for _, text in rows], "label": [label for label, _ in rows]})
 
@@ -107,8 +107,8 @@ REAL = {
     "digits": Table("class", "multiclass", scikit_learn("digits"), "scikit-learn"),
     "breast-cancer": Table("class", "binary", scikit_learn("breast_cancer"), "scikit-learn"),
     "diabetes": Table("target", "regression", scikit_learn("diabetes"), "scikit-learn"),
-    "adult": Table("income", "binary", adult, "shared/data"),
-    "sms": Table("label", "binary", sms, "shared/data"),
+    "adult": Table("income", "binary", adult, "UCI"),
+    "sms": Table("label", "binary", sms, "UCI"),
     "computers": Table("price", "regression", packaged("Ecdat", "Computers"), "pydataset"),
     "star": Table("tmathssk", "regression", packaged("Ecdat", "Star"), "pydataset"),
     "budget-food": Table("wfood", "regression", packaged("Ecdat", "BudgetFood"), "pydataset"),
@@ -224,7 +224,7 @@ def build(out, name, splits):
 
 
 def kept(out, name, splits, anew=False):
-    """The same, and files that are there already stay."""
+    """Builds a table unless its files are there already; returns what is known about it."""
     line = pathlib.Path(out) / name / "about.json"
     if anew or not line.exists() or any(not (line.parent / f"split-{s}" / "bounds.toml").exists() for s in splits):
         about = build(out, name, splits)

@@ -205,11 +205,11 @@ def dpopt_table(columns, task, terms):
     import dpopt
 
     model_class = dpopt.LinearRegression if task == "regression" else dpopt.LogisticRegression
-    declared = {"bounds": {}, "levels": {}, "hashed": [], "text": []}
+    bounds, declared = {}, {"levels": {}, "hashed": [], "text": []}
     for n in columns.names:
         fact = columns.facts[n]
         if "lower" in fact:
-            declared["bounds"][n] = {k: fact[k] for k in ("lower", "upper", "transform") if k in fact}
+            bounds[n] = {k: fact[k] for k in ("lower", "upper", "transform") if k in fact}
         elif "levels" in fact:
             declared["levels"][n] = fact["levels"]
         else:
@@ -221,7 +221,8 @@ def dpopt_table(columns, task, terms):
     )
     answers = columns.y if task == "regression" else np.array(columns.target["levels"])[columns.y]
     start = time.perf_counter()
-    model = model_class(epsilon=terms.epsilon, delta=terms.delta, **{k: v for k, v in declared.items() if v}, **target)
+    named = dpopt.Columns(**{k: v for k, v in declared.items() if v})
+    model = model_class(epsilon=terms.epsilon, delta=terms.delta, bounds=bounds or None, columns=named, **target)
     model.fit(columns.train, answers)
     seconds = time.perf_counter() - start
     guess = np.asarray(model.predict(columns.test))

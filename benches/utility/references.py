@@ -22,7 +22,7 @@ def linear(columns, task, seed):
 
 
 def baseline(columns, task, seed):
-    """The same answer for everybody: the most frequent class, or the mean, of the training rows."""
+    """Answers everybody alike: the most frequent class, or the mean, of the training rows."""
     return {"score": encode.baseline(task, columns), "seconds": 0.0}
 
 

@@ -37,9 +37,9 @@ def candidates(binary, about, place, epsilon):
 
 
 def words(form):
-    hats = f"{form['knots']}+{form['fine_knots']}" if form["fine_knots"] else str(form["knots"])
+    knots = f"{form['knots']}+{form['fine_knots']}" if form["fine_knots"] else str(form["knots"])
     pairs = f", pairs {form['pair_knots']} at {form['pair_share']}" if form["pair_knots"] else ""
-    return hats + pairs
+    return knots + pairs
 
 
 def lines(form):

@@ -28,7 +28,7 @@ by_person = dpopt.LogisticRegression(**facts).fit(X_train, y_train, units=ids)
 print("by person: ", by_person.privacy_)
 
 # the same promise from a plan for rows: each may spend so little that twelve of them together keep it
-as_group = dpopt.LogisticRegression(**facts, method="output-perturbation", max_rows_per_unit=visits)
+as_group = dpopt.LogisticRegression(**facts, method="output-perturbation", unit=dpopt.Unit(max_rows=visits))
 as_group.fit(X_train, y_train, units=ids)
 for name, model in (("by row", by_row), ("by person", by_person), ("as a group of rows", as_group)):
     print(

@@ -27,7 +27,7 @@ score += 2 * ((table.age > 50) & (table.hours > 40))
 y = np.where(score + 0.5 * rng.logistic(size=n) > 0, "yes", "no")
 
 model = dpopt.LogisticRegression(
-    epsilon=2.0, delta=1e-6, bounds={"age": (17, 90), "gain": (0, 99_999), "hours": (0, 80)}, levels={"work": work},
+    epsilon=2.0, delta=1e-6, bounds={"age": (17, 90), "gain": (0, 99_999), "hours": (0, 80)}, columns=dpopt.Columns(levels={"work": work}),
     classes=["no", "yes"],
 )  # fmt: skip
 

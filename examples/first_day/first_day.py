@@ -73,7 +73,8 @@ def binary(day):
         levels = ["no", "yes"]
     """)  # fmt: skip
     facts = {
-        "epsilon": 1.0, "bounds": {"age": (18, 80), "hours": (0, 80)}, "levels": {"trade": trades}, "classes": classes
+        "epsilon": 1.0, "bounds": {"age": (18, 80), "hours": (0, 80)}, "columns": dpopt.Columns(levels={"trade": trades}),
+        "classes": classes,
     }  # fmt: skip
     answers = [
         day.command_line(train, holdout, "returns", "--epsilon", 1, "--bounds", bounds),
@@ -81,7 +82,7 @@ def binary(day):
     ]
     day.classes(job, answers, new["returns"], truth, classes, gain=0.9, calibrated=0.015, apart=0.03)
 
-    # whoever knows that log-odds are straight in the columns says so, and pays for fewer weights
+    # log-odds are known to be straight in the columns: declared, and fewer weights are paid for
     job = "binary, straight"
     straight = {"knots": 0, "fine_knots": 0, "spread": False, "pairs": "none"}
     form = "\n[dpopt]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in straight.items())
@@ -124,7 +125,7 @@ def rare_label(day):
     model = dpopt.LogisticRegression(
         epsilon=1.0,
         bounds={"hour": (0, 23), "amount": (1, 10_000, "log")},
-        levels={"channel": channels},
+        columns=dpopt.Columns(levels={"channel": channels}),
         classes=classes,
     )
     answers = [
@@ -137,7 +138,7 @@ def rare_label(day):
         day.check(
             job,
             f"{a.face}: mean probability over the mean true one",
-            a.said[:, 1].mean() / truth[:, 1].mean(),
+            a.predicted[:, 1].mean() / truth[:, 1].mean(),
             0.8,
             1.25,
         )
@@ -182,7 +183,10 @@ def skewed_target(day):
         upper = 100000
     """)  # fmt: skip
     model = dpopt.LinearRegression(
-        epsilon=1.0, bounds={"size": (20, 200)}, levels={"kind": kinds}, target_bounds=(0, 100_000)
+        epsilon=1.0,
+        bounds={"size": (20, 200)},
+        columns=dpopt.Columns(levels={"kind": kinds}),
+        target_bounds=(0, 100_000),
     )
     answers = [
         day.command_line(train, holdout, "cost", "--epsilon", 1, "--bounds", bounds),
@@ -197,7 +201,9 @@ def skewed_target(day):
         day.check(
             job, f"{a.face}: R squared less that of least squares without privacy", a.score - least_squares, low=-0.02
         )
-        day.check(job, f"{a.face}: mean prediction over the mean target", a.said.mean() / new["cost"].mean(), 0.9, 1.1)
+        day.check(
+            job, f"{a.face}: mean prediction over the mean target", a.predicted.mean() / new["cost"].mean(), 0.9, 1.1
+        )
 
 
 def several_classes(day):
@@ -226,7 +232,7 @@ def several_classes(day):
         levels = ["settled", "dropped", "won", "lost"]
     """)  # fmt: skip
     model = dpopt.LogisticRegression(
-        epsilon=1.0, bounds={"weeks": (0, 52)}, levels={"region": regions}, classes=classes
+        epsilon=1.0, bounds={"weeks": (0, 52)}, columns=dpopt.Columns(levels={"region": regions}), classes=classes
     )
     answers = [
         day.command_line(train, holdout, "end", "--epsilon", 1, "--bounds", bounds),
@@ -237,7 +243,7 @@ def several_classes(day):
         day.check(
             job,
             f"{a.face}: largest mean probability less share",
-            np.abs(a.said.mean(axis=0) - truth.mean(axis=0)).max(),
+            np.abs(a.predicted.mean(axis=0) - truth.mean(axis=0)).max(),
             high=0.02,
         )
 
@@ -296,7 +302,7 @@ def dates(day):
     day.check(job, "check: problems", len(found["problems"]), high=0)
     year = pd.Series(new["admitted"]).str[:4]
     for a in answers:
-        rise = a.said[year == "2024"].mean() - a.said[year == "2015"].mean()
+        rise = a.predicted[year == "2024"].mean() - a.predicted[year == "2015"].mean()
         day.check(job, f"{a.face}: R squared less the best possible", a.score - best, low=-0.03)
         day.check(job, f"{a.face}: days more from 2015 to 2024 (27 in truth)", rise, 25, 29)
 
@@ -311,9 +317,9 @@ def text(day):
 
     def made(n):
         chosen = rng.choice(plain, (n, 8)).astype(object)
-        which, told = rng.choice(list(telling), n), rng.random(n) < 0.6
-        chosen[told, 3] = which[told]
-        p = sigmoid(-0.8 + np.where(told, pd.Series(which).map(telling), 0.0))
+        which, known = rng.choice(list(telling), n), rng.random(n) < 0.6
+        chosen[known, 3] = which[known]
+        p = sigmoid(-0.8 + np.where(known, pd.Series(which).map(telling), 0.0))
         message = [" ".join(words[:4]) + ", " + " ".join(words[4:]) + "." for words in chosen]
         return {"id": np.arange(n), "message": message, "kind": drawn(rng, p, classes)}, p
 
@@ -327,7 +333,9 @@ def text(day):
         [kind]
         levels = ["other", "complaint"]
     """)  # fmt: skip
-    model = dpopt.LogisticRegression(epsilon=1.0, text=["message"], ignore=["id"], classes=classes)
+    model = dpopt.LogisticRegression(
+        epsilon=1.0, columns=dpopt.Columns(text=["message"], ignore=["id"]), classes=classes
+    )
     answers = [
         day.command_line(train, holdout, "kind", "--epsilon", 1, "--bounds", bounds),
         day.python(model, pd.read_csv(train), pd.read_csv(holdout), "kind"),
@@ -377,7 +385,10 @@ def persons(day):
         levels = ["no", "yes"]
     """)  # fmt: skip
     model = dpopt.LogisticRegression(
-        epsilon=1.0, bounds={"age": (40, 95), "steady": (0, 10)}, levels={"ward": wards}, classes=classes
+        epsilon=1.0,
+        bounds={"age": (40, 95), "steady": (0, 10)},
+        columns=dpopt.Columns(levels={"ward": wards}),
+        classes=classes,
     )
     answers = [
         day.command_line(train, holdout, "fall", "--epsilon", 1, "--bounds", bounds, "--unit", "person"),
@@ -442,8 +453,10 @@ def percent_and_currency(day):
     flags = ["fee", "--epsilon", 1, "--bounds", bounds]
     by_command = day.command_line(train, holdout, *flags)
     model = dpopt.LinearRegression(**facts, insecure_seed=day.seed)
-    said = model.fit(pd.read_csv(train), "fee").predict(pd.read_csv(holdout))
-    by_python = Answer("Python", model.plan_.method, model.privacy_.epsilon, said, r_squared(said, new["fee"]))
+    predicted = model.fit(pd.read_csv(train), "fee").predict(pd.read_csv(holdout))
+    by_python = Answer(
+        "Python", model.plan_.method, model.privacy_.epsilon, predicted, r_squared(predicted, new["fee"])
+    )
     constant, best = r_squared(np.mean(plain["fee"]), new["fee"]), r_squared(truth, new["fee"])
     day.report(job, "R squared", [by_command, by_python], constant, best)
     of_plain = {
@@ -452,7 +465,10 @@ def percent_and_currency(day):
     }  # fmt: skip
     for face, (a, b) in of_plain.items():
         day.check(
-            job, f"{face}: largest difference from the table in plain numbers", distance(a.said, b.said), high=SAME
+            job,
+            f"{face}: largest difference from the table in plain numbers",
+            distance(a.predicted, b.predicted),
+            high=SAME,
         )
         day.check(job, f"{face}: R squared less the best possible", a.score - best, low=-0.03)
     found = json.loads(day.run("check", train, "--target", *flags, "--json").stdout)
@@ -482,7 +498,7 @@ def ledger(day):
     constant, best = ends(labels, truth, classes)
     by_command, by_python = day.folder / "by_command.jsonl", day.folder / "by_python.jsonl"
 
-    # by the command line: the totals are said once and stand in the file
+    # by the command line: the totals are given once and stand in the file
     fit = ["fit", train, "--target", "returns", "--epsilon", 0.5, "--bounds", bounds, "--ledger", by_command]
     first, mean = train.with_suffix(".model.json"), day.folder / "mean.json"
     printed = day.run(*fit, "--total-epsilon", 1, "--total-delta", 1e-4, "-o", first).stdout
@@ -500,8 +516,8 @@ def ledger(day):
     scores = json.loads(day.run("evaluate", first, holdout, "--json").stdout)
     written = day.folder / "ledger.predictions.csv"
     day.run("predict", first, holdout, "-o", written)
-    said = pd.read_csv(written).filter(like="p(").to_numpy()
-    one = Answer("command line", method_in(printed), spent_for(first), said, scores["log_loss"])
+    predicted = pd.read_csv(written).filter(like="p(").to_numpy()
+    one = Answer("command line", method_in(printed), spent_for(first), predicted, scores["log_loss"])
     intervals = {"command line": json.loads(mean.read_text(encoding="utf-8"))["columns"][0]["interval"]}
 
     # by Python: the same kind of file
@@ -519,8 +535,10 @@ def ledger(day):
         error = refused
     day.check(job, "Python: BudgetExceeded names what is left", "is left" in str(error), low=1)
     day.check(job, "Python: bytes of the ledger that the refusal changed", by_python.read_bytes() != before, high=0)
-    said = model.predict_proba(new_table)
-    other = Answer("Python", model.plan_.method, model.privacy_.epsilon, said, log_loss(said, labels, classes))
+    predicted = model.predict_proba(new_table)
+    other = Answer(
+        "Python", model.plan_.method, model.privacy_.epsilon, predicted, log_loss(predicted, labels, classes)
+    )
     intervals["Python"] = estimate.confidence_interval_[0]
 
     # noise is new in every run: of twenty the score had a standard deviation of .0005, whose fortyfold is allowed here. What a model loses by normal
@@ -573,7 +591,10 @@ def exports(day):
         levels = ["stays", "leaves"]
     """)  # fmt: skip
     model = dpopt.LogisticRegression(
-        epsilon=1.0, bounds={"months": (0, 60), "calls": (0, 20)}, levels={"plan": plans}, classes=classes
+        epsilon=1.0,
+        bounds={"months": (0, 60), "calls": (0, 20)},
+        columns=dpopt.Columns(levels={"plan": plans}),
+        classes=classes,
     )
     table = pd.read_csv(holdout)
     answers = [
@@ -594,21 +615,23 @@ def exports(day):
     of_file = dpopt.load(train.with_suffix(".model.json"))
     for a, fitted in zip(answers, (of_file, model)):
         found = of_onnx(fitted, feeds, a.face.replace(" ", "_"))
-        day.check(job, f"{a.face}: ONNX, largest difference of a probability", np.abs(found - a.said).max(), high=1e-6)
+        day.check(
+            job, f"{a.face}: ONNX, largest difference of a probability", np.abs(found - a.predicted).max(), high=1e-6
+        )
 
     # a matrix: what Python fits on numbers goes to scikit-learn too, and its file to the command line
     matrix = lambda t: np.column_stack([t["months"] / 60, t["calls"].fillna(2) / 20, t["plan"] == "pro"]).astype(float)
     X, holdout_X = matrix(pd.read_csv(train)), matrix(table)
     of_matrix = dpopt.LogisticRegression(epsilon=1.0, bounds=(0, 1), classes=classes, insecure_seed=day.seed)
     of_matrix.fit(X, rows["next"])
-    said = of_matrix.predict_proba(holdout_X)
+    predicted = of_matrix.predict_proba(holdout_X)
     day.check(
         job,
         "matrix: scikit-learn, largest difference of a probability",
-        np.abs(export.to_sklearn(of_matrix).predict_proba(holdout_X) - said).max(),
+        np.abs(export.to_sklearn(of_matrix).predict_proba(holdout_X) - predicted).max(),
         high=1e-6,
     )
-    in_order = said[:, [list(of_matrix.classes_).index(c) for c in classes]]
+    in_order = predicted[:, [list(of_matrix.classes_).index(c) for c in classes]]
     day.check(
         job,
         "matrix: ONNX, largest difference of a probability",
@@ -622,15 +645,15 @@ JOBS = (binary, rare_label, skewed_target, several_classes, dates, text, persons
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("jobs", nargs="*", help=f"some of {', '.join(j.__name__ for j in JOBS)}; all unless said")
+    arguments.add_argument("jobs", nargs="*", help=f"some of {', '.join(j.__name__ for j in JOBS)}; all unless given")
     arguments.add_argument("--seed", type=int, default=1, help="seed of the noise")
     arguments.add_argument("--quiet", action="store_true", help="of the checks show those that failed")
-    said = arguments.parse_args()
+    given = arguments.parse_args()
     warnings.simplefilter("ignore", dpopt.PrivacyWarning)
     with tempfile.TemporaryDirectory() as folder:
-        day = Day(Path(folder), said.seed)
+        day = Day(Path(folder), given.seed)
         for job in JOBS:
-            if not said.jobs or job.__name__ in said.jobs:
+            if not given.jobs or job.__name__ in given.jobs:
                 job(day)
     heads = ("job", "face", "method", "score", "", "constant", "best", "calibration", "|p-truth|", "epsilon")
     line = "{:<20}  {:<12}  {:<22}  {:<9}  {:>7}  {:>8}  {:>7}  {:>11}  {:>9}  {:>7}"
@@ -639,7 +662,7 @@ def main():
         print(line.format(*row[:4], *("" if np.isnan(v) else f"{v:.4f}" for v in row[4:])))
     print()
     for job, what, value, low, high, holds in day.checks:
-        if not (holds and said.quiet):
+        if not (holds and given.quiet):
             ends = (
                 f"at least {low:.6g}"
                 if high == np.inf

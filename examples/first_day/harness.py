@@ -27,12 +27,12 @@ def the_command():
 
 @dataclass
 class Answer:
-    """What one face said of the holdout: a column of probabilities for each class, or one of values."""
+    """What one face predicts for the holdout: a column of probabilities for each class, or one of values."""
 
     face: str
     method: str
     epsilon: float
-    said: np.ndarray
+    predicted: np.ndarray
     score: float
 
 
@@ -71,17 +71,17 @@ class Day:
         scores = json.loads(self.run("evaluate", model, holdout, "--json").stdout)
         written = train.with_suffix(".predictions.csv")
         self.run("predict", model, holdout, "-o", written)
-        said = pd.read_csv(written)
+        predicted = pd.read_csv(written)
         if "log_loss" in scores:
             return Answer(
                 "command line",
                 method_in(printed),
                 spent_for(model),
-                said.filter(like="p(").to_numpy(),
+                predicted.filter(like="p(").to_numpy(),
                 scores["log_loss"],
             )
         return Answer(
-            "command line", method_in(printed), spent_for(model), said[target].to_numpy(), scores["r_squared"]
+            "command line", method_in(printed), spent_for(model), predicted[target].to_numpy(), scores["r_squared"]
         )
 
     def python(self, model, train, holdout, target, **of_fit):
@@ -89,12 +89,12 @@ class Day:
         model.set_params(insecure_seed=self.seed).fit(train, target, **of_fit)
         if hasattr(model, "predict_proba"):
             order = [list(model.classes_).index(c) for c in model.classes]
-            said = model.predict_proba(holdout)[:, order]
-            score = log_loss(said, holdout[target], model.classes)
+            predicted = model.predict_proba(holdout)[:, order]
+            score = log_loss(predicted, holdout[target], model.classes)
         else:
-            said = model.predict(holdout)
-            score = r_squared(said, holdout[target])
-        return Answer("Python", model.plan_.method, model.privacy_.epsilon, said, score)
+            predicted = model.predict(holdout)
+            score = r_squared(predicted, holdout[target])
+        return Answer("Python", model.plan_.method, model.privacy_.epsilon, predicted, score)
 
     def check(self, job, what, value, low=-np.inf, high=np.inf):
         """A number that has to lie within two ends."""
@@ -104,7 +104,7 @@ class Day:
         """A line of the table."""
         off = calibrated = np.nan
         if kind == "log loss":
-            calibrated, off = calibration(a.said, truth), np.abs(a.said - truth).mean()
+            calibrated, off = calibration(a.predicted, truth), np.abs(a.predicted - truth).mean()
         self.rows.append((job, a.face, a.method, kind, a.score, constant, best, calibrated, off, a.epsilon))
 
     def report(self, job, kind, answers, constant, best, truth=None):
@@ -113,7 +113,10 @@ class Day:
             self.line(job, kind, a, constant, best, truth)
         one, other = answers
         self.check(
-            job, "both faces: largest difference, in units of the answer", distance(one.said, other.said), high=SAME
+            job,
+            "both faces: largest difference, in units of the answer",
+            distance(one.predicted, other.predicted),
+            high=SAME,
         )
         self.check(job, "both faces: difference of the scores", abs(one.score - other.score), high=SAME)
         self.check(job, "both faces: difference of what was spent", abs(one.epsilon - other.epsilon), high=SAME)
@@ -132,9 +135,9 @@ class Day:
                     job, f"{a.face}: share of the possible gain in log loss", gained(a.score, constant, best), low=gain
                 )
             if calibrated is not None:
-                self.check(job, f"{a.face}: calibration error", calibration(a.said, truth), high=calibrated)
+                self.check(job, f"{a.face}: calibration error", calibration(a.predicted, truth), high=calibrated)
             if apart is not None:
-                self.check(job, f"{a.face}: mean |p - truth|", np.abs(a.said - truth).mean(), high=apart)
+                self.check(job, f"{a.face}: mean |p - truth|", np.abs(a.predicted - truth).mean(), high=apart)
         return constant
 
 

@@ -107,13 +107,14 @@ impl Bound {
 
 /// Why an accountant gives no number.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum AccountingError {
     /// The accountant has no valid bound for this event under this relation.
     #[error("the {accountant} accountant does not support this event under {relation}: {reason}")]
     Unsupported {
-        /// Which accountant.
+        /// The accountant that was asked.
         accountant: &'static str,
-        /// Under which relation.
+        /// The neighbouring relation that was asked for.
         relation: Relation,
         /// Why, and what to do.
         reason: String,
@@ -123,10 +124,11 @@ pub enum AccountingError {
     Parameter(String),
     /// The accountant's answer is below what is certainly attained (or no number): a defect, so that it is not used.
     #[error(
-        "the {accountant} accountant's answer is not used, as it contradicts what is certain: {reason}; please report the event"
+        "the result of the {accountant} accountant was rejected, since it contradicts a proved bound: {reason}; \
+         please report the event"
     )]
     Contradicted {
-        /// Which accountant.
+        /// The accountant that gave the answer.
         accountant: String,
         /// Its answer and what it contradicts.
         reason: String,

@@ -1,4 +1,5 @@
-//! Gaussian differential privacy of strongly log-concave Gibbs measures (spec 03 §1, 04 §A1; docs/proofs/gibbs-gdp.md).
+//! Gaussian differential privacy of strongly log-concave Gibbs measures (Liu 2024, Theorems
+//! 3.2.1 and 4.1.3; docs/proofs/gibbs-gdp.md).
 //!
 //! Two densities ∝ e^(−A) and ∝ e^(−B) on a convex set, one of them with an m-strongly convex potential (in any norm), whose
 //! potentials differ by an H-Lipschitz function (in the same norm), are dominated in both directions by N(0, 1) and N(μ, 1)
@@ -155,7 +156,7 @@ mod tests {
         let bound = |tau: f64| crate::accountant::delta(&event(tau), Relation::ZeroOut, 8.0).unwrap().upper;
         let added = (bound(1e-9) - bound(0.0)) / 1e-9;
         assert!((added / 2981.96 - 1.0).abs() < 1e-3, "{added}");
-        // the split 2δ/3 + δ/3 of the source does not certify
+        // the split 2δ/3 + δ/3 of Liu 2024 does not certify
         let (epsilon, d) = (2.0, 1e-6);
         let ideal = event(0.0);
         assert!(

@@ -1,4 +1,4 @@
-//! Attacks: from a mechanism and a pair of neighbours to a lower bound on its ε (spec 20 §1.1, §1.4).
+//! Attacks: from a mechanism and a pair of neighbours to a lower bound on its ε.
 //!
 //! [`audit`] takes anything that can be run: a function from (data, randomness) to one number. Part of the runs choose
 //! the event, the rest are counted; the report holds a bound that is wrong with probability at most 1 − confidence.
@@ -14,7 +14,7 @@ pub use sequential::{Sequential, Stopping, audit_until};
 pub use worlds::{CHUNK, sample};
 
 use super::draws::Draws;
-use super::statistics::threshold::{Choice, Event, choose};
+use super::statistics::threshold::{Choice, Event, choose, sort};
 use super::statistics::{Claim, Counts};
 use dpopt_mechanism::progress::Progress;
 use serde::Serialize;
@@ -23,9 +23,9 @@ use thiserror::Error;
 /// Two neighbouring data sets. Which of them holds the record does not matter: both orders are tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair<D> {
-    /// D.
+    /// The data set D.
     pub with: D,
-    /// D′.
+    /// The neighbouring data set D′.
     pub without: D,
 }
 
@@ -54,7 +54,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        // N/4 for the pilot and a false alarm of 1e-6: spec 20 §1.1
+        // a quarter of the runs for the pilot, and a false alarm of 1e-6
         Self { runs: 20_000, pilot_share: 0.25, alpha: 1e-6, delta: 1e-5, seed: 0 }
     }
 }
@@ -85,7 +85,7 @@ pub struct RocPoint {
 pub struct Report {
     /// ε is at least this at `delta`, with probability `confidence`. Clopper–Pearson; needs no model.
     pub lower_bound: f64,
-    /// The same through the Gaussian curve of the two rates: a bound on ε only **under the Gaussian model**.
+    /// Lower bound on ε at `delta` by the Gaussian curve through the two rates: valid only **under the Gaussian model**.
     pub lower_bound_gaussian_model: f64,
     /// μ-GDP is refuted for every μ below this (any mechanism).
     pub mu_lower: f64,
@@ -93,7 +93,7 @@ pub struct Report {
     pub claimed: f64,
     /// δ of the two ε.
     pub delta: f64,
-    /// 1 − α.
+    /// The probability 1 − α with which the report is right about a correct mechanism.
     pub confidence: f64,
     /// Runs per world, pilot included.
     pub runs: u64,
@@ -112,6 +112,7 @@ pub struct Report {
 
 /// Why an audit could not be made.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum AuditError {
     /// An option is outside its range.
     #[error("{0}")]
@@ -230,18 +231,18 @@ fn conclude(claim: &Claim, with: &[f64], without: &[f64], options: &Options) -> 
     }
 }
 
-/// Points of the picture.
+/// Number of points of the empirical trade-off curve.
 const ROC_POINTS: usize = 200;
 
 fn roc(with: &[f64], without: &[f64]) -> Vec<RocPoint> {
     let sorted = |s: &[f64]| {
         let mut v: Vec<f64> = s.iter().copied().filter(|x| !x.is_nan()).collect();
-        v.sort_unstable_by(f64::total_cmp);
+        sort(&mut v);
         v
     };
     let (a, b) = (sorted(with), sorted(without));
     let mut pooled: Vec<f64> = a.iter().chain(&b).copied().collect();
-    pooled.sort_unstable_by(f64::total_cmp);
+    sort(&mut pooled);
     let n = pooled.len();
     let above = |s: &[f64], all: usize, t: f64| (s.len() - s.partition_point(|&x| x <= t)) as f64 / all.max(1) as f64;
     let edge = (n as f64).max(2.0).ln();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_from_elsewhere() {
+    fn samples_from_others() {
         let mut draws = Draws::new(8, 8);
         let with: Vec<f64> = (0..3000).map(|_| 2.0 + draws.gaussian()).collect();
         let without: Vec<f64> = (0..2500).map(|_| draws.gaussian()).collect();

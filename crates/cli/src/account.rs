@@ -5,15 +5,18 @@ mod plot;
 use crate::output::{Failure, print, print_json, table};
 use crate::paths::Paths;
 use crate::relation::RelationFlag;
+use crate::typed::{arguments as given, typed};
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::data::failure;
+use dpopt::optimize::options::nearest;
 use dpopt::output::write_atomically;
 use dpopt::report::{number, probability};
 use dpopt_privacy::accountant::{self, AccountingError, Bound};
 use dpopt_privacy::certify::CertifyError;
-use dpopt_privacy::expression::{self, Free};
-use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
+use dpopt_privacy::expression::{self, ExpressionError, Free, Mechanism};
+use dpopt_privacy::rounding::{probability_up, six_digits_up};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, Shown, calibrate};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -42,7 +45,7 @@ fn language() -> String {
 #[derive(Args)]
 #[command(after_help = language())]
 pub(crate) struct Arguments {
-    /// Mechanisms; several compose
+    /// Mechanisms; several are composed
     #[arg(value_name = "MECHANISM")]
     mechanisms: Vec<String>,
     /// Another mechanism (may be repeated)
@@ -57,8 +60,9 @@ pub(crate) struct Arguments {
     /// δ at this ε; with --delta, whether the budget holds
     #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f64>,
-    /// Say what the number marked `?` is. It is found either way: the least noise, or the largest sampling rate, number of steps
-    /// or ε, μ, ρ that meets --epsilon and --delta
+    /// Not needed: the place of `?` says what it stands for, and the least noise, or the largest sampling rate,
+    /// number of steps, sample size or ε, μ, ρ that meets --epsilon and --delta is found. With --find, a `?` of another
+    /// kind is an error
     #[arg(long)]
     find: Option<Find>,
     /// Which tables are neighbours
@@ -102,7 +106,7 @@ impl From<Free> for Find {
 }
 
 impl Find {
-    /// As it is asked for, and as it is called.
+    /// The name on the command line, and the name in messages.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Noise => ("noise", "a noise"),
@@ -114,10 +118,10 @@ impl Find {
     }
 }
 
-/// What is asked.
+/// What is computed: ε at a given δ, or δ at a given ε.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Question {
+enum Wanted {
     Epsilon { delta: f64 },
     Delta { epsilon: f64 },
 }
@@ -127,7 +131,7 @@ struct Answer {
     event: Event,
     formula: String,
     relation: Relation,
-    question: Question,
+    query: Wanted,
     #[serde(skip_serializing_if = "Option::is_none")]
     found: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,29 +158,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let paths = Paths::default().written("--plot", arguments.plot.as_deref());
     arguments.event.iter().fold(paths, |paths, event| paths.read("--event", Some(event))).check()?;
     let relation = Relation::from(arguments.relation);
-    let budget = match (arguments.epsilon, arguments.delta) {
-        (None, None) => return Err(usage("say what to find: --delta 1e-6 for ε, --epsilon 1 for δ, both to compare")),
-        // everything is (0, 1)-private: no budget, but a question with an answer
-        (None, Some(1.0)) => Budget::new(1.0, 0.0).map_err(usage)?,
-        (epsilon, delta) => Budget::new(epsilon.unwrap_or(1.0), delta.unwrap_or(0.0)).map_err(usage)?,
-    };
     let texts: Vec<&String> = arguments.mechanisms.iter().chain(&arguments.more).collect();
     let from_files = arguments.event.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
     if texts.is_empty() && from_files.is_empty() {
         return Err(usage("give a mechanism such as 'gaussian(1.1)', or --event event.json"));
     }
+    // a mistake in a mechanism is told before what else is missing
+    let mut free = vec![];
+    for text in &texts {
+        free.extend(expression::free_parameters(text).map_err(|e| no_event(text, &e))?);
+    }
+    free.dedup();
+    let budget = match (arguments.epsilon, arguments.delta) {
+        (None, None) => return Err(nothing_asked(!free.is_empty())),
+        // everything is (0, 1)-private: no budget, but a question with an answer
+        (None, Some(1.0)) => Budget::new(1.0, 0.0).map_err(usage)?,
+        (epsilon, delta) => Budget::new(epsilon.unwrap_or(1.0), delta.unwrap_or(0.0)).map_err(usage)?,
+    };
     let event_of = |unknown: Option<f64>| -> Result<Event, Failure> {
         let mut events = from_files.clone();
         for text in &texts {
-            events.push(expression::parse(text, unknown).map_err(|e| usage(format!("`{text}`: {e}")))?);
+            events.push(expression::parse(text, unknown).map_err(|e| no_event(text, &e))?);
         }
         Ok(if events.len() == 1 { events.remove(0) } else { Event::composed(events) })
     };
-    let mut free = vec![];
-    for text in texts.iter().filter(|t| expression::has_unknown(t)) {
-        free.extend(expression::free_parameters(text).map_err(|e| usage(format!("`{text}`: {e}")))?);
-    }
-    free.dedup();
     let found = if !free.is_empty() || arguments.find.is_some() {
         Some(find(arguments, &free, relation, budget, &event_of)?)
     } else {
@@ -184,10 +189,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let event = event_of(found.map(|(value, _)| value))?;
     event.check(relation).map_err(usage)?;
-    let question = match (arguments.epsilon, arguments.delta) {
-        (Some(epsilon), None) => Question::Delta { epsilon },
-        (_, Some(delta)) => Question::Epsilon { delta },
-        (None, None) => Question::Epsilon { delta: budget.delta() },
+    let query = match (arguments.epsilon, arguments.delta) {
+        (Some(epsilon), None) => Wanted::Delta { epsilon },
+        (_, Some(delta)) => Wanted::Epsilon { delta },
+        (None, None) => Wanted::Epsilon { delta: budget.delta() },
     };
     if let Some(path) = &arguments.plot {
         let delta = arguments.delta.ok_or_else(|| usage("--plot draws ε at a δ: give --delta"))?;
@@ -196,17 +201,82 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         write_atomically(path, picture.as_bytes())
             .map_err(|e| usage(format!("cannot write {}: {}", path.display(), failure(&e))))?;
     }
-    let answer = answer(event, relation, question, found, arguments.epsilon);
+    let answer = answer(event, relation, query, found, arguments.epsilon);
     if arguments.json {
         print_json(&answer)?
     } else {
         print(&shown(&answer))?
     }
     match (&answer.best, answer.within_budget) {
-        (None, _) => Err(usage("no accountant supports this mechanism; the table says why")),
-        (_, Some(false)) => Err(usage("the mechanism costs more than the budget")),
+        (None, _) => Err(usage("no accountant supports this mechanism; the table lists the reasons")),
+        (Some(best), Some(false)) => Err(usage(format!(
+            "the mechanism costs epsilon {} at delta {}, more than the budget's {}; {}",
+            number_up(best.upper),
+            probability_up(budget.delta()),
+            Shown(budget.epsilon()),
+            match (texts.as_slice(), from_files.as_slice()) {
+                ([text], []) => least_noise(text, relation, budget),
+                _ => None,
+            }
+            .unwrap_or_else(|| "add noise, or raise --epsilon or --delta".into())
+        ))),
         _ => Ok(()),
     }
+}
+
+/// What is wrong with the text of a mechanism, with the nearest name for one that is none.
+pub(crate) fn no_event(text: &str, error: &ExpressionError) -> Failure {
+    let Some(name) = &error.name else { return usage(format!("`{text}`: {error}")) };
+    if expression::mechanism(name).is_some() {
+        // its parameters are missing
+        return usage(&error.message);
+    }
+    let names: Vec<&str> = expression::mechanisms().iter().map(Mechanism::name).collect();
+    let near =
+        nearest(&name.to_ascii_lowercase(), &names).map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+    usage(format!("`{name}` is not a mechanism{near}; dpopt account --help lists all"))
+}
+
+/// Neither ε nor δ was given: what each of them is for.
+fn nothing_asked(searches: bool) -> Failure {
+    let (ways, flags): (_, &[&str]) = match searches {
+        true => ("to find `?` give both --epsilon and --delta", &["--epsilon", "1", "--delta", "1e-6"]),
+        false => ("give --delta 1e-6 to get ε, --epsilon 1 to get δ, or both to check a budget", &["--delta", "1e-6"]),
+    };
+    let command = typed(given().into_iter().chain(flags.iter().map(|flag| flag.to_string())).collect());
+    usage(format!("{ways}; for example: {command}"))
+}
+
+/// Length of the name or number at the beginning of a text.
+fn word(text: &str) -> usize {
+    let number = text.starts_with(|c: char| c.is_ascii_digit());
+    let mut previous = ' ';
+    text.find(|c: char| {
+        let exponent = number && matches!(c, '+' | '-') && matches!(previous, 'e' | 'E');
+        previous = c;
+        !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_') || exponent)
+    })
+    .unwrap_or(text.len())
+}
+
+/// The command that finds the least noise of a mechanism, if one number in its text is a noise and no other.
+fn least_noise(text: &str, relation: Relation, budget: Budget) -> Option<String> {
+    let mut marked = vec![];
+    let mut at = 0;
+    while let Some(start) = text[at..].find(|c: char| c.is_ascii_alphanumeric()).map(|next| at + next) {
+        at = start + word(&text[start..]);
+        let with_mark = format!("{}?{}", &text[..start], &text[at..]);
+        let is_noise = expression::free_parameters(&with_mark).is_ok_and(|free| free == [Free::Noise]);
+        marked.extend(is_noise.then_some(with_mark));
+    }
+    let [marked] = marked.as_slice() else { return None };
+    let mut words = vec!["account".to_owned(), marked.clone()];
+    words.extend(["--epsilon".to_owned(), budget.epsilon().to_string()]);
+    words.extend(["--delta".to_owned(), format!("{:e}", budget.delta())]);
+    if relation != Relation::ZeroOut {
+        words.extend(["--relation".to_owned(), relation.to_string()]);
+    }
+    Some(format!("the least noise that fits: {}", typed(words)))
 }
 
 fn read_event(path: &PathBuf) -> Result<Event, Failure> {
@@ -273,16 +343,10 @@ fn not_found(what: Find, error: CertifyError) -> Failure {
     }
 }
 
-fn answer(
-    event: Event,
-    relation: Relation,
-    question: Question,
-    found: Option<(f64, Find)>,
-    epsilon: Option<f64>,
-) -> Answer {
-    let answers = match question {
-        Question::Epsilon { delta } => accountant::compare(&event, relation, delta),
-        Question::Delta { epsilon } => accountant::compare_delta(&event, relation, epsilon),
+fn answer(event: Event, relation: Relation, query: Wanted, found: Option<(f64, Find)>, epsilon: Option<f64>) -> Answer {
+    let answers = match query {
+        Wanted::Epsilon { delta } => accountant::compare(&event, relation, delta),
+        Wanted::Delta { epsilon } => accountant::compare_delta(&event, relation, epsilon),
     };
     let line = |(name, answer)| match answer {
         Ok(bound) => Line { name, bound: Some(bound), not_supported: None },
@@ -291,21 +355,21 @@ fn answer(
     let mut accountants: Vec<Line> = answers.into_iter().map(line).collect();
     if accountants.iter().all(|l| l.bound.is_none()) {
         // without any protection the number is known all the same
-        let known = match question {
-            Question::Epsilon { delta } => accountant::epsilon(&event, relation, delta),
-            Question::Delta { epsilon } => accountant::delta(&event, relation, epsilon),
+        let known = match query {
+            Wanted::Epsilon { delta } => accountant::epsilon(&event, relation, delta),
+            Wanted::Delta { epsilon } => accountant::delta(&event, relation, epsilon),
         };
         accountants.extend(known.ok().map(|bound| Line { name: "none", bound: Some(bound), not_supported: None }));
     }
     let best = accountants.iter().filter_map(|l| l.bound.as_ref()).min_by(|a, b| a.upper.total_cmp(&b.upper)).cloned();
-    let within_budget = match (question, epsilon, &best) {
-        (Question::Epsilon { .. }, Some(allowed), Some(best)) => Some(best.upper <= allowed),
+    let within_budget = match (query, epsilon, &best) {
+        (Wanted::Epsilon { .. }, Some(allowed), Some(best)) => Some(best.upper <= allowed),
         _ => None,
     };
     let (found, found_is) = (found.map(|f| f.0), found.map(|f| f.1));
-    let search_ended = found_is == Some(Find::Steps) && found.is_some_and(|n| n >= calibrate::MOST_STEPS as f64);
+    let search_ended = found_is == Some(Find::Steps) && found.is_some_and(|n| n >= calibrate::MAX_STEPS as f64);
     let formula = event.to_string();
-    Answer { formula, event, relation, question, found, found_is, search_ended, within_budget, best, accountants }
+    Answer { formula, event, relation, query, found, found_is, search_ended, within_budget, best, accountants }
 }
 
 /// The accountant's name and the relation are in the table already.
@@ -316,42 +380,62 @@ fn reason(error: AccountingError) -> String {
     }
 }
 
+/// The answer, what was asked, and then every accountant: first those that have a number.
 fn shown(answer: &Answer) -> String {
-    let mut out = format!("mechanism   {}\nneighbours  {}\n", answer.formula, answer.relation);
+    let mut out = String::new();
     if let (Some(found), Some(what)) = (answer.found, answer.found_is) {
         out.push_str(&format!("found       ? = {found} ({})\n", what.names().0));
         if answer.search_ended {
             out.push_str(&format!("            the search ends at {found}; more steps may fit\n"));
         }
     }
-    let (asked, show): (String, fn(f64) -> String) = match answer.question {
-        Question::Epsilon { delta } => (format!("ε at δ = {}", probability(delta)), number_up),
-        Question::Delta { epsilon } => (format!("δ at ε = {}", number(epsilon)), number_up),
+    if let Some(best) = &answer.best {
+        let value = number_up(best.upper);
+        let costs = match answer.query {
+            Wanted::Epsilon { delta } => format!("epsilon {value} at delta {}", probability_up(delta)),
+            Wanted::Delta { epsilon } => format!("delta {value} at epsilon {}", six_digits_up(epsilon)),
+        };
+        let within = match answer.within_budget {
+            Some(true) => ", within the budget",
+            Some(false) => ", NOT within the budget",
+            None => "",
+        };
+        let by = if best.accountant == "none" { "nothing is protected" } else { best.accountant.as_str() };
+        out.push_str(&format!("answer      {costs} ({by}){within}\n"));
+    }
+    out.push_str(&format!("mechanism   {}\nneighbours  {}\n\n", answer.formula, answer.relation));
+    let asked = match answer.query {
+        Wanted::Epsilon { delta } => format!("ε at δ = {}", probability(delta)),
+        Wanted::Delta { epsilon } => format!("δ at ε = {}", number(epsilon)),
     };
     let best = answer.best.as_ref().map(|b| b.accountant.as_str());
-    let rows: Vec<Vec<String>> = answer
-        .accountants
-        .iter()
+    let (with, without): (Vec<_>, Vec<_>) = answer.accountants.iter().partition(|line| line.bound.is_some());
+    let rows: Vec<Vec<String>> = with
+        .into_iter()
+        .chain(without)
         .map(|line| match (&line.bound, &line.not_supported) {
             (Some(bound), _) => vec![
                 line.name.to_string(),
-                show(bound.upper),
+                number_up(bound.upper),
                 bound.lower.map_or("-".into(), show_down),
                 if best == Some(bound.accountant.as_str()) { "tightest".into() } else { String::new() },
             ],
             (None, why) => {
-                vec![line.name.to_string(), format!("not supported: {}", why.as_deref().unwrap_or("no reason given"))]
+                vec![line.name.to_string(), format!("not supported: {}", brief(why.as_deref().unwrap_or_default()))]
             }
         })
         .collect();
-    out.push('\n');
     out.push_str(&table(&["accountant", &format!("#{asked}"), "#lower bound", ""], &rows));
-    match answer.within_budget {
-        Some(true) => out.push_str("\nwithin the budget\n"),
-        Some(false) => out.push_str("\nNOT within the budget\n"),
-        None => {}
-    }
     out
+}
+
+/// Why an accountant has no number, without the advice to use one that stands in the same table.
+fn brief(reason: &str) -> String {
+    let reason = reason.split("; use the ").next().unwrap_or(reason);
+    match reason.strip_suffix(" is not concentrated at every order") {
+        Some(event) => format!("no finite ρ bounds {event} at every order"),
+        None => reason.into(),
+    }
 }
 
 /// Six significant digits, rounded up: never less than the bound.

@@ -5,10 +5,12 @@ use crate::output::{Failure, note, print, print_json};
 use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
 use crate::relation::RelationFlag;
-use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
+use crate::spending::{BudgetFile, Outputs, Reserved, failed};
+use crate::typed::command_line;
 use crate::unit::OwnerFlags;
 use crate::usage;
 use clap::Args;
+use dpopt::RunOptions;
 use dpopt::estimate::{Aggregate, AggregateOptions, Aggregated, AgreedPlan, GroupCommand};
 use dpopt::report::{number, probability};
 use dpopt_privacy::Shown;
@@ -21,14 +23,17 @@ pub(crate) struct Arguments {
     /// CSV, TSV or Parquet; several files are one table
     #[arg(required = true)]
     data: Vec<PathBuf>,
-    /// Program that answers for one group: {group} becomes the path of a CSV file with the group's rows. It prints the numbers of its answer, with white space
-    /// between them or as one JSON list, and nothing else. No shell runs it: for a pipe write sh -c '…' there
+    /// Program that answers for one group. {group} is replaced by the path of a CSV file with the rows of the group.
+    /// The program prints the numbers of its answer, separated by white space or as one JSON list, and nothing else.
+    /// It runs without a shell; for a pipe write sh -c '…'
     #[arg(long, value_name = "COMMAND")]
     command: String,
-    /// Number of groups: hundreds. Each row, or unit with its rows, goes to one by a secret coin
+    /// Number of groups, usually some hundred. Each row, or unit with its rows, is assigned to one at random and in
+    /// secret
     #[arg(long, value_name = "N")]
     groups: u64,
-    /// Public range of each number of an answer, LOW:HIGH,LOW:HIGH; one range is that of all (with --dimension). Answers are clipped to it
+    /// Public range of each number of an answer, LOW:HIGH,LOW:HIGH; answers are clipped to it. With --dimension one
+    /// range holds for all numbers
     #[arg(long, value_name = "LOW:HIGH", value_delimiter = ',', required = true, allow_hyphen_values = true)]
     range: Vec<String>,
     /// How many numbers an answer has; by default as many as there are ranges
@@ -40,37 +45,39 @@ pub(crate) struct Arguments {
     /// δ of the answer; by default 1/n^1.1 for n rows or units, at most 0.01
     #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
-    /// How far apart answers of groups are, in l2 norm in units of half the ranges, from theory or public data; by default found privately, for a fifth of ε
+    /// Public guess of the distance between the answers of groups (l2 norm, in units of half the ranges), from theory
+    /// or public data; by default it is found privately, for a fifth of ε
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     radius: Option<f64>,
     /// Share of groups whose answers may be far from the others, 0 to 0.15
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, allow_negative_numbers = true)]
     outliers: f64,
-    /// A run that takes longer is killed, and is no answer: 500ms, 60s, 5m, 2h
+    /// Time limit of a run: 500ms, 60s, 5m, 2h. A run that takes longer is killed and gives no answer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     time_limit: Duration,
-    /// Give each group the whole time limit, even if it needs less, so that how long it takes tells nothing
+    /// Let each run last exactly the time limit, so that the run time does not depend on the records
     #[arg(long)]
     fixed_time: bool,
-    /// So many runs at a time. With more than one the time limit has to be far above what a run takes: a greedy run would slow the others, and a record is to
-    /// change one answer alone
+    /// Number of runs at a time. With more than one the time limit must be far above the run time: otherwise a run
+    /// could slow others down past it, and one record would change several answers
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
-    /// Which tables are neighbours; noise is the same
+    /// Which tables are neighbours; the noise is the same for all relations
     #[arg(long, value_enum, default_value_t, help_heading = GUARANTEE)]
     relation: RelationFlag,
-    /// Number of rows, if it is public otherwise or (add-or-remove) a public guess: the default of δ depends on it. By default rows are counted
+    /// Number of rows, if known publicly; under add-or-remove a public guess. The default of δ depends on it. By
+    /// default rows are counted
     #[arg(long, conflicts_with = "unit", help_heading = GUARANTEE)]
     rows: Option<u64>,
     #[command(flatten)]
     unit: OwnerFlags,
-    /// Where the answer goes: one object (.json), or number,value,noise_std lines (.csv); `-` for standard output
+    /// Output: one object (.json), or number,value,noise_std lines (.csv); `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "aggregate.json")]
     output: PathBuf,
     /// Also write a report: one HTML page, or JSON if the name ends in .json
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Show noise and what has to agree; no record is read, nothing is run or written
+    /// Show the noise and the required agreement, and stop: no record is read, nothing is run or written
     #[arg(long, conflicts_with_all = ["report", "ledger"])]
     explain: bool,
     /// Machine-readable plan (with --explain)
@@ -88,7 +95,7 @@ pub(crate) struct Arguments {
     reading: TableFlags,
 }
 
-/// `--time-limit`.
+/// Reads the value of `--time-limit`.
 fn time(given: &str) -> Result<Duration, String> {
     let digits = given.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale = match &given[digits.len()..] {
@@ -111,15 +118,15 @@ impl Arguments {
             let ends = said
                 .split_once(':')
                 .and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
-            ends.ok_or_else(|| usage(format!("--range {said} is none; write LOW:HIGH, as -2:2")))
+            ends.ok_or_else(|| usage(format!("--range {said} is not a range; write LOW:HIGH, for example -2:2")))
         };
         let ranges = self.range.iter().map(one).collect::<Result<Vec<_>, _>>()?;
         match (self.dimension, ranges.as_slice()) {
-            (Some(0), _) => Err(usage("--dimension is 0; an answer has at least one number")),
+            (Some(0), _) => Err(usage("--dimension is 0; give at least 1")),
             // what is out of range is refused with the plan; it need not be in memory for that
             (Some(dimension), [one]) => Ok(vec![*one; dimension.min((1 << 24) + 1)]),
             (Some(dimension), all) if dimension != all.len() => Err(usage(format!(
-                "--dimension is {dimension}, and there are {} ranges; give one for each number, or one for all",
+                "--dimension is {dimension}, and there are {} ranges; give one range for each number, or one for all",
                 all.len()
             ))),
             _ => Ok(ranges),
@@ -154,20 +161,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.quiet,
     )?;
     let opened = arguments.reading.open(&arguments.data)?;
-    let options = AggregateOptions {
-        delta: arguments.delta,
-        radius: arguments.radius,
-        outliers: arguments.outliers,
-        relation: arguments.relation.into(),
-        unit: arguments.unit.options(),
-        rows: arguments.rows,
-        bad_cells: arguments.reading.bad_cells(),
-        ledger,
-        insecure_seed: arguments.insecure_seed,
-        command: Some(command_line()),
-    };
-    let aggregate =
-        Aggregate::new(opened, command, arguments.groups, ranges, arguments.epsilon, options).map_err(failed)?;
+    let options = AggregateOptions::default()
+        .radius(arguments.radius)
+        .outliers(arguments.outliers)
+        .rows(arguments.rows)
+        .bad_cells(arguments.reading.bad_cells());
+    let run = RunOptions::within(arguments.epsilon)
+        .delta(arguments.delta)
+        .relation(arguments.relation.into())
+        .unit(arguments.unit.options())
+        .ledger(ledger)
+        .insecure_seed(arguments.insecure_seed)
+        .command(command_line());
+    let aggregate = Aggregate::new(opened, command, arguments.groups, ranges, run, options).map_err(failed)?;
     let unit = arguments.unit.options().map(|unit| unit.name());
     if arguments.explain {
         let plan = aggregate.explain().map_err(|why| failed(why.into()))?;
@@ -197,6 +203,7 @@ fn answer(arguments: &Arguments, aggregated: &Aggregated) -> Result<String, Fail
             "radius": aggregated.radius,
             "groups": aggregated.groups,
             "guarantee": aggregated.guarantee,
+            "provenance": aggregated.report.provenance,
         });
         if let Some(receipt) = &aggregated.report.receipt {
             document["receipt"] = serde_json::to_value(receipt).map_err(Failure::machine)?;
@@ -223,7 +230,10 @@ fn summary(arguments: &Arguments, of: &str, aggregated: &Aggregated) -> String {
                 let _ = writeln!(out, "and {} more", value.len() - SHOWN);
             }
         }
-        None => out.push_str("no answer: too few groups agree; this was paid for, too\n"),
+        None => out.push_str(
+            "no answer: too few groups agree; this, too, is a release and was charged. Give more \
+                              groups, a larger epsilon or a larger radius\n",
+        ),
     }
     match aggregated.radius {
         Some(radius) => {
@@ -271,23 +281,25 @@ fn explained(aggregate: &Aggregate, plan: &AgreedPlan, unit: Option<&str>) -> St
     let _ = match (problem.radius, &schedule.search) {
         (Some(radius), _) => writeln!(
             out,
-            "noise       {noise} radii of {}: {} half ranges in each number (standard deviation)",
+            "noise       standard deviation in each number: {noise} times the radius of {}, which is {} half ranges",
             number(radius),
             number(schedule.noise_over_radius * radius)
         ),
         (None, Some(search)) => writeln!(
             out,
-            "noise       {noise} radii in each number (standard deviation); the radius is found at epsilon {}, among {} from {} to {} half ranges",
+            "noise       standard deviation in each number: {noise} times the radius, which is found at epsilon {} \
+             among {} values from {} to {} half ranges",
             number(search.epsilon),
             search.radii.len(),
             number(search.radii.first().copied().unwrap_or(f64::NAN)),
             number(search.radii.last().copied().unwrap_or(f64::NAN))
         ),
-        (None, None) => writeln!(out, "noise       {noise} radii in each number (standard deviation)"),
+        (None, None) => writeln!(out, "noise       standard deviation in each number: {noise} times the radius"),
     };
     let _ = writeln!(
         out,
-        "agreement   {} of {} answers have to lie within the radius of one of them; asked at epsilon {}; up to {} of them may be anywhere",
+        "agreement   {} of {} answers must lie within the radius of one of them, tested at epsilon {}; up to {} may \
+         be anywhere",
         schedule.core,
         schedule.groups,
         number(schedule.test_epsilon),

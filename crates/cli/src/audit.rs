@@ -1,5 +1,6 @@
 //! `dpopt audit`: tries to refute what a program claims of its privacy.
 
+use crate::account::no_event;
 use crate::output::{Failure, print, print_json};
 use crate::paths::Paths;
 use crate::progress::Bar;
@@ -53,13 +54,14 @@ pub(crate) struct Arguments {
     /// Which files are neighbours, for --mechanism
     #[arg(long, value_enum, default_value_t)]
     relation: RelationFlag,
-    /// Runs per file, at most: the audit bets pair by pair and stops when the claim has fallen
+    /// Runs per file, at most: the audit tests after each pair of runs and stops when the claim is refuted
     #[arg(long, default_value_t = 10_000)]
     runs: u64,
-    /// Make all runs and count: a quarter chooses the event, the rest bounds the two rates (a somewhat higher bound on ε)
+    /// Use a fixed number of runs: a quarter of them chooses the event, the rest estimates the two error rates (a
+    /// somewhat higher lower bound on ε)
     #[arg(long)]
     all_runs: bool,
-    /// Probability of accusing a correct program
+    /// Probability of refuting a correct claim (significance level)
     #[arg(long, default_value_t = 1e-6)]
     alpha: f64,
     /// Write the trade-off curve as SVG
@@ -120,7 +122,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match report.verdict {
         Verdict::NotRefuted => Ok(()),
-        Verdict::Violated => Err(Failure::machine("the program does not have the claimed guarantee")),
+        Verdict::Violated => Err(Failure::machine(
+            "the claim is refuted: the program does not have the claimed \
+                                                   guarantee",
+        )),
     }
 }
 
@@ -129,11 +134,11 @@ fn claim(arguments: &Arguments, delta: f64) -> Result<Claim, Failure> {
         (Some(epsilon), _, _) => Ok(Claim::ApproxDp { epsilon, delta }),
         (_, Some(mu), _) => Ok(Claim::gaussian(mu)),
         (_, _, Some(text)) => {
-            let event = expression::parse(text, None).map_err(usage)?;
+            let event = expression::parse(text, None).map_err(|e| no_event(text, &e))?;
             // 60 points of the curve, and δ small enough to lie below what counting can see
             Claim::of_event(&event, arguments.relation.into(), 60, delta.clamp(1e-12, 1e-7)).map_err(usage)
         }
-        _ => Err(usage("say what is claimed: --epsilon E [--delta D], --mu M, or --mechanism 'gaussian(1)'")),
+        _ => Err(usage("no claim is given; give --epsilon E [--delta D], --mu M, or --mechanism 'gaussian(1)'")),
     }
 }
 
@@ -143,13 +148,13 @@ fn conclusion(report: &Report, options: &Options) -> String {
         if report.claimed.is_finite() { format!("epsilon {:.4}", report.claimed) } else { "no finite epsilon".into() };
     let verdict = match report.verdict {
         Verdict::Violated => "claim violated",
-        Verdict::NotRefuted => "claim not refuted (an audit can not prove a guarantee)",
+        Verdict::NotRefuted => "claim not refuted (an audit cannot prove a guarantee)",
     };
     let (runs, reach) = match &report.stopping {
         Some(stopping) => {
             let end = match stopping.refuted_after {
-                Some(n) => format!("the claim fell after {n} of at most {} per file", stopping.maximum),
-                None => format!("all {} per file: the claim did not fall", stopping.maximum),
+                Some(n) => format!("the claim was refuted after {n} of at most {} per file", stopping.maximum),
+                None => format!("all {} per file: the claim was not refuted", stopping.maximum),
             };
             (end, sequential::largest_epsilon(stopping.maximum, options.alpha / 3.0))
         }
@@ -166,7 +171,7 @@ fn conclusion(report: &Report, options: &Options) -> String {
          claimed   {claimed} at delta {delta}\n\
          proved    epsilon at least {:.4} at delta {delta}, confidence 1 - {:e}\n\
          Gaussian  mu at least {:.4}; under the Gaussian model {}\n\
-         reach     so many runs can prove at most epsilon {reach:.2}\n\
+         reach     this number of runs can prove at most epsilon {reach:.2}\n\
          verdict   {verdict}\n",
         report.lower_bound,
         options.alpha,
@@ -247,12 +252,14 @@ fn numbers(command: &str, file: &Path, wanted: usize, calls: &Calls, progress: &
             return Err(usage(format!("the program failed on {} ({status})", file.display())));
         }
         if all.len() == before {
-            return Err(usage(format!("the program printed no number on {}; print one per run", file.display())));
+            return Err(usage(format!(
+                "the program printed no number on {}; print one number per run and line",
+                file.display()
+            )));
         }
         if !calls.differ(file, &all[before..]) {
             return Err(usage(format!(
-                "two calls of the program on {} printed the same numbers: it repeats its randomness (a fixed seed, or one that is \
-                 cut off?), and an audit needs independent runs; seed each call afresh",
+                "two calls of the program on {} printed the same numbers: it repeats its randomness, and an audit needs independent runs; give each call fresh randomness (is there a fixed or truncated seed?)",
                 file.display()
             )));
         }

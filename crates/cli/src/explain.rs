@@ -1,26 +1,28 @@
 //! `dpopt explain`: what a fit would do and cost, without reading records.
 
+mod brief;
+
+use crate::methods::registry;
 use crate::output::{Failure, note, print, print_json, table};
-use crate::refusal::{refused, with_flags};
 use crate::spending::failed;
 use crate::training::{Common, Task};
 use crate::usage;
 use clap::Args;
-use dpopt::data::{EncoderForm, MAX_FEATURES};
+use dpopt::data::{EncoderForm, Layout, MAX_FEATURES, TargetRule};
 use dpopt::loss::embedding::Embedding;
 use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt::moment::TargetClip;
-use dpopt::optimize::{Regime, Regimes};
-use dpopt::plan::{Problem, RecordOf};
-use dpopt::report::{CandidateRow, Outcome, Ownership, number, probability};
+use dpopt::optimize::{Candidate, Regime, Regimes, Selection};
+use dpopt::plan::{NotApplicable, Problem, RecordUnit};
+use dpopt::report::{Baseline, CandidateRow, Outcome, Ownership, number, probability};
 use dpopt::session::default_delta;
-use dpopt_methods::registry;
 use dpopt_privacy::{Budget, Shown};
+use dpopt_refusal::Text;
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct ExplainArguments {
-    /// The table; only its header is read, and its rows are counted unless --rows is given
+    /// Table; only its header is read, and its rows are counted unless --rows is given
     #[arg(required_unless_present = "features")]
     data: Vec<PathBuf>,
     #[command(flatten)]
@@ -28,8 +30,11 @@ pub(crate) struct ExplainArguments {
     /// Without a table: number of classes, or 0 for regression
     #[arg(long, value_name = "K", default_value_t = 2)]
     class_count: u32,
-    /// Machine-readable output
+    /// Show every method with its noise, cost and prediction, and every form of the encoder that was compared
     #[arg(long)]
+    all: bool,
+    /// Machine-readable output
+    #[arg(long, conflicts_with = "all")]
     json: bool,
 }
 
@@ -48,7 +53,16 @@ struct Explained {
     ownership: Option<Ownership>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_clip: Option<TargetClip>,
-    warnings: Vec<String>,
+    warnings: Vec<Text>,
+    /// Which candidate would run and why, or why none would.
+    #[serde(skip)]
+    selection: Result<Selection, NotApplicable>,
+    /// What a model that says nothing has, in the loss of the method that would run.
+    #[serde(skip)]
+    baseline: Option<Baseline>,
+    /// What becomes of the columns of a table.
+    #[serde(skip)]
+    layout: Option<Layout>,
 }
 
 /// A form of the encoder and the excess risk to expect of it.
@@ -56,7 +70,7 @@ struct Explained {
 struct EncoderRow {
     #[serde(flatten)]
     form: EncoderForm,
-    /// The form in words.
+    /// The form of the encoder as text.
     #[serde(skip)]
     words: String,
     excess_risk: f64,
@@ -68,15 +82,21 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         data @ [_, ..] => {
             let e = common.fit(data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
             let read = match (common.unit.columns().is_empty(), common.rows) {
-                (false, _) => "only the header and whose rows they are were read, and rows and units counted",
+                (false, Some(_)) => "only the header and the columns of units were read",
+                (false, None) => "only the header and the columns of units were read, and rows were counted",
                 (true, Some(_)) => "only the header was read",
                 (true, None) => "only the header was read, and rows were counted without looking at their values",
             };
+            let range = match e.layout.target {
+                Some((_, TargetRule::Number { lower, upper, .. })) => Some((lower, upper)),
+                _ => None,
+            };
             let explained = Explained {
+                baseline: baseline(&e.candidates, &e.selection, range),
                 epsilon: e.budget.epsilon(),
                 delta: e.budget.delta(),
-                model_epsilon: e.division.model.epsilon(),
-                model_delta: e.division.model.delta(),
+                model_epsilon: e.budget_split.model.epsilon(),
+                model_delta: e.budget_split.model.delta(),
                 problem: e.problem,
                 weights: e.weights,
                 encoders: e
@@ -88,6 +108,8 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
                 ownership: e.ownership,
                 target_clip: e.target_clip,
                 warnings: e.warnings,
+                selection: e.selection,
+                layout: Some(e.layout),
             };
             (explained, read)
         }
@@ -99,7 +121,17 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     for warning in &explained.warnings {
         note(format!("warning: {warning}"));
     }
-    print(&shown(&explained, read))
+    print(&if arguments.all { shown(&explained, read) } else { brief::shown(&explained, read, &common.unit.columns()) })
+}
+
+/// What a model that says nothing has, in the loss of the candidate that would run.
+fn baseline(
+    candidates: &[Candidate],
+    selection: &Result<Selection, NotApplicable>,
+    range: Option<(f64, f64)>,
+) -> Option<Baseline> {
+    let plan = candidates[selection.as_ref().ok()?.place].plan.as_ref().ok()?;
+    Some(Baseline::new(&plan.summary().loss, range))
 }
 
 /// `dpopt explain --rows N --features D`.
@@ -115,7 +147,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let features =
         features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
     let (units, record) = match common.unit.options() {
-        None => (rows, RecordOf::Row),
+        None => (rows, RecordUnit::Row),
         Some(unit) if unit.shares_rows() => {
             return Err(usage(
                 "where a row may have several owners, who owns which rows says how many are kept: give a table",
@@ -127,7 +159,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
             ));
         }
         Some(UnitOptions { units: Some(units), most_rows, clipping, .. }) if units >= 2 => {
-            (units, RecordOf::Unit { rows, most: most_rows.filter(|_| clipping != UnitClipping::Unit) })
+            (units, RecordUnit::Unit { rows, most: most_rows.filter(|_| clipping != UnitClipping::Unit) })
         }
         Some(_) => return Err(usage("give --units N (at least 2), or a table to count")),
     };
@@ -151,7 +183,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record,
         rows: units,
@@ -171,43 +203,50 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         Some(asked) => Some(Embedding { dimension: asked.dimension, towers: None, seed: asked.seed }),
         None => None,
     };
-    registry().check_options(&method).map_err(|why| refused(&why))?;
+    registry().check_options(&method).map_err(usage)?;
     if common.reading.memory().is_some() {
         return Err(usage(
             "--memory is about rows that are read, and there is no table here; leave it out, or give a table",
         ));
     }
+    let candidates = registry().candidates(&problem, budget, &method);
+    let selection = registry().select(&candidates, &method);
     Ok(Explained {
         epsilon: budget.epsilon(),
         delta: budget.delta(),
         model_epsilon: budget.epsilon(),
         model_delta: budget.delta(),
-        candidates: registry().candidates(&problem, budget, &method).iter().map(CandidateRow::from).collect(),
+        baseline: baseline(&candidates, &selection, None),
+        selection,
+        candidates: candidates.iter().map(CandidateRow::from).collect(),
         weights: method.embedding.as_ref().map_or(problem.weights(), |model| model.weights(features, loss.outputs())),
         encoders: Vec::new(),
         problem,
         ownership: None,
         target_clip: None,
         warnings: Vec::new(),
+        layout: None,
     })
 }
 
+/// Rows, features and weights.
+fn counts(e: &Explained) -> String {
+    let p = &e.problem;
+    let rows = match p.record {
+        RecordUnit::Unit { rows, .. } => format!("{rows} rows of {} units", p.rows),
+        RecordUnit::UnitsRow { most } if e.ownership.is_some() => {
+            format!("{} rows, at most {most} of each owner", p.rows)
+        }
+        RecordUnit::Row | RecordUnit::UnitsRow { .. } => format!("{} rows", p.rows),
+    };
+    format!("{rows}, {} features, {} weights", p.features, e.weights)
+}
+
+/// All that is known of the plan.
 fn shown(e: &Explained, read: &str) -> String {
     let p = &e.problem;
-    let mut out = format!(
-        "{}, {} features, {} weights, {}; epsilon {}, delta {}\n",
-        match p.record {
-            RecordOf::Unit { rows, .. } => format!("{rows} rows of {} units", p.rows),
-            RecordOf::UnitsRow { most } if e.ownership.is_some() =>
-                format!("{} rows, at most {most} of each owner", p.rows),
-            RecordOf::Row | RecordOf::UnitsRow { .. } => format!("{} rows", p.rows),
-        },
-        p.features,
-        e.weights,
-        p.relation(),
-        Shown(e.epsilon),
-        probability(e.delta)
-    );
+    let mut out =
+        format!("{}, {}; epsilon {}, delta {}\n", counts(e), p.relation(), Shown(e.epsilon), probability(e.delta));
     if e.model_epsilon < e.epsilon {
         out.push_str(&format!(
             "of which the model gets epsilon {}, delta {}; the rest pays for private labels or bounds\n",
@@ -220,7 +259,7 @@ fn shown(e: &Explained, read: &str) -> String {
         out.push_str(&format!("{owned}\n"));
     }
     out.push('\n');
-    let by_unit = p.record != RecordOf::Row;
+    let by_unit = p.record != RecordUnit::Row;
     let rows: Vec<Vec<String>> = e
         .candidates
         .iter()
@@ -239,7 +278,7 @@ fn shown(e: &Explained, read: &str) -> String {
             .chain(by_unit.then(|| row.clips.clone().unwrap_or_default()))
             .collect(),
             Outcome::Refused { not_applicable } => {
-                vec![c.method.clone(), format!("not applicable: {}", with_flags(not_applicable))]
+                vec![c.method.clone(), format!("not applicable: {}", not_applicable)]
             }
         })
         .collect();
@@ -271,7 +310,7 @@ fn shown(e: &Explained, read: &str) -> String {
     out
 }
 
-/// Where sparse rows put a problem, if a row has fewer entries than there are features, and these are not those of an encoder (spec 15 §10).
+/// Where sparse rows put a problem, if a row has fewer entries than there are features, and these are not those of an encoder (Ghazi et al. 2024, Tables 1 and 2).
 fn regime(e: &Explained) -> Option<String> {
     let p = &e.problem;
     let budget = Budget::new(e.model_epsilon, e.model_delta).ok().filter(|_| p.nonzeros < p.features)?;

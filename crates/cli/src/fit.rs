@@ -2,15 +2,16 @@
 
 use crate::flags::GUARANTEE;
 use crate::output::{Failure, note};
-use crate::paths::{Paths, is_standard_output};
+use crate::paths::{Paths, Placed, is_standard_output};
 use crate::progress::Bar;
 use crate::spending::{BudgetFile, Outputs, Reserved, failed};
 use crate::training::Common;
+use crate::typed::typed;
 use crate::workers;
 use clap::Args;
 use dpopt::model::Guarantee;
 use dpopt::report::{CandidateRow, Outcome, number};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct FitArguments {
@@ -24,13 +25,13 @@ pub(crate) struct FitArguments {
 /// A run: what `dpopt fit` does and `dpopt check` looks at.
 #[derive(Args)]
 pub(crate) struct RunFlags {
-    /// CSV, TSV, Parquet or LIBSVM file, also gzipped; several files, or directories of files, with the same columns are one
-    /// table
+    /// CSV, TSV, Parquet or LIBSVM file, also gzipped; several files, or directories of files, with the same columns
+    /// are read as one table
     #[arg(required = true)]
     pub(crate) data: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Where the model goes; `-` for standard output
+    /// File to write the model to; `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "model.json", help_heading = None)]
     pub(crate) output: PathBuf,
     /// Also write a report: one HTML page, or JSON if the name ends in .json
@@ -73,6 +74,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     for warning in fit.warnings() {
         note(format!("warning: {warning}"));
     }
+    let placed = [Some(&*run.output), run.report.as_deref()].map(|path| path.map(Placed::at));
     let reserved = outputs.reserve()?;
     let bar = Bar::new();
     let fitted = match common.workers {
@@ -84,11 +86,11 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     if let Some(ending) = &fitted.note {
         note(format!("warning: {ending}"));
     }
-    if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(run, &fitted)) }
+    if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(run, &fitted, &placed)) }
 }
 
-/// A few lines about a run.
-fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
+/// A few lines about a run whose model and report are at these places. They are the same on neighbouring tables.
+fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted, [model, of_run]: &[Option<Placed<'_>>; 2]) -> String {
     let report = &fitted.report;
     let g = &report.guarantee;
     let mut out = format!(
@@ -105,13 +107,13 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
     );
     if let Some(owned) = &report.facts.ownership {
         out.push_str(&format!(
-            "rows        {} kept, at most {} of each owner; {}\n",
+            "rows        {} kept, at most {} per owner; {}\n",
             owned.kept,
             owned.bound,
             Guarantee::OWNERSHIP
         ));
     }
-    if let Some(CandidateRow { method, outcome: Outcome::Planned(p) }) = report.candidates.get(report.chosen) {
+    if let Some(CandidateRow { method, outcome: Outcome::Planned(p) }) = report.chosen() {
         out.push_str(&format!(
             "method      {method}: noise multiplier {}, {} {}, predicted excess risk {}\n",
             number(p.noise_multiplier),
@@ -119,20 +121,35 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
             if p.steps == 1 { "step" } else { "steps" },
             number(p.predicted_excess_risk)
         ));
-        out.push_str(&format!("            because {}\n", report.why_chosen()));
+        out.push_str(&format!("            because {}\n", report.selection.reason));
     }
     out.push_str(&format!("guarantee   {g}\n"));
     if g.insecure_seed {
         out.push_str("            NO privacy: the noise comes from a fixed seed\n");
     }
-    if !is_standard_output(&run.output) {
-        out.push_str(&format!("model       {}\n", run.output.display()));
+    let is_file = |path: Option<&Path>| path.is_some_and(|path| !is_standard_output(path));
+    if let Some(model) = model.as_ref().filter(|_| is_file(Some(&run.output))) {
+        out.push_str(&format!("model       {model}\n"));
     }
-    if let Some(path) = run.report.as_ref().filter(|path| !is_standard_output(path)) {
-        out.push_str(&format!("report      {}\n", path.display()));
+    if let Some(of_run) = of_run.as_ref().filter(|_| is_file(run.report.as_deref())) {
+        out.push_str(&format!("report      {of_run}\n"));
     }
     if let (Some(path), Some(receipt)) = (&run.budget_file.ledger, fitted.model.receipt()) {
         out.push_str(&format!("ledger      {}, charge {}\n", path.display(), receipt.number));
     }
+    out.push_str(
+        "note        a fit never says whether the declared labels, levels and ranges fit the rows; dpopt check does\n",
+    );
+    if is_file(Some(&run.output)) {
+        out.push_str(&format!("next        {}\n", predict(run)));
+    }
     out
+}
+
+/// The command that takes the model to new rows.
+fn predict(run: &RunFlags) -> String {
+    let [.., (flag, vectors)] = run.common.schema.files();
+    let vectors = vectors.map(|path| [flag.to_string(), path.display().to_string()]);
+    let words = ["predict".into(), run.output.display().to_string(), "NEW.csv".into()];
+    typed(words.into_iter().chain(vectors.into_iter().flatten()).collect())
 }

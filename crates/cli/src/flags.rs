@@ -1,9 +1,12 @@
 //! Flags that several commands share: how to read a table, what is publicly known about its columns.
 
 use crate::output::Failure;
+use crate::typed::{arguments, typed};
 use crate::usage;
 use clap::{Args, ValueEnum};
-use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform, VectorsFile};
+use dpopt::data::{
+    BadCells, BoundsReview, Format, Kind, PLACEHOLDER, ReadOptions, Schema, TableReader, Transform, VectorsFile, listed,
+};
 use dpopt::model::Reading;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +20,8 @@ pub(crate) struct TableFlags {
     /// csv, tsv, parquet or libsvm; by default from the file's name
     #[arg(long)]
     format: Option<String>,
-    /// The first line is a row; columns are called c1, c2, …, and how many there are is said by --columns or by declarations of all
+    /// The first line is a record, not a header. Columns are called c1, c2, …; give their number with --columns, or
+    /// declare all of them
     #[arg(long)]
     no_header: bool,
     /// Number of columns of a table without a header, a public fact
@@ -26,7 +30,8 @@ pub(crate) struct TableFlags {
     /// Quotes in a CSV file are plain text
     #[arg(long)]
     no_quoting: bool,
-    /// A line break inside quotes does not end a row. A quote that is never closed then stops the run, and a stray one joins rows
+    /// A line break inside quotes does not end a row. A quote that is never closed then stops the run, and a stray
+    /// quote joins rows
     #[arg(long, conflicts_with = "no_quoting")]
     quoted_newlines: bool,
     /// Character between the fields, e.g. ';'; by default a comma (csv) or a tab (tsv)
@@ -38,11 +43,13 @@ pub(crate) struct TableFlags {
     /// LIBSVM: the first feature has index 0
     #[arg(long)]
     zero_based: bool,
-    /// What to do with a cell or row that cannot be read, or a row of the wrong width; by default it is missing, and for predictions what was said at the fit
+    /// How to treat a cell or row that cannot be read, or a row of the wrong width; by default as missing, and for
+    /// predictions as at the fit
     #[arg(long, value_enum)]
     bad_cells: Option<BadCellsFlag>,
-    /// Most memory, e.g. 512M or 2G. fit: further encoded rows go to an unnamed temporary file, for methods that read rows from disk (by
-    /// default noisy-sgd; with --workers any method, and the memory is that of all of them together).
+    /// Memory cap, e.g. 512M or 2G. For fit: encoded rows beyond it go to an unnamed temporary file, for methods that
+    /// read rows from disk (by default noisy-sgd; with --workers any method, and the cap is for all workers
+    /// together).
     /// Any command: a gzipped Parquet file may not unzip to more (by default 2G)
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<u64>,
@@ -57,13 +64,15 @@ pub(crate) fn separator(given: &str) -> Result<u8, String> {
     }
 }
 
-/// `--bad-cells`.
+/// The values of `--bad-cells`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum BadCellsFlag {
-    /// Take the cell as missing; a row that cannot be read contributes nothing but is counted. `dpopt check` tells how many there are
+    /// Treat the cell as missing; a row that cannot be read contributes nothing but is counted. `dpopt check` counts
+    /// them
     #[default]
     Missing,
-    /// Stop and say which column and row, also after the charge: outside of what is promised, for whoever may see the table
+    /// Stop with the column and row, even after the charge. This is not covered by the guarantee: only for people who
+    /// may see the table
     Error,
 }
 
@@ -127,6 +136,39 @@ impl TableFlags {
         }
     }
 
+    /// What is said of how names and rows are told apart, as it can be typed.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let set = [
+            ("--no-header", self.no_header),
+            ("--no-quoting", self.no_quoting),
+            ("--quoted-newlines", self.quoted_newlines),
+            ("--zero-based", self.zero_based),
+        ];
+        let separator =
+            self.separator.map(|byte| if byte == b'\t' { "\\t".to_string() } else { char::from(byte).to_string() });
+        let given = [
+            ("--format", self.format.clone()),
+            ("--columns", self.columns.map(|n| n.to_string())),
+            ("--separator", separator),
+            ("--features", self.features.map(|n| n.to_string())),
+        ];
+        let set = set.into_iter().filter(|(_, on)| *on).map(|(flag, _)| flag.to_string());
+        set.chain(given.into_iter().filter_map(|(flag, value)| Some(format!("{flag}={}", value?)))).collect()
+    }
+
+    /// Whether names stand in the first line of a text table.
+    pub(crate) fn has_header(&self) -> bool {
+        !self.no_header
+    }
+
+    /// Refuses what is said of cells, where none is read.
+    pub(crate) fn refuse_bad_cells(&self) -> Result<(), Failure> {
+        match self.bad_cells {
+            Some(_) => Err(usage("--bad-cells is about rows, and none is read here; leave it out")),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn memory(&self) -> Option<u64> {
         self.memory
     }
@@ -155,7 +197,7 @@ impl TableFlags {
         })
     }
 
-    /// The same; where a table has no header and --columns is not given, declarations that name all columns count them.
+    /// How the table is read; where it has no header and --columns is not given, declarations that name all columns count them.
     pub(crate) fn declared_options(&self, schema: &Schema, target: &str) -> Result<ReadOptions, Failure> {
         let mut options = self.options()?;
         options.columns = options.columns.or_else(|| schema.numbered_columns(Some(target)));
@@ -185,14 +227,15 @@ pub(crate) struct SchemaFlags {
     /// Ranges, levels and kinds of columns (TOML)
     #[arg(long, value_name = "FILE", help_heading = None)]
     bounds: Option<PathBuf>,
-    /// A table that is not sensitive: ranges and levels are taken from it
+    /// Public table: ranges and levels are taken from it
     #[arg(long, value_name = "FILE", conflicts_with = "bounds")]
     public_data: Option<PathBuf>,
-    /// Share of ε for finding the ranges of numeric columns privately, e.g. 0.1; by default what is enough where only the target's is missing
+    /// Share of ε for finding the ranges of numeric columns privately, e.g. 0.1; if only the range of the target is
+    /// missing, the share is chosen by default
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub(crate) bounds_budget: Option<f64>,
-    /// Columns of text: vectors of words that are not sensitive, as word2vec, GloVe and fastText write them (also gzipped). Predictions need the
-    /// same file
+    /// Public word vectors for columns of text, in the formats of word2vec, GloVe and fastText (also gzipped).
+    /// Predictions need the same file
     #[arg(long, value_name = "FILE")]
     public_vectors: Option<PathBuf>,
     /// Columns that hold numbers
@@ -201,7 +244,7 @@ pub(crate) struct SchemaFlags {
     /// Columns that hold free text
     #[arg(long, value_name = "COLUMNS", value_parser = Listed::read)]
     text: Vec<Listed>,
-    /// Columns that hold categories nobody lists: hashed
+    /// Columns of categories without declared levels, which are hashed
     #[arg(long, value_name = "COLUMNS", value_parser = Listed::read)]
     categorical: Vec<Listed>,
     /// Columns that are not used
@@ -214,9 +257,44 @@ pub(crate) struct SchemaFlags {
     /// LIBSVM: scale every row to the row norm instead of clipping only longer ones
     #[arg(long)]
     scale_rows: bool,
-    /// LIBSVM and Parquet lists: entries of a row that are kept, the largest ones. A public number: methods for sparse rows use it
+    /// LIBSVM and Parquet lists: largest number of entries of a row; the largest entries are kept. This public number
+    /// is used by methods for sparse rows
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_nonzeros: Option<u32>,
+}
+
+/// What is still to be filled in of a bounds file. Its `undecided` sections in the order in which they are told, of so many columns (0: not told).
+pub(crate) fn unfilled(review: &BoundsReview, undecided: &[&str], columns: usize) -> Vec<String> {
+    let mut parts = Vec::new();
+    if !undecided.is_empty() {
+        let of = match columns {
+            0 => String::new(),
+            1 => " of 1 column".into(),
+            columns => format!(" of {columns} columns"),
+        };
+        let names = listed(undecided.iter().map(|name| format!("`{name}`")));
+        parts.push(format!("nothing is chosen yet for {}{of} ({names})", undecided.len()));
+    }
+    if !review.unfilled.is_empty() {
+        let keys = review.unfilled.iter().map(|(name, keys)| format!("`{name}` {}", keys.join(" and ")));
+        parts.push(format!("\"{PLACEHOLDER}\" still stands in {}", listed(keys)));
+    }
+    parts
+}
+
+/// The check of what these words would fit or explain, as it can be typed: without what a check does not take.
+fn check_instead(words: Vec<String>) -> String {
+    let mut words = words.into_iter().skip(1);
+    let mut check = vec!["check".to_string()];
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-q" | "--quiet" | "--all" | "--json" => {}
+            "--class-count" => drop(words.next()),
+            word if word.starts_with("--class-count=") => {}
+            _ => check.push(word),
+        }
+    }
+    typed(check)
 }
 
 /// Names or labels that a flag lists.
@@ -250,6 +328,32 @@ impl SchemaFlags {
             ("--public-data", self.public_data.as_deref()),
             ("--public-vectors", self.public_vectors.as_deref()),
         ]
+    }
+
+    /// Refuses a bounds file in which something is still to be filled in.
+    pub(crate) fn refuse_unfilled(&self) -> Result<(), Failure> {
+        // what else is wrong with it is told by whoever reads it
+        let Some((path, review)) =
+            self.bounds.as_deref().and_then(|path| Some((path, BoundsReview::of_file(path).ok()?)))
+        else {
+            return Ok(());
+        };
+        let sections = review.columns.len();
+        let undecided: Vec<&str> = review.undecided.iter().map(String::as_str).collect();
+        match unfilled(&review, &undecided, sections) {
+            parts if parts.is_empty() => Ok(()),
+            parts => Err(usage(format!(
+                "{}: {}; fill it in (dpopt help bounds), then: {}",
+                path.display(),
+                parts.join(", and "),
+                check_instead(arguments())
+            ))),
+        }
+    }
+
+    /// The bounds file.
+    pub(crate) fn bounds(&self) -> Option<&Path> {
+        self.bounds.as_deref()
     }
 
     /// All declarations together, and where they come from.

@@ -2,6 +2,7 @@
 
 use crate::output::{Failure, print};
 use crate::paths::Paths;
+use crate::typed::typed;
 use crate::usage;
 use crate::written::Written;
 use clap::{Args, Subcommand};
@@ -22,16 +23,17 @@ pub(crate) struct GenerateArguments {
 enum Table {
     /// A census-like table: ages, jobs, hours; the target is `income` (low, high)
     Census(CensusArguments),
-    /// Visits of persons who have many rows each; the target is `outcome` (no, yes), and `person` says whose row it is
+    /// Visits of persons who have many rows each; the target is `outcome` (no, yes), and `person` identifies the
+    /// person
     #[command(after_help = "\
 Rows are in random order. Labels given the features are independent, from the same model at every correlation.
-For a table of other persons to test on give another --seed, not `dpopt split`, which has rows of one person on both sides.
+To get a test table of other persons, use another --seed; `dpopt split` would put rows of one person on both sides.
 
 Examples:
   dpopt generate panel --units 5000 --rows-per-unit 100 --correlation 0.5 --seed 1 -o visits.csv
   dpopt generate panel --units 1000 --rows-per-unit 100 --correlation 0.5 --seed 2 -o test.csv")]
     Panel(PanelArguments),
-    /// Messages, each of a sender and a recipient, of whom few have very many; the target is `answered` (no, yes)
+    /// Messages between persons, of whom a few have very many; the target is `answered` (no, yes)
     #[command(after_help = "\
 Examples:
   dpopt generate messages --units 5000 --rows 100000 --seed 1 -o messages.csv
@@ -57,11 +59,11 @@ struct PanelArguments {
     /// Rows of each person; with --uneven their mean
     #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rows_per_unit: u32,
-    /// How much the rows of a person say the same: 0 nothing (independent rows), 1 all (the same features), between the share of
-    /// the variance that they have in common
+    /// Correlation between the rows of a person: 0 for independent rows, 1 for equal features, in between the share
+    /// of the variance that they have in common
     #[arg(long, default_value_t = 0.5, allow_negative_numbers = true)]
     correlation: f64,
-    /// Some persons have a single row and few have very many; as many rows in all
+    /// Uneven numbers of rows: some persons have one row and a few have very many; the total stays the same
     #[arg(long)]
     uneven: bool,
     #[command(flatten)]
@@ -82,20 +84,21 @@ struct MessagesArguments {
 
 #[derive(Args)]
 struct Place {
-    /// The same seed gives the same table
+    /// Seed of the generator: equal seeds give equal tables
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// CSV file, or TSV by its name, also gzipped; its public facts go to bounds.toml beside it, or to NAME.bounds.toml where that holds others
+    /// CSV file, or TSV if the name ends so, also gzipped. The public facts go to bounds.toml beside it, or to
+    /// NAME.bounds.toml if bounds.toml holds others
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace a bounds.toml with other public facts
+    /// Overwrite a bounds.toml with other public facts
     #[arg(long)]
     overwrite: bool,
 }
 
 impl Place {
-    /// Table and public facts, both or neither; `rows` as the answer calls them.
-    fn write(&self, csv: &str, facts: &str, rows: &str, bayes_accuracy: f64) -> Result<(), Failure> {
+    /// Table and public facts, both or neither; `rows` as the answer calls them, and what a fit is told beside both.
+    fn write(&self, csv: &str, facts: &str, (rows, fit): (&str, &[&str]), bayes_accuracy: f64) -> Result<(), Failure> {
         let written = Written::table("-o", &self.output)?;
         // the same facts again are no loss; anything else may be somebody's work
         let free = |place: &Path| {
@@ -109,7 +112,8 @@ impl Place {
         Paths::default().written("-o", Some(&self.output)).written("the public facts", Some(&bounds)).check()?;
         if !free(&bounds) {
             return Err(usage(format!(
-                "{} exists and is not what would be written there; choose another name or directory for -o, or replace it with --overwrite",
+                "{} exists with other contents; choose another name or directory for -o, or replace it with \
+                 --overwrite",
                 bounds.display()
             )));
         }
@@ -121,10 +125,14 @@ impl Place {
         let bytes = written.bytes(text.into_bytes());
         write_all_atomically(&[(&self.output, &bytes), (&bounds, facts.as_bytes())])
             .map_err(|e| Failure::machine(format!("cannot write {}: {}", self.output.display(), failure(&e))))?;
+        let (table, bounds) = (self.output.display().to_string(), bounds.display().to_string());
+        let usual = ["--epsilon", "1", "--bounds", &bounds];
+        let next = ["fit", &table].into_iter().chain(fit.iter().copied()).chain(usual).map(String::from);
         print(&format!(
-            "{rows} to {}, public facts to {}\nno model can expect a higher accuracy than {bayes_accuracy:.4}\n",
-            self.output.display(),
-            bounds.display(),
+            "{rows} to {table}, public facts to {bounds}\n\
+             labels are drawn at random: the best possible model has an expected accuracy of {bayes_accuracy:.4}\n\
+             next: {}\n",
+            typed(next.collect())
         ))
     }
 }
@@ -133,13 +141,15 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
     match &arguments.table {
         Table::Census(asked) => {
             let census = problems::census(asked.rows as usize, asked.place.seed);
-            asked.place.write(&census.csv, &census.bounds, &format!("{} rows", asked.rows), census.bayes_accuracy)
+            let told = (&*format!("{} rows", asked.rows), &["--target", "income"][..]);
+            asked.place.write(&census.csv, &census.bounds, told, census.bayes_accuracy)
         }
         Table::Panel(asked) => panel(asked),
         Table::Messages(asked) => {
             let made = problems::messages(asked.units as usize, asked.rows as usize, asked.place.seed);
             let rows = format!("{} messages among {} persons", asked.rows, asked.units);
-            asked.place.write(&made.csv, &made.bounds, &rows, made.bayes_accuracy)
+            let fit = "--target answered --unit sender --unit recipient --max-rows-per-unit 16".split(' ');
+            asked.place.write(&made.csv, &made.bounds, (&rows, &fit.collect::<Vec<_>>()), made.bayes_accuracy)
         }
     }
 }
@@ -153,7 +163,7 @@ fn panel(asked: &PanelArguments) -> Result<(), Failure> {
     }
     let Some(rows) = asked.units.checked_mul(asked.rows_per_unit) else {
         return Err(usage(format!(
-            "--units {} with --rows-per-unit {} are more than {} rows; give fewer",
+            "--units {} with --rows-per-unit {} make more than {} rows; give fewer",
             asked.units,
             asked.rows_per_unit,
             u32::MAX
@@ -166,5 +176,6 @@ fn panel(asked: &PanelArguments) -> Result<(), Failure> {
         _ => String::new(),
     };
     let rows = format!("{rows} rows of {} persons{spread}", asked.units);
-    asked.place.write(&panel.csv, &panel.bounds, &rows, panel.bayes_accuracy)
+    let fit = ["--target", "outcome", "--unit", "person"];
+    asked.place.write(&panel.csv, &panel.bounds, (&rows, &fit), panel.bayes_accuracy)
 }

@@ -1,5 +1,6 @@
 //! `dpopt help`: commands, methods and their options.
 
+use crate::methods::registry;
 use crate::output::{Failure, print};
 use crate::training::argument;
 use crate::usage;
@@ -7,7 +8,6 @@ use clap::{Args, Command, CommandFactory};
 use dpopt::data::did_you_mean;
 use dpopt::optimize::options::{Form, NORMS};
 use dpopt::optimize::{Described, RowAccess};
-use dpopt_methods::registry;
 
 /// The method of embedding models, which is not chosen by name.
 const EMBEDDING: &str = "embedding-sgd";
@@ -16,42 +16,16 @@ const EMBEDDING: &str = "embedding-sgd";
 pub(crate) struct Arguments {
     /// A command, a method, `methods`, `options` or `bounds`; without it the list of commands
     topic: Option<String>,
+    /// Of a command: all options, also those that few need
+    #[arg(long, requires = "topic")]
+    all: bool,
     /// `options` as a table in Markdown
     #[arg(long, hide = true)]
     markdown: bool,
 }
 
-/// The file of public facts in short; docs/data.md has all of it.
-const BOUNDS: &str = "\
-The bounds file (--bounds FILE) says what is publicly known of the columns: one [section] for each, in TOML. Nothing in it may come from the
-records themselves, and it costs nothing.
-
-  [age]                                a number: values beyond are clipped
-  lower = 17
-  upper = 90
-
-  [income]                             a large amount, on a logarithmic scale
-  lower = 0
-  upper = 1000000
-  transform = \"log\"
-
-  [\"marital status\"]                 a category; a name with a space or a dot stands in quotes
-  levels = [\"single\", \"married\"]
-
-  [city]                               a category that nobody lists
-  hash = true
-
-  [letter]                             free text
-  text = true
-
-  [phone]                              not used
-  ignore = true
-
-The target has a section like any other: levels for classes (of two the second is the positive one), lower and upper for a number.
-Without it labels (--task classification) or the range (--task regression) are found privately, for a part of epsilon.
-Instead of the file: --numeric, --categorical, --text, --ignore, --classes; --public-data takes ranges and levels from a table that is not
-sensitive. `dpopt check` shows what a fit makes of it, `dpopt generate census -o t.csv` writes an example beside its table.
-";
+/// The format of the file of public facts.
+const BOUNDS: &str = include_str!("help/bounds.txt");
 
 fn methods() -> impl Iterator<Item = &'static str> {
     registry().names().chain([EMBEDDING])
@@ -93,8 +67,8 @@ fn all_methods() -> String {
 fn markdown() -> String {
     let mut text = String::from(
         "# Options of methods\n\n\
-         Made by `make options` from the descriptions that stand with the methods. As flags of the command line (`--clip-norm`), as keywords in\n\
-         Python (`clip_norm=`). Every option is chosen from public facts unless it is given. A method that does not have an option\n\
+         Made by `make options` from the descriptions in the code of the methods. As flags of the command line (`--clip-norm`), as parameters of a\n\
+         method's class in Python (`method=dpopt.methods.NoisySGD(clip_norm=…)`). Every option is chosen from public facts unless it is given. A method that does not have an option\n\
          refuses it by name; without `--method`, only methods that have all given options are compared.\n\n\
          | option | values | what it does |\n|---|---|---|\n",
     );
@@ -120,12 +94,29 @@ fn markdown() -> String {
     text
 }
 
+/// The program with all options of its commands in sight but those of methods.
+fn everything() -> Command {
+    let commands = crate::TRAINING;
+    commands.into_iter().fold(crate::Cli::command(), |program, name| {
+        program.mut_subcommand(name, |command| command.after_help(crate::OPTIONS))
+    })
+}
+
+/// What there is help about.
+pub(crate) fn topics(program: &Command) -> Vec<String> {
+    let commands = program.get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_string());
+    commands.chain(methods().chain(["options", "methods", "bounds"]).map(String::from)).collect()
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut program = crate::Cli::command();
+    let mut program = if arguments.all { everything() } else { crate::program() };
     let Some(topic) = arguments.topic.as_deref() else {
         return print(&program.render_long_help().to_string());
     };
     program.build();
+    if arguments.all && program.find_subcommand(topic).is_none() && topics(&program).iter().any(|t| t == topic) {
+        return Err(usage("--all is for the options of a command: `dpopt help fit --all`"));
+    }
     let text = match topic {
         "options" if arguments.markdown => markdown(),
         "options" => page(
@@ -137,11 +128,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         "bounds" => BOUNDS.into(),
         name if methods().any(|method| method == name) => of_method(name),
         name => match program.find_subcommand_mut(name) {
+            // as `--help` shows them
+            Some(command) if crate::TRAINING.contains(&name) && !arguments.all => command.render_help().to_string(),
             Some(command) => command.render_long_help().to_string(),
             None => {
-                let commands = program.get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_string());
-                let others = methods().chain(["options", "methods", "bounds"]).map(String::from);
-                let known: Vec<String> = commands.chain(others).collect();
+                let known = topics(&program);
                 let meant = did_you_mean(name, known.iter().map(String::as_str));
                 return Err(usage(format!(
                     "there is no command or method `{name}`{meant}{} `dpopt help` lists the commands, `dpopt help methods` the methods",

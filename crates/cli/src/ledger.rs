@@ -1,32 +1,43 @@
 //! `dpopt ledger`: a budget file read by people.
 
 use crate::output::{Failure, print, print_json, table};
+use crate::recalls::RecallFlags;
 use crate::usage;
 use crate::verify::{Claim, PREDICTABLE};
 use clap::Args;
 use dpopt::data::unit_name;
 use dpopt::model::{Guarantee, Stage};
+use dpopt::recall::{LedgerNotice, Recalls};
 use dpopt::report::{number, probability, protected};
 use dpopt_privacy::Event;
-use dpopt_privacy::ledger::{Entry, Found, Ledger, Status};
-use dpopt_privacy::words::foreign;
+use dpopt_privacy::ledger::{Entry, Found, Ledger, LedgerError, Status};
+use dpopt_privacy::rounding::foreign;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The file given to `fit --ledger`
+    /// The ledger file, as given to `fit --ledger`
     file: PathBuf,
-    /// Models, reports (.json) or means (.json) whose charges must be in the file: finds a ledger that was rolled back or
-    /// replaced
+    /// Models, reports (.json) or means (.json): check that their charges are in the ledger, which shows whether it
+    /// was rolled back or replaced
     #[arg(long, value_name = "FILES", num_args = 1..)]
     verify: Vec<PathBuf>,
+    #[command(flatten)]
+    recalls: RecallFlags,
     /// Machine-readable output
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut ledger = Ledger::open(&arguments.file).map_err(usage)?;
+    let recalls = arguments.recalls.list()?;
+    let mut ledger = Ledger::open(&arguments.file).map_err(|e| match e {
+        LedgerError::Io { path, source, .. } if source.kind() == ErrorKind::NotFound => {
+            usage(format!("cannot read {path}: no such file; name the file that was given to fit --ledger"))
+        }
+        other => usage(other),
+    })?;
     let status = ledger.status().map_err(usage)?;
     if !arguments.verify.is_empty() {
         return verify(arguments, &status);
@@ -35,12 +46,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let delta = status.charges.last().map_or(status.purpose.terms.budget.delta(), |c| c.requested.delta());
     let room = ledger.room(delta).map_err(usage)?;
     if arguments.json {
-        return print_json(&document(&status, delta, room));
+        return print_json(&document(&status, delta, room, &recalls));
     }
-    print(&shown(&arguments.file.display().to_string(), &status, delta, room))
+    let shown = shown(&arguments.file.display().to_string(), &status, delta, room);
+    print(&(shown + &recalled(&recalls, &status)))
 }
 
-/// `--verify`.
+/// Checks the receipts in the files of `--verify` against the ledger.
 fn verify(arguments: &Arguments, status: &Status) -> Result<(), Failure> {
     let mut lines = Vec::new();
     let mut bad = 0;
@@ -66,7 +78,7 @@ fn verify(arguments: &Arguments, status: &Status) -> Result<(), Failure> {
     match bad {
         0 => Ok(()),
         bad => Err(usage(format!(
-            "{}: {bad} of {} files are not paid for by a charge in it",
+            "{}: {bad} of {} files have no matching charge in this ledger",
             arguments.file.display(),
             lines.len()
         ))),
@@ -80,7 +92,7 @@ fn verdict(claim: &Claim, status: &Status) -> Result<String, String> {
         return Err(PREDICTABLE.into());
     }
     let Some(receipt) = &claim.receipt else {
-        return Err("no receipt: it was made without a ledger, or by a version that wrote none".into());
+        return Err("it has no receipt: it was made without a ledger, or by a version that wrote none".into());
     };
     let number = receipt.number;
     match (status.find(receipt), number.checked_sub(1).and_then(|at| status.charges.get(at))) {
@@ -90,17 +102,20 @@ fn verdict(claim: &Claim, status: &Status) -> Result<String, String> {
                 || !pays(entry, guarantee)
             {
                 return Err(format!(
-                    "its charge {number} is another run's: event, epsilon or neighbours differ from what the file states"
+                    "charge {number} in the ledger belongs to another run: event, epsilon or neighbours differ from \
+                     those in the file"
                 ));
             }
-            Ok(format!("its charge {number} of {} is there", foreign(&entry.time)))
+            Ok(format!("its charge {number} of {} is in the ledger", foreign(&entry.time)))
         }
         (Found::Lost, _) | (_, None) => Err(format!(
-            "its charge {number} is gone, the ledger has {}: it was rolled back to an earlier state, or is another ledger",
+            "its charge {number} is missing; the ledger has {} charges, so that it was rolled back to an earlier \
+             state or is another ledger",
             status.charges.len()
         )),
         (Found::Other, _) => Err(format!(
-            "at the place of its charge {number} stands another: this is another ledger, or one that was rolled back and charged anew"
+            "the ledger has another charge at number {number}: it is another ledger, or was rolled back and charged \
+             anew"
         )),
     }
 }
@@ -122,7 +137,16 @@ fn pays(entry: &Entry, guarantee: &Guarantee) -> bool {
     })
 }
 
-fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
+/// One line for each recall that concerns charges, or may. Those that take a program older than a fix at a charge after it are in the JSON alone: nearly all
+/// ledgers have them.
+fn recalled(recalls: &Recalls, status: &Status) -> String {
+    let notices = recalls.of_ledger(status);
+    let out: String =
+        notices.iter().filter(|notice| !notice.only_after_fix()).map(|notice| format!("{notice}\n")).collect();
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+fn document(status: &Status, delta: f64, room: f64, recalls: &Recalls) -> serde_json::Value {
     let charges: Vec<serde_json::Value> = status
         .charges
         .iter()
@@ -145,6 +169,7 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
         "cut_lines": status.cuts.iter().map(|c| serde_json::json!({ "line": c.line, "bytes": c.bytes })).collect::<Vec<_>>(),
         "next_run": { "epsilon_at_most": room, "delta": delta },
         "charges": charges,
+        "recalls": recalls.of_ledger(status).iter().map(LedgerNotice::document).collect::<Vec<_>>(),
     })
 }
 
@@ -171,23 +196,24 @@ fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
         status.rule.map_or(String::new(), |r| format!(", added up by the {} filter", r.name()))
     ));
     out.push_str(&format!(
-        "guarantee: all runs together stay within epsilon {} and delta {}, however each is chosen after the ones before\n",
+        "guarantee: all runs together stay within epsilon {} and delta {}, even if each run is chosen after seeing \
+         the earlier results\n",
         number(total.epsilon()),
         probability(total.delta())
     ));
     if status.charges.is_empty() {
-        out.push_str("no run was charged yet\n");
+        out.push_str("no run has been charged yet\n");
     }
     for cut in &status.cuts {
         out.push_str(&format!(
-            "{} bytes on line {} are the remains of a write that was cut short (a crash or a full disk): nothing was released for \
-             them, so they cost nothing, and they stay where they are\n",
+            "{} bytes on line {} are an incomplete charge (a crash or a full disk): nothing was released for it, so \
+             it costs nothing. The bytes stay in the file\n",
             cut.bytes, cut.line
         ));
     }
     out.push_str(&match room > 0.0 {
-        true => format!("a next run fits with about epsilon {} at delta {}\n", number(room), probability(delta)),
-        false => format!("no next run fits at delta {}\n", probability(delta)),
+        true => format!("the next run may have about epsilon {} at delta {}\n", number(room), probability(delta)),
+        false => format!("nothing is left for a next run at delta {}\n", probability(delta)),
     });
     if status.charges.is_empty() {
         return out;

@@ -6,7 +6,7 @@ mod columns;
 use crate::output::{Failure, note, print, print_json, table};
 use crate::paths::Paths;
 use crate::progress::Bar;
-use crate::spending::{Outputs, Reserved, command_line, failed};
+use crate::spending::{Outputs, Reserved, failed};
 pub(crate) use arguments::Arguments;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
 use dpopt::report::{Ownership, number, probability};
@@ -36,21 +36,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.columns.are_asked_for() {
         return columns::run(arguments, &outputs, ledger, opened);
     }
-    let options = MeanOptions {
-        delta: arguments.delta,
-        norm: Some(arguments.norm),
-        relation: arguments.relation.into(),
-        unit: arguments.unit.options(),
-        rows: arguments.rows,
-        method: arguments.method.clone(),
-        bad_cells: arguments.reading.bad_cells(),
-        ledger,
-        insecure_seed: arguments.insecure_seed,
-        command: Some(command_line()),
-    };
+    let options = MeanOptions::default()
+        .norm(arguments.norm)
+        .rows(arguments.rows)
+        .method(arguments.method.clone())
+        .bad_cells(arguments.reading.bad_cells());
     // clap asks for it where there is no --of
     let sparsity = arguments.sparsity.unwrap_or(f64::NAN);
-    let estimate = MeanEstimate::new(opened, sparsity, arguments.epsilon, options).map_err(failed)?;
+    let estimate = MeanEstimate::new(opened, sparsity, arguments.run(ledger), options).map_err(failed)?;
     if arguments.explain {
         let (problem, budget) = (estimate.problem().clone(), estimate.budget());
         let candidates = estimate.explain();
@@ -83,6 +76,7 @@ fn answer(arguments: &Arguments, estimated: &Estimated) -> Result<String, Failur
             "values": values,
             "error_bound": estimated.error_bound,
             "guarantee": estimated.guarantee,
+            "provenance": estimated.report.provenance,
         });
         if let Some(receipt) = &estimated.report.receipt {
             document["receipt"] = serde_json::to_value(receipt).map_err(Failure::machine)?;
@@ -99,7 +93,7 @@ fn answer(arguments: &Arguments, estimated: &Estimated) -> Result<String, Failur
 
 fn summary(arguments: &Arguments, records: u64, estimated: &Estimated) -> String {
     let g = &estimated.guarantee;
-    let method = estimated.report.candidates.get(estimated.report.chosen).map_or("", |c| &c.method);
+    let method = estimated.report.chosen().map_or("", |c| &c.method);
     let mut out = format!(
         "mean of {} with {} coordinates: {} entries differ from 0\n",
         vectors(records, g.unit_column.as_deref(), estimated.report.facts.ownership.as_ref()),

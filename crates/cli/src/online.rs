@@ -17,6 +17,7 @@ use dpopt::online::OnlineError;
 use dpopt::output::Places;
 use dpopt::report::number;
 use dpopt::session::LedgerFile;
+use dpopt::{Provenance, RunOptions};
 use dpopt_privacy::{Neighbours, Shown};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -29,43 +30,44 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Game {
-    /// Trust one of many experts in every round, while their losses come in
+    /// Prediction with expert advice: choose one of many experts in every round, then read their losses
     #[command(
         after_help = "Writes {\"round\":1,\"play\":7} (experts count from 0), then reads the losses of the round as one line, [0.1, 0, \
-        1, …], and so on.\nWith --session, a killed process goes on where it was when it is started again with the same flags."
+        1, …], and so on.\nWith --session, a killed process resumes when it is started again with the same flags."
     )]
     Experts(Box<experts::ExpertsArguments>),
-    /// Play a point of a box or a ball in every round, while gradients come in
+    /// Online convex optimization: choose a point of a box or a ball in every round, then read a gradient
     #[command(
         after_help = "Writes {\"round\":1,\"play\":[0.0, 0.0]}, then reads the gradient of the round's loss at that point as one line, \
-        [0.1, -2], and so on.\nThere is no session file: a leader's state is its noise. A killed game is over, and all of it stays paid for."
+        [0.1, -2], and so on.\nThere is no session file, since the state of the player is its noise. A killed game \
+                      cannot be resumed, and its charge stays."
     )]
     Convex(Box<convex::ConvexArguments>),
-    /// Pull one of several arms in every round, where only its own reward is told
+    /// Bandits: choose one of several arms in every round, then read its reward only
     #[command(
         after_help = "Writes {\"round\":1,\"play\":2} (arms count from 0), then reads the reward of that arm as one line, 0.7, and so \
-        on.\nWith --session, a killed process goes on where it was when it is started again with the same flags."
+        on.\nWith --session, a killed process resumes when it is started again with the same flags."
     )]
     Bandit(Box<bandit::BanditArguments>),
 }
 
-/// What a line does that cannot be read.
+/// How to treat a line that cannot be read.
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum BadLines {
-    /// Stops: which tells whoever sees it that there was one
+    /// Stop; an observer then learns that there was such a line
     #[default]
     Refuse,
-    /// Counts as a round that tells nothing: nothing that an outsider may see depends on it
+    /// Count it as a round without input, so that nothing observable depends on it
     Nothing,
 }
 
-/// What every game is told.
+/// Options of every game.
 #[derive(Args)]
 struct GameFlags {
-    /// Lines of what rounds tell; `-` for standard input
+    /// Input, one line per round; `-` for standard input
     #[arg(default_value = "-")]
     input: PathBuf,
-    /// How many rounds are played at most: fixed in advance, never more
+    /// Largest number of rounds, fixed in advance
     #[arg(long, value_name = "T")]
     rounds: u64,
     /// ε of the whole game
@@ -74,19 +76,19 @@ struct GameFlags {
     /// δ of the whole game; by default 1/T^1.1, at most 0.01, and 0 for arms; 0 for a pure guarantee
     #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
-    /// Which sequences of rounds are neighbours: zero-out (a round tells nothing) or replace-one
+    /// Which sequences of rounds are neighbours: zero-out (the input of one round is empty) or replace-one
     #[arg(long, value_enum, default_value_t)]
     relation: RelationFlag,
-    /// Rounds that are protected together, for users who are in several
+    /// Largest number of rounds of one user, which are protected together
     #[arg(long, value_name = "K", default_value_t = 1)]
     rounds_per_user: u64,
-    /// What a line does that cannot be read
+    /// How to treat a line that cannot be read
     #[arg(long, value_enum, default_value_t)]
     bad_lines: BadLines,
-    /// Write what the game promises to this file (.json), before the first play: `dpopt verify` accounts it anew
+    /// Write the guarantee to this file (.json) before the first round, for `dpopt verify`
     #[arg(long, value_name = "FILE")]
     guarantee: Option<PathBuf>,
-    /// Show what is planned, with its proved regret; nothing is read or charged
+    /// Show the plan with its proved regret, and stop: nothing is read or charged
     #[arg(long, conflicts_with_all = ["ledger", "guarantee"])]
     explain: bool,
     /// Machine-readable plans (with --explain)
@@ -94,7 +96,7 @@ struct GameFlags {
     json: bool,
     #[command(flatten)]
     budget_file: BudgetFile,
-    /// Reproducible coins for tests: NO privacy, and no charge to a ledger
+    /// Reproducible randomness for tests: NO privacy, and no charge to a ledger
     #[arg(long, value_name = "N")]
     insecure_seed: Option<u64>,
     /// Print nothing but plays, warnings and errors
@@ -105,25 +107,26 @@ struct GameFlags {
 /// Of games whose state can be written down.
 #[derive(Args)]
 struct SessionFlags {
-    /// Keep the game in this file and FILE.mark, so that a killed process goes on where it was. The file holds exact sums: it is as
-    /// sensitive as the rounds
+    /// Keep the state of the game in this file and FILE.mark, so that a killed process can be resumed. The file holds
+    /// exact sums: it is as sensitive as the input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_seed", "explain"])]
     session: Option<PathBuf>,
-    /// The session was moved here from another file system, and nothing goes on where it was: without this a copy is refused
+    /// The session was moved here from another file system, and no process continues it at its old place; without
+    /// this flag a copy is refused
     #[arg(long, requires = "session")]
     moved: bool,
-    /// The input begins with round 1 again: lines of rounds that the session has seen are skipped
+    /// The input begins with round 1 again; rounds that the session has already seen are skipped
     #[arg(long, requires = "session")]
     replay: bool,
 }
 
 /// Where a game is opened.
 enum Place<'a> {
-    /// In this process alone.
+    /// The game is kept in this process alone.
     Memory,
-    /// In a new file.
+    /// The game is kept in a new file.
     New(&'a Path),
-    /// In a file that is there.
+    /// The game goes on from a file that is there.
     Resumed(&'a Path),
 }
 
@@ -136,6 +139,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl GameFlags {
+    /// Options of the run of a game, with this δ, paid from `ledger`.
+    fn run(&self, delta: impl Into<Option<f64>>, ledger: Option<LedgerFile>) -> RunOptions {
+        let run = RunOptions::within(self.epsilon).delta(delta).relation(self.relation.into());
+        run.ledger(ledger).insecure_seed(self.insecure_seed)
+    }
+
     fn neighbours(&self) -> Neighbours {
         Neighbours::of_rounds(self.relation.into())
     }
@@ -169,7 +178,7 @@ impl GameFlags {
         };
         let (mark, next) = (beside(".mark"), beside(".new"));
         Paths::default()
-            .read("what rounds tell", (self.input.as_os_str() != "-").then_some(self.input.as_path()))
+            .read("the input", (self.input.as_os_str() != "-").then_some(self.input.as_path()))
             .written("--guarantee", self.guarantee.as_deref())
             .written("--session", path)
             .written("the session's mark", mark.as_deref())
@@ -215,7 +224,7 @@ impl GameFlags {
             Some(_) => {}
         }
         if !self.quiet {
-            note("note: the session was charged when it was opened: it is in --ledger, which is charged nothing now");
+            note("note: the session was charged to --ledger when it was opened; nothing is charged now");
         }
         Ok(())
     }
@@ -258,11 +267,11 @@ impl GameFlags {
             game.guarantee()
         ));
         if self.insecure_seed.is_some() {
-            note("warning: --insecure-seed: predictable coins, no privacy");
+            note("warning: --insecure-seed: predictable randomness, no privacy");
         }
         if game.observed() > 0 {
             let from = if replay { 1 } else { game.observed() + 1 };
-            note(format!("note: going on after round {}; the input begins with round {from}", game.observed()));
+            note(format!("note: resuming after round {}; the input must begin with round {from}", game.observed()));
         }
     }
 }
@@ -283,6 +292,7 @@ fn promise(path: &Path, place: Places, game: &impl Played) -> Result<(), Failure
     facts["regret_bound"] = game.regret_bound().into();
     let document = serde_json::json!({
         "software": format!("dpopt {}", env!("CARGO_PKG_VERSION")),
+        "provenance": Provenance::of_this_build(),
         "game": facts,
         "guarantee": game.guarantee(),
         "receipt": game.receipt(),
@@ -290,7 +300,7 @@ fn promise(path: &Path, place: Places, game: &impl Played) -> Result<(), Failure
     let text = serde_json::to_string_pretty(&document).map_err(Failure::machine)? + "\n";
     place.write(&[text.as_bytes()]).map_err(|e| {
         Failure::machine(format!(
-            "cannot write {}: {}; nothing was left there, and the budget of this game is spent",
+            "cannot write {}: {}; no file was left there, and the budget of this game is spent",
             path.display(),
             failure(&e)
         ))

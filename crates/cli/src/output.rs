@@ -1,7 +1,7 @@
 //! What leaves the process: text on stdout, one line on stderr, an exit code. Words of files stand in much of it: no control character but line
 //! breaks and tabs goes out.
 
-use dpopt_privacy::words::{foreign, foreign_json, foreign_lines};
+use dpopt_privacy::rounding::{foreign, foreign_json, foreign_lines};
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -24,14 +24,14 @@ impl Failure {
         Self { message: message.to_string(), code: 1 }
     }
 
-    /// Prints the line.
+    /// Prints the failure as one line and returns its exit code.
     pub(crate) fn report(self) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "dpopt: error: {self}");
         ExitCode::from(self.code)
     }
 }
 
-/// One line.
+/// The message as one line without control characters.
 impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&foreign(&self.message.split_whitespace().collect::<Vec<_>>().join(" ")))
@@ -43,7 +43,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(drop)
 }
 
-/// The same; whether the reader is still there.
+/// Writes to stdout and says whether the reader is still there.
 pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(foreign_lines(text).as_bytes()).and_then(|()| out.flush()) {

@@ -4,11 +4,31 @@ use crate::output::Failure;
 use crate::usage;
 use dpopt::data::{check_regular, files_of};
 use dpopt::output::same_file;
+use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
 /// Standard output, where a file is asked for.
 pub(crate) fn is_standard_output(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// A file that was written, for people: whether there was one of its name before.
+pub(crate) struct Placed<'a> {
+    path: &'a Path,
+    replaces: bool,
+}
+
+impl<'a> Placed<'a> {
+    /// Looks at the place before it is written to.
+    pub(crate) fn at(path: &'a Path) -> Self {
+        Self { path, replaces: path.is_file() }
+    }
+}
+
+impl Display for Placed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.path.display(), if self.replaces { " (the file of that name was replaced)" } else { "" })
+    }
 }
 
 /// What a table is for.
@@ -60,7 +80,8 @@ impl Paths {
                 let twice_standard = is_standard_output(path) && is_standard_output(second);
                 if twice_standard || same_file(place(path), place(second)) {
                     clashes.push(format!(
-                        "{role} {} and {other} {} are one file, and writing one would destroy the other; give different files",
+                        "{role} {} and {other} {} are the same file, and writing one would destroy the other; give \
+                         different files",
                         path.display(),
                         second.display()
                     ));

@@ -2,17 +2,20 @@
 
 use crate::flags::TableFlags;
 use crate::output::{Failure, note, print, print_json, table};
-use crate::paths::{Paths, is_standard_output};
+use crate::paths::{Paths, Placed, is_standard_output};
+use crate::recalls::RecallFlags;
+use crate::typed::{arguments as given, typed};
 use crate::usage;
 use crate::verify::PREDICTABLE;
 use crate::written::Written;
 use clap::Args;
-use dpopt::data::{TableReader, WordVectors, bad_row, did_you_mean, failure, field_text, files_of};
+use dpopt::data::{DataError, TableReader, WordVectors, bad_row, did_you_mean, failure, field_text, files_of};
 use dpopt::model::metrics::{self, ClassMetrics, ClassificationMetrics, LeftOut, RegressionMetrics};
-use dpopt::model::{Evaluation, Model, Predictions};
+use dpopt::model::{Evaluation, Model, ModelError, Predictions};
 use dpopt::output::Places;
+use dpopt::recall::Concern;
 use dpopt::report::number;
-use dpopt_privacy::words::{foreign, foreign_json};
+use dpopt_privacy::rounding::{foreign, foreign_json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,11 +23,12 @@ use std::sync::Arc;
 pub(crate) struct PredictArguments {
     /// Model file
     model: PathBuf,
-    /// Table with the columns the model was fitted on; the target may be absent
+    /// Table with the columns that the model was fitted on; the target may be absent
     #[arg(required = true)]
     data: Vec<PathBuf>,
-    /// CSV with one line per row, or TSV by its name, also gzipped; `-` for standard output, where characters of labels that command a terminal become
-    /// U+FFFD. A label that begins with = + - or @ is written as it is: a spreadsheet would take it for a formula
+    /// CSV with one line per row, or TSV if the name ends so, also gzipped; `-` for standard output, where control
+    /// characters in labels become U+FFFD. Labels that begin with = + - or @ are not escaped: a spreadsheet would
+    /// read them as formulas
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// The public vectors of words that the model was fitted with
@@ -35,6 +39,8 @@ pub(crate) struct PredictArguments {
     keep: Vec<String>,
     #[command(flatten)]
     reading: TableFlags,
+    #[command(flatten)]
+    recalls: RecallFlags,
     /// JSON instead of CSV: one object per line
     #[arg(long)]
     json: bool,
@@ -45,13 +51,15 @@ pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
         .written("-o", Some(&arguments.output))
         .read("the model", Some(&arguments.model))
         .read("--public-vectors", arguments.public_vectors.as_deref())
+        .read("--recalls", arguments.recalls.path())
         .data(&arguments.data)
         .check()?;
     let written = match arguments.json {
         true => Written::lines("-o", &arguments.output)?,
         false => Written::table("-o", &arguments.output)?,
     };
-    let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
+    let vectors = arguments.public_vectors.as_deref();
+    let model = load("predict", (&arguments.model, &arguments.data), vectors, &arguments.recalls)?;
     let reading = arguments.reading.or_as_fitted(model.reading(), &arguments.data);
     let table = reading.open(&arguments.data)?;
     let kept = kept(&*table, &arguments.keep, model.target())?;
@@ -66,25 +74,57 @@ pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
     let bytes = written.bytes(text.into_bytes());
     // a prediction tells of its row: it is for whoever the table is for
     let sources = files_of(&arguments.data).map_err(usage)?;
+    let placed = Placed::at(&arguments.output);
     Places::reserve(&[&arguments.output], &sources).and_then(|places| places.write(&[&bytes])).map_err(|e| {
         Failure::machine(format!(
-            "cannot write {}: {}; nothing was left there",
+            "cannot write {}: {}; no file was left there",
             arguments.output.display(),
             failure(&e)
         ))
-    })
+    })?;
+    // who reads standard output by a program finds nothing but JSON there
+    if arguments.json {
+        return Ok(());
+    }
+    let count = match &predictions {
+        Predictions::Classes { probabilities, .. } => probabilities.len(),
+        Predictions::Values(values) => values.len(),
+    };
+    print(&format!("{count} prediction{} to {placed}\n", if count == 1 { "" } else { "s" }))
 }
 
-/// The model, with a word about one that protects nobody.
-fn load(path: &Path, vectors: Option<&Path>) -> Result<Model, Failure> {
-    let mut model = Model::load(path).map_err(usage)?;
+/// Loads the model for a command about `data`, and warns if it was fitted with an insecure seed, or if a known fault certainly concerns it.
+fn load(
+    command: &str,
+    (path, data): (&Path, &[PathBuf]),
+    vectors: Option<&Path>,
+    recalls: &RecallFlags,
+) -> Result<Model, Failure> {
+    let recalls = recalls.list()?;
+    let mut model = Model::load(path).map_err(|why| match (&why, data) {
+        (ModelError::NotAModel { .. }, [data, ..]) => usage(format!("{why}; {}", in_order(command, path, data))),
+        _ => usage(why),
+    })?;
     if let Some(vectors) = vectors {
         model = model.with_vectors(Arc::new(WordVectors::open(vectors).map_err(usage)?)).map_err(usage)?;
     }
     if model.guarantee().insecure_seed {
         note(format!("warning: {} was {PREDICTABLE}", path.display()));
     }
+    let facts = model.recall_facts();
+    let notices = facts.iter().flat_map(|facts| recalls.of(facts));
+    for notice in notices.filter(|notice| notice.concern == Concern::Certain) {
+        note(format!("warning: {}: {notice}", path.display()));
+    }
     Ok(model)
+}
+
+/// Which file comes first: both in each other's place, if the second has the name of a model.
+fn in_order(command: &str, first: &Path, second: &Path) -> String {
+    let swapped = second.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    let [model, table] = if swapped { [second, first] } else { [Path::new("MODEL.json"), second] };
+    let words = [command.to_string(), model.display().to_string(), table.display().to_string()];
+    format!("the model comes first: {}", typed(words.to_vec()))
 }
 
 /// Columns of the table that go with the predictions: names, and the cells of each as they stand.
@@ -102,7 +142,7 @@ fn kept(table: &dyn TableReader, names: &[String], target: &str) -> Result<Kept,
         };
         if name == target || kept.iter().any(|(other, _)| other == name) {
             return Err(usage(format!(
-                "--keep {name}: the predictions would have two columns of that name; leave it out"
+                "--keep {name}: the predictions have a column of that name already; leave it out"
             )));
         }
         places.push(at);
@@ -202,6 +242,8 @@ pub(crate) struct EvaluateArguments {
     public_vectors: Option<PathBuf>,
     #[command(flatten)]
     reading: TableFlags,
+    #[command(flatten)]
+    recalls: RecallFlags,
     /// Machine-readable output
     #[arg(long)]
     json: bool,
@@ -211,10 +253,22 @@ const NOT_PRIVATE: &str = "exact statistics of this table, not private: do not p
 
 pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
     Paths::default().data(&arguments.data).check()?;
-    let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
+    let vectors = arguments.public_vectors.as_deref();
+    let model = load("evaluate", (&arguments.model, &arguments.data), vectors, &arguments.recalls)?;
     let reading = arguments.reading.or_as_fitted(model.reading(), &arguments.data);
     let table = reading.open(&arguments.data)?;
-    let evaluation = model.evaluate(&*table, reading.bad_cells()).map_err(usage)?;
+    let evaluation = model.evaluate(&*table, reading.bad_cells()).map_err(|why| match &why {
+        DataError::NoSuchColumn { role, .. } if role == "the target" => usage(format!(
+            "{why}; evaluate needs the true `{}` of each row; for rows without it: {}",
+            model.target(),
+            typed(
+                std::iter::once("predict".to_string())
+                    .chain(given().into_iter().skip(1).filter(|w| w != "--json"))
+                    .collect()
+            )
+        )),
+        _ => usage(why),
+    })?;
     let Some(evaluation) = evaluation else {
         return Err(usage(format!(
             "{} has no row with a known `{}`; give a table with its labels",
@@ -245,7 +299,7 @@ fn line(name: &str, value: String) -> String {
 fn rows(scored: usize, left_out: LeftOut) -> String {
     let reasons = [
         (left_out.missing, "without a target"),
-        (left_out.undeclared, "with a label that is not declared"),
+        (left_out.undeclared, "with an undeclared label"),
         (left_out.unreadable, "that cannot be read"),
     ];
     let reasons: Vec<String> =
@@ -261,7 +315,7 @@ fn rows(scored: usize, left_out: LeftOut) -> String {
 }
 
 /// Tables of more classes are for --json.
-const MOST_SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 fn of_classes(m: &ClassificationMetrics) -> String {
     let share = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.4}"));
@@ -292,7 +346,7 @@ fn of_classes(m: &ClassificationMetrics) -> String {
     if !never.is_empty() {
         out += &format!("never predicted: {}\n", never.join(", "));
     }
-    if m.classes.len() > MOST_SHOWN {
+    if m.classes.len() > MAX_SHOWN {
         return out + "\nthe confusion table is in --json\n";
     }
     let titles: Vec<String> = m.classes.iter().map(|class| format!("#{}", foreign(&class.label))).collect();
@@ -318,7 +372,8 @@ fn of_numbers(m: &RegressionMetrics, target: &str) -> String {
         out += &line(
             "outside the range",
             format!(
-                "{} below and {} above {} to {}, where the model's answers lie; scored as `{target}` stands in the file",
+                "{} below and {} above the range of the model, {} to {}; scored against the value of `{target}` in \
+                 the file",
                 m.below_range,
                 m.above_range,
                 number(lower),

@@ -1,19 +1,18 @@
-//! What commands that spend a budget on an answer share: the budget file, the files of the answer, and how failures are told.
+//! What commands that spend a budget on an answer share: the budget file, the files of the answer, and how failures are shown.
 
 use crate::flags::GUARANTEE;
 use crate::output::{Failure, note, print};
 use crate::paths::is_standard_output;
-use crate::refusal::{in_flags, refused};
 use crate::usage;
 use crate::written::document;
 use clap::Args;
 use dpopt::data::failure;
 use dpopt::model::FitError;
 use dpopt::output::Places;
-use dpopt::report::Report;
+use dpopt::report::{Report, number};
 use dpopt::session::{LedgerFile, SessionError};
-use dpopt_privacy::ledger::{Access, Ledger};
-use dpopt_privacy::{Budget, Neighbours};
+use dpopt_privacy::ledger::{Access, Ledger, LedgerError};
+use dpopt_privacy::{Budget, Neighbours, Shown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,10 +22,11 @@ pub(crate) struct BudgetFile {
     /// Budget file of this data set, kept across runs; charged before any record is read
     #[arg(long, value_name = "FILE", help_heading = None)]
     pub(crate) ledger: Option<PathBuf>,
-    /// ε that all runs on this data set may spend together; not needed where the ledger is there already
+    /// ε that all runs on this data set may spend together; not needed if the ledger exists
     #[arg(long, requires = "ledger", allow_negative_numbers = true, help_heading = None)]
     total_epsilon: Option<f64>,
-    /// δ that all runs on this data set may spend together; by default the ledger's, or for a new one that of this run
+    /// δ that all runs on this data set may spend together; by default that of the ledger, or for a new ledger that
+    /// of this run
     #[arg(long, requires = "ledger", allow_negative_numbers = true, help_heading = GUARANTEE)]
     total_delta: Option<f64>,
     /// How long to wait while another run holds the ledger
@@ -64,28 +64,63 @@ impl BudgetFile {
     ) -> Result<Option<LedgerFile>, Failure> {
         let Some(path) = &self.ledger else { return Ok(None) };
         let kept = self.kept(path)?;
-        let total = self.total_epsilon.or(kept.map(|kept| kept.epsilon())).ok_or_else(|| {
-            usage(format!(
-                "{} is not there yet: a new ledger needs --total-epsilon, what all runs on this data set may spend together",
-                path.display()
-            ))
-        })?;
-        let total_delta = self.total_delta.or(kept.map(|kept| kept.delta())).or(delta).ok_or_else(|| {
-            usage("a ledger needs a fixed delta: give --total-delta (or --delta) besides --total-epsilon")
-        })?;
+        let total = self.total_epsilon.or(kept.map(|kept| kept.epsilon()));
+        let total_delta = self.total_delta.or(kept.map(|kept| kept.delta())).or(delta);
+        let (Some(total), Some(total_delta)) = (total, total_delta) else {
+            return Err(no_totals(path, (total, epsilon), total_delta));
+        };
         let tell = if quiet { |_: &str| {} } else { |text: &str| note(format!("note: {text}")) };
         let access = Access { patience: Duration::from_secs(self.ledger_wait.into()), tell };
         let file =
             LedgerFile { path: path.clone(), total: Budget::new(total, total_delta).map_err(usage)?, access, unit };
         let budget = Budget::new(epsilon, delta.unwrap_or(file.total.delta())).map_err(usage)?;
-        file.refuse_hopeless(neighbours.within(budget)).map_err(|e| failed(e.into()))?;
+        file.refuse_hopeless(neighbours.within(budget)).map_err(|e| match &e {
+            SessionError::Ledger(LedgerError::Terms { .. }) => {
+                self.other_totals(path).unwrap_or_else(|| failed(e.into()))
+            }
+            _ => failed(e.into()),
+        })?;
         Ok(Some(file))
     }
+
+    /// Says which total was given that is not the ledger's.
+    fn other_totals(&self, path: &Path) -> Option<Failure> {
+        let kept = Ledger::open(path).and_then(|mut ledger| ledger.status()).ok()?.purpose.terms.budget;
+        let (epsilon, delta) = (kept.epsilon(), kept.delta());
+        let totals = [("--total-epsilon", self.total_epsilon, epsilon), ("--total-delta", self.total_delta, delta)];
+        let others = totals.into_iter().filter_map(|(flag, given, kept)| Some((flag, given.filter(|g| *g != kept)?)));
+        let (flags, given): (Vec<&str>, Vec<String>) =
+            others.map(|(flag, given)| (flag, format!("{flag} is {}", Shown(given)))).unzip();
+        (!flags.is_empty()).then(|| {
+            usage(format!(
+                "{} has the total budget epsilon {}, delta {}, which cannot be changed, but {}; leave out {}",
+                path.display(),
+                Shown(epsilon),
+                Shown(delta),
+                given.join(" and "),
+                flags.join(" and ")
+            ))
+        })
+    }
+}
+
+/// What a new ledger for a run of ε lacks: a total ε, a total δ, or both.
+fn no_totals(path: &Path, (total, epsilon): (Option<f64>, f64), total_delta: Option<f64>) -> Failure {
+    // room for a few runs like this one
+    let few = if epsilon > 0.0 && epsilon.is_finite() { number(3.0 * epsilon) } else { "3".into() };
+    let epsilon = total.is_none().then(|| format!("--total-epsilon {few}"));
+    let delta = total_delta.is_none().then(|| "--total-delta 1e-5".to_owned());
+    let missing: Vec<String> = epsilon.into_iter().chain(delta).collect();
+    usage(format!(
+        "{} does not exist, and a new ledger needs a total epsilon and delta for all runs on this data set; give for example {}",
+        path.display(),
+        missing.join(" ")
+    ))
 }
 
 /// The files of a run; `-` is standard output.
 pub(crate) struct Outputs<'a> {
-    /// Model or mean.
+    /// File of the model or of the mean.
     pub(crate) answer: &'a Path,
     /// Whether the answer may be CSV, by its extension.
     pub(crate) csv: bool,
@@ -143,7 +178,7 @@ impl Reserved<'_> {
         self.places.write(&contents).map_err(|e| {
             let names = self.outputs.names();
             Failure::machine(format!(
-                "cannot write {names}: {}; nothing was left there, and the budget of this run is spent",
+                "cannot write {names}: {}; no file was left there, and the budget of this run is spent",
                 failure(&e)
             ))
         })?;
@@ -164,11 +199,6 @@ impl Reserved<'_> {
 pub(crate) fn failed(error: FitError) -> Failure {
     match error {
         FitError::Session(SessionError::Entropy(e)) => Failure::machine(e),
-        FitError::NotApplicable(why) => refused(&why),
-        FitError::Spent(inner) => match *inner {
-            FitError::NotApplicable(why) => usage(FitError::Spent(Box::new(FitError::Option(in_flags(&why))))),
-            other => usage(FitError::Spent(Box::new(other))),
-        },
         other => usage(other),
     }
 }
@@ -186,15 +216,4 @@ fn writable(path: &Path) -> Result<(), Failure> {
         return Err(usage(format!("{} does not exist; create it first", directory.display())));
     }
     Ok(())
-}
-
-/// The command as it can be typed again.
-pub(crate) fn command_line() -> String {
-    let mut words = vec!["dpopt".to_string()];
-    for argument in std::env::args_os().skip(1) {
-        let word = argument.to_string_lossy().into_owned();
-        let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=,:+@%".contains(c));
-        words.push(if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) });
-    }
-    words.join(" ")
 }

@@ -18,16 +18,16 @@ use std::path::PathBuf;
 pub(crate) struct SplitArguments {
     /// CSV, TSV or LIBSVM file, also gzipped
     data: PathBuf,
-    /// Share of the rows that goes to the first file
+    /// Share of the rows in the first file
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
     fraction: f64,
-    /// The same seed gives the same split
+    /// Seed of the split: equal seeds give equal splits
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// csv, tsv or libsvm; by default from the file's name
     #[arg(long)]
     format: Option<String>,
-    /// The first line is a row, not a header (as always in LIBSVM)
+    /// The first line is a record, not a header (as always in LIBSVM)
     #[arg(long)]
     no_header: bool,
     /// Double quotes are plain text (as always in TSV)
@@ -36,7 +36,8 @@ pub(crate) struct SplitArguments {
     /// A line break inside quotes does not end a row
     #[arg(long, conflicts_with = "no_quoting")]
     quoted_newlines: bool,
-    /// Character between the fields: a quote opens where a field begins; by default a comma (csv) or a tab (tsv)
+    /// Character between the fields; by default a comma (csv) or a tab (tsv). Quotes are recognized at the start of a
+    /// field only
     #[arg(long, value_name = "CHAR", value_parser = separator)]
     separator: Option<u8>,
     /// Two files to write, gzipped where their names end in .gz
@@ -73,7 +74,8 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
         // rows are moved as they stand; a name that says nothing is no contradiction
         if written.format != format && Format::of_path(path).is_ok() && options.separator.is_none() {
             return Err(usage(format!(
-                "{role} {} says another format than that of {}, whose rows are moved as they stand; give names that end alike",
+                "{role} {} has another extension than {}, and rows are copied without conversion; give names with \
+                 the same extension",
                 path.display(),
                 arguments.data.display()
             )));

@@ -6,13 +6,15 @@ mod hyperparameters;
 use crate::flags::{GUARANTEE, SchemaFlags, TableFlags};
 use crate::output::Failure;
 use crate::relation::RelationFlag;
-use crate::spending::{command_line, failed};
+use crate::spending::failed;
+use crate::typed::{command_line, typed};
 use crate::unit::UnitFlags;
 use crate::usage;
 use crate::workers::Shared;
 use clap::{Args, ValueEnum};
-use dpopt::data::{BadCells, Schema, files_of, same_table};
-use dpopt::model::{EmbeddingRequest, Fit, FitOptions, StageShares};
+use dpopt::RunOptions;
+use dpopt::data::{BadCells, DataError, Schema, files_of, same_table};
+use dpopt::model::{EmbeddingRequest, Fit, FitError, FitOptions, StageShares};
 use dpopt::optimize::MethodOptions;
 use dpopt::session::LedgerFile;
 use dpopt_privacy::{Budget, Neighbours};
@@ -23,32 +25,33 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone)]
 pub(crate) struct Common {
-    /// Column to learn (LIBSVM: the label, no need to name it)
+    /// Column to predict (LIBSVM: the label, no need to name it)
     #[arg(long)]
     target: Option<String>,
-    /// ε of everything that is released
+    /// Privacy budget ε of this run: smaller is more private, 1 is usual
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) epsilon: f64,
-    /// δ of everything that is released; by default 1/rows^1.1, at most 0.01
+    /// Privacy budget δ of this run; by default 1/rows^1.1, at most 0.01
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) delta: Option<f64>,
-    /// By default: regression if the target has a declared range, else classification. A regression without one finds it privately, for 5 to 30 % of
-    /// epsilon
+    /// By default regression if the target has a declared range, else classification. A regression without a declared
+    /// range finds it privately, for 5 to 30 % of epsilon
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
-    /// A public fact about the target of a regression in place of a range: K:M says that (E|Y|^K)^(1/K) ≤ M, K:M@A that of Y − A. The target is clipped where that
-    /// takes from its mean about as much as noise moves predictions
+    /// Public bound on a moment of the target, in place of a range: K:M means (E|Y|^K)^(1/K) ≤ M, K:M@A the same of Y
+    /// − A. The target is clipped where the clipping bias is about as large as the effect of the noise on predictions
     #[arg(long, value_name = "K:M[@A]", allow_negative_numbers = true)]
     pub(crate) target_moment: Option<String>,
     /// Which tables are neighbours
     #[arg(long, value_enum, default_value_t, help_heading = GUARANTEE)]
     pub(crate) relation: RelationFlag,
-    /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
+    /// Number of rows, if known publicly; under add-or-remove a public guess. By default rows are counted
     #[arg(long, help_heading = GUARANTEE)]
     pub(crate) rows: Option<u64>,
     #[command(flatten)]
     pub(crate) unit: UnitFlags,
-    /// Method; auto takes the best prediction. `dpopt help methods` lists them, `dpopt help METHOD` shows the options of one
+    /// Method; auto chooses the one with the smallest predicted error. `dpopt help methods` lists them, `dpopt help
+    /// METHOD` shows the options of one
     #[arg(long, default_value = "auto")]
     method: String,
     #[command(flatten)]
@@ -57,8 +60,9 @@ pub(crate) struct Common {
     pub(crate) schema: SchemaFlags,
     #[command(flatten)]
     pub(crate) reading: TableFlags,
-    /// Processes on this machine that hold the rows, each its own files (or blocks of them, where files are fewer); they read before the budget is charged. The model is the
-    /// same for any number of them, but for sampled sums. For methods that need sums of rows only
+    /// Number of worker processes on this machine. Each holds the rows of its own files, or blocks of a file, and
+    /// reads them before the budget is charged. Only for methods that need nothing but sums over rows. The model is
+    /// the same for any number of workers, unless the method samples
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Reading the table")]
     pub(crate) workers: Option<u32>,
     #[command(flatten)]
@@ -85,7 +89,7 @@ impl Common {
     pub(crate) fn method(&self) -> Result<MethodOptions, Failure> {
         let mut options = self.tuning.options()?;
         options.method = (self.method != "auto").then(|| self.method.clone());
-        options.elsewhere = self.workers.is_some();
+        options.remote = self.workers.is_some();
         Ok(options)
     }
 
@@ -100,7 +104,7 @@ impl Common {
         match (&self.target, self.reading.features()) {
             (Some(target), _) => Ok(target.clone()),
             (None, Some(_)) => Ok("label".to_string()),
-            (None, None) => Err(usage("name the column to learn: --target COLUMN")),
+            (None, None) => Err(usage("no target is given; give --target COLUMN")),
         }
     }
 
@@ -111,8 +115,8 @@ impl Common {
             for file in files_of(data).map_err(usage)? {
                 if same_table(&public, &file).map_err(usage)? {
                     return Err(usage(format!(
-                        "--public-data {} is the same table as {}: what is found in it would be published; give a table that is not \
-                         sensitive, or --bounds",
+                        "--public-data {} is the same table as {}, whose values would be published; give a public \
+                         table, or --bounds",
                         public.display(),
                         file.display()
                     )));
@@ -136,30 +140,33 @@ impl Common {
         Budget::new(self.epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
         let target = self.target()?;
         self.not_public(data)?;
+        self.schema.refuse_unfilled()?;
         let (schema, schema_source) = self.declarations(&target)?;
         let table = self.reading.open_declared(data, &schema, &target)?;
         if self.task == Some(Task::Regression) && !self.schema.classes().is_empty() {
             return Err(usage("--classes is for classification; leave it out or use --task classification"));
         }
         if self.task == Some(Task::Classification) && self.target_moment.is_some() {
-            return Err(usage("--target-moment is about a number; leave it out or use --task regression"));
+            return Err(usage("--target-moment needs a numeric target; leave it out, or use --task regression"));
         }
         let rows = match (self.workers, self.rows) {
             (Some(_), _) if self.reading.bad_cells() == BadCells::Error => {
                 return Err(usage(
-                    "workers read all rows before the budget is charged, so what cannot be read has to count as missing: leave out --bad-cells error",
+                    "--bad-cells error does not work with --workers, which read all rows before the budget is \
+                     charged; leave out one of the two",
                 ));
             }
             (Some(_), _) if self.reading.quotes_newlines() => {
                 return Err(usage(
-                    "workers read all rows before the budget is charged, and a quote that nothing closes would end that: leave out --quoted-newlines or --workers",
+                    "--quoted-newlines does not work with --workers, which read all rows before the budget is \
+                     charged: a quote that is never closed would stop them; leave out one of the two",
                 ));
             }
             (Some(_), given) if self.relation != RelationFlag::AddOrRemove => {
                 let counted = table.count_rows().map_err(usage)?;
                 if given.is_some_and(|given| given != counted) {
                     return Err(usage(format!(
-                        "--rows says {}, and the table has {counted}; leave it out",
+                        "--rows is {}, but the table has {counted} rows; leave it out",
                         given.unwrap_or(0)
                     )));
                 }
@@ -170,40 +177,49 @@ impl Common {
         let mut reading = self.reading.as_said();
         reading.columns = self.reading.declared_options(&schema, &target)?.columns;
         let target_moment = self.target_moment.as_deref().map(str::parse).transpose().map_err(usage)?;
-        let options = FitOptions {
-            target_moment,
-            delta: self.delta,
-            relation: self.relation.into(),
-            unit: self.unit.options(),
-            schema,
-            shares: StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() },
-            method: self.method()?,
-            registry: Some(dpopt_methods::registry().clone()),
-            embedding: self.embedding()?,
-            regression: self.task == Some(Task::Regression),
-            classification: self.task == Some(Task::Classification),
-            loss: None,
-            rows,
-            ledger,
-            bad_cells: self.reading.bad_cells(),
-            reading,
+        let options = FitOptions::default()
+            .target_moment(target_moment)
+            .schema(schema)
+            .schema_source(schema_source)
+            .shares(StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() })
+            .method(self.method()?)
+            .registry(crate::methods::registry().clone())
+            .embedding(self.embedding()?)
+            .regression(self.task == Some(Task::Regression))
+            .classification(self.task == Some(Task::Classification))
+            .rows(rows)
+            .bad_cells(self.reading.bad_cells())
+            .reading(reading)
             // workers keep to it themselves
-            memory: self.reading.memory().filter(|_| self.workers.is_none()),
-            insecure_seed,
-            command: Some(command_line()),
-            schema_source,
-        };
-        Fit::new(table, &target, self.epsilon, options).map_err(failed)
+            .memory(self.reading.memory().filter(|_| self.workers.is_none()));
+        let run = RunOptions::within(self.epsilon)
+            .delta(self.delta)
+            .relation(self.relation.into())
+            .unit(self.unit.options())
+            .ledger(ledger)
+            .insecure_seed(insecure_seed)
+            .command(command_line());
+        Fit::new(table, &target, run, options).map_err(|why| match why {
+            FitError::Data(DataError::NothingDeclared) => usage(format!("{why}; to start: {}", self.init(data))),
+            why => failed(why),
+        })
     }
 
-    /// What workers are told together, to encode `data` for `fit`.
+    /// The command that writes a bounds file for the table.
+    pub(crate) fn init(&self, data: &[PathBuf]) -> String {
+        let data = data.iter().map(|path| path.display().to_string());
+        let target = self.target().ok().into_iter().flat_map(|target| ["--target".to_string(), target]);
+        typed(std::iter::once("init".to_string()).chain(data).chain(target).chain(self.reading.words()).collect())
+    }
+
+    /// What all workers need to encode `data` for `fit`.
     pub(crate) fn shared(&self, fit: &Fit, data: &[PathBuf]) -> Result<Shared, Failure> {
         let target = self.target()?;
         let (schema, _) = self.declarations(&target)?;
         Ok(Shared {
             files: data.to_vec(),
             reading: self.reading.declared_options(&schema, &target)?,
-            encoder: fit.encoder_of_parts().map_err(failed)?,
+            encoder: fit.encoder_of_partitions().map_err(failed)?,
             vectors: schema.vectors.as_ref().map(|vectors| vectors.path().to_path_buf()),
             most_bytes: self.reading.memory(),
         })

@@ -3,33 +3,35 @@
 use crate::flags::GUARANTEE;
 use crate::relation::RelationFlag;
 use clap::{Args, ValueEnum};
-use dpopt::model::{UnitClipping, UnitOptions};
+use dpopt::{UnitClipping, UnitOptions};
 use dpopt_privacy::Neighbours;
 use std::num::NonZeroU64;
 
 /// Whose rows are protected together.
 #[derive(Args, Clone)]
 pub(crate) struct OwnerFlags {
-    /// Column whose values are what is protected, each with all of its rows: a patient, a user; by default each row by itself. Where a row may have several
-    /// owners (sender, recipient) say it for each of their columns: who owns which rows is taken as known then, and not protected
+    /// Privacy unit: a column that identifies persons (patients, users); all rows with one value are protected
+    /// together. By default each row is protected by itself. Where a row has several owners (sender, recipient),
+    /// repeat it for each of their columns; who owns which rows is public then
     #[arg(long, value_name = "COLUMN", help_heading = GUARANTEE)]
     unit: Vec<String>,
-    /// Public bound on the rows of a unit: of one with more, so many are taken at random. Methods that look at rows one by one need it, and rows with several
-    /// owners: of these so many are kept that nobody owns more, whatever is in them
+    /// Public bound on the rows of a unit; of a unit with more rows, that many are chosen at random. Needed by
+    /// methods that clip row by row, and where rows have several owners: then rows are dropped until no owner has
+    /// more, whatever the rows contain
     #[arg(long, value_name = "N", requires = "unit", help_heading = GUARANTEE)]
     max_rows_per_unit: Option<NonZeroU64>,
-    /// Number of units, if it is public otherwise or (add-or-remove) a public guess; by default they are counted
+    /// Number of units, if known publicly; under add-or-remove a public guess. By default units are counted
     #[arg(long, value_name = "N", requires = "unit", help_heading = GUARANTEE)]
     units: Option<u64>,
 }
 
-/// The same where a model is learned.
+/// Whose rows are protected together, and what is clipped, where a model is fitted.
 #[derive(Args, Clone)]
 pub(crate) struct UnitFlags {
     #[command(flatten)]
     owner: OwnerFlags,
-    /// What is clipped: the mean of a unit's gradients, or each row (the guarantee of a row is then taken for a group); auto takes, for each
-    /// method, what promises the smaller error
+    /// What is clipped: the mean of a unit's gradients, or each row (the guarantee of a row is then extended to a
+    /// group); auto chooses, for each method, what has the smaller predicted error
     #[arg(long, value_enum, requires = "unit", default_value_t, help_heading = GUARANTEE)]
     unit_clipping: Clipping,
 }
@@ -60,9 +62,9 @@ impl OwnerFlags {
 
     /// What was asked for.
     pub(crate) fn options(&self) -> Option<UnitOptions> {
-        let columns = self.unit.clone();
-        let (most_rows, units) = (self.max_rows_per_unit, self.units);
-        (!columns.is_empty()).then_some(UnitOptions { columns, most_rows, clipping: UnitClipping::Auto, units })
+        let mut unit = UnitOptions::of_all(self.unit.clone()).units(self.units);
+        unit.most_rows = self.max_rows_per_unit;
+        (!self.unit.is_empty()).then_some(unit)
     }
 }
 
@@ -84,6 +86,6 @@ impl UnitFlags {
             Clipping::Unit => UnitClipping::Unit,
             Clipping::Row => UnitClipping::Row,
         };
-        Some(UnitOptions { clipping, ..self.owner.options()? })
+        Some(self.owner.options()?.clipping(clipping))
     }
 }

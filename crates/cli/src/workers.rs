@@ -1,4 +1,4 @@
-//! `dpopt fit --workers`: processes on this machine, each of which holds its share of the encoded rows and answers the questions of the fit by sums.
+//! `dpopt fit --workers`: processes on this machine, each of which holds its share of the encoded rows and answers aggregate queries of the fit.
 
 mod frames;
 mod process;
@@ -9,19 +9,19 @@ use crate::output::{Failure, note};
 use dpopt::data::failure;
 use dpopt::model::{Fit, Fitted};
 use dpopt::progress::Progress;
-use dpopt::records::{Parts, PartsFailed};
+use dpopt::records::{Partitions, PartitionsFailed};
 use process::{Process, Silence};
 use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) use task::Shared;
 pub(crate) use worker::run as work;
 
-/// How often a worker is started for one question.
+/// How often a worker is started for one aggregate query.
 const ATTEMPTS: usize = 3;
 
 /// What is said of a fit that ends before it has asked anything.
 const UNCHARGED: &str = "nothing was charged or released";
 
-/// Number of records of a part, and their digest.
+/// Number of records of a partition, and their digest.
 type Known = (u64, u64);
 
 /// Workers that hold the rows of a fit.
@@ -38,8 +38,8 @@ impl Pool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (cores / tasks.len().max(1)).max(1);
         let started = tasks.iter().map(|task| Process::start(task, threads)).collect::<Result<_, _>>();
-        let mut running: Vec<Process> =
-            started.map_err(|e| Failure::machine(format!("no worker starts: {}; {UNCHARGED}", failure(&e))))?;
+        let mut running: Vec<Process> = started
+            .map_err(|e| Failure::machine(format!("no worker could be started: {}; {UNCHARGED}", failure(&e))))?;
         let pool = Self { tasks, threads, running: Mutex::default(), failure: Mutex::default() };
         let loaded = |(worker, process): (usize, &mut Process)| {
             let known = match process.hear() {
@@ -49,29 +49,28 @@ impl Pool {
                     .again(worker, process, &how, None)
                     .map_err(|why| Failure::machine(format!("{why}; {UNCHARGED}")))?,
             };
-            serde_json::from_slice(&known).map_err(|_| Failure::machine("a worker is of another version"))
+            serde_json::from_slice(&known).map_err(|_| {
+                Failure::machine(
+                    "a worker runs another version of dpopt; \
+                                                                         install the same version everywhere",
+                )
+            })
         };
         let known = running.iter_mut().enumerate().map(loaded).collect::<Result<_, _>>()?;
         Ok((Self { running: Mutex::new(running), ..pool }, known))
     }
 
     /// Starts worker `worker` anew, because it ended as `how` says. What it answers to `question`, or that it holds its rows again.
-    fn again(
-        &self,
-        worker: usize,
-        process: &mut Process,
-        how: &str,
-        question: Option<&[u8]>,
-    ) -> Result<Vec<u8>, String> {
+    fn again(&self, worker: usize, process: &mut Process, how: &str, query: Option<&[u8]>) -> Result<Vec<u8>, String> {
         let mut how = how.to_string();
         for _ in 1..ATTEMPTS {
-            note(format!("note: worker {} ended ({how}) and is started again", worker + 1));
+            note(format!("note: worker {} ended ({how}) and is restarted", worker + 1));
             *process = Process::start(&self.tasks[worker], self.threads).map_err(|e| failure(&e))?;
-            let answer = process.hear().and_then(|known| match question {
+            let answer = process.hear().and_then(|known| match query {
                 None => Ok(known),
-                Some(question) => {
+                Some(query) => {
                     // one that is gone is noticed when it is to answer
-                    let _ = process.tell(question);
+                    let _ = process.tell(query);
                     process.hear()
                 }
             });
@@ -82,31 +81,31 @@ impl Pool {
             }
         }
         Err(format!(
-            "worker {} ended {ATTEMPTS} times ({how}); where memory is short, --memory keeps rows on disk",
+            "worker {} ended {ATTEMPTS} times ({how}); if memory ran out, --memory keeps rows on disk",
             worker + 1
         ))
     }
 
-    fn answers(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    fn answers(&self, query: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         for process in running.iter_mut() {
             // one that is gone is noticed when it is to answer
-            let _ = process.tell(question);
+            let _ = process.tell(query);
         }
         let answer = |(worker, process): (usize, &mut Process)| match process.hear() {
             Ok(answer) => Ok(answer),
             Err(Silence::Failed(why)) => Err(format!("worker {}: {why}", worker + 1)),
-            Err(Silence::Ended(how)) => self.again(worker, process, &how, Some(question)),
+            Err(Silence::Ended(how)) => self.again(worker, process, &how, Some(query)),
         };
         running.iter_mut().enumerate().map(answer).collect()
     }
 }
 
-impl Parts for Pool {
-    fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
-        self.answers(question).map_err(|why| {
+impl Partitions for Pool {
+    fn ask(&self, query: &[u8]) -> Result<Vec<Vec<u8>>, PartitionsFailed> {
+        self.answers(query).map_err(|why| {
             *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-            PartsFailed
+            PartitionsFailed
         })
     }
 }
@@ -121,11 +120,11 @@ pub(crate) fn run(shared: Shared, workers: u32, fit: Fit, progress: &dyn Progres
     let (pool, known) = Pool::load(written)?;
     if task::states(&tasks) != before {
         return Err(Failure::usage(format!(
-            "a file was changed while it was read; run it again when nobody writes to it; {UNCHARGED}"
+            "a file was changed while it was read; run again when nothing writes to it; {UNCHARGED}"
         )));
     }
     let pool = Arc::new(pool);
-    fit.run_elsewhere_with(pool.clone(), known, progress).map_err(|error| {
+    fit.run_remote(pool.clone(), known, progress).map_err(|error| {
         let failed = crate::spending::failed(error);
         match pool.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(why) => Failure::machine(format!("{why}: {failed}")),

@@ -16,7 +16,7 @@ const NOT_WRITTEN: [&str; 26] = [
 /// How a text table is written under a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Written {
-    /// As which it is read again.
+    /// Format in which the file is read again.
     pub(crate) format: Format,
     gzip: bool,
 }
@@ -29,13 +29,13 @@ fn extension(path: &Path) -> (Option<String>, bool) {
 }
 
 impl Written {
-    /// By the name; CSV where it says nothing.
+    /// The format by the file's name; CSV where the name says nothing.
     pub(crate) fn table(role: &str, path: &Path) -> Result<Self, Failure> {
         let (extension, gzip) = extension(path);
         if let Some(extension) = extension.filter(|e| NOT_WRITTEN.contains(&e.as_str()) || e.starts_with("json")) {
             let or = if role == "-o" && extension.starts_with("json") { ", or give --json" } else { "" };
             return Err(usage(format!(
-                "{role} {}: no .{extension} is written here; write to .csv or .tsv, also with .gz{or}",
+                "{role} {}: a .{extension} file cannot be written; write to .csv or .tsv, also with .gz{or}",
                 path.display()
             )));
         }
@@ -48,7 +48,8 @@ impl Written {
         match extension.as_deref() {
             None | Some("json" | "jsonl" | "ndjson" | "txt") => Ok(Self { format: Format::Csv, gzip }),
             Some(other) => Err(usage(format!(
-                "{role} {}: one JSON object per line is no .{other}; write to .jsonl, or leave out --json",
+                "{role} {}: --json writes one JSON object per line, which is not .{other}; write to .jsonl, or leave \
+                 out --json",
                 path.display()
             ))),
         }
@@ -68,7 +69,7 @@ impl Written {
     pub(crate) fn field(self, text: &str) -> Result<String, Failure> {
         match self.format {
             Format::Tsv if text.contains(['\t', '\n', '\r']) => Err(usage(
-                "a name or label holds a tab or a line break, which a .tsv has no way to write; write to .csv",
+                "a name or label holds a tab or a line break, which a .tsv file cannot represent; write to .csv",
             )),
             Format::Tsv => Ok(text.into()),
             _ if text.contains([',', '"', '\n', '\r']) => Ok(format!("\"{}\"", text.replace('"', "\"\""))),
@@ -88,7 +89,7 @@ pub(crate) fn document(role: &str, path: &Path, text: &str, extension_of_text: &
     };
     match other.filter(|_| !is_standard_output(path)) {
         Some(other) => Err(usage(format!(
-            "{role} {}: what is written is {text}, no .{other}; give a name that ends in .{extension_of_text}",
+            "{role} {}: the output is {text}, not .{other}; give a name that ends in .{extension_of_text}",
             path.display()
         ))),
         None => Ok(()),

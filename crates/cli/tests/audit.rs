@@ -65,7 +65,7 @@ fn a_false_claim_falls_early_and_the_result_says_when() {
     assert!(svg.contains("claim violated") && svg.contains("bet on"));
 
     let text = audit(directory.path(), &["--epsilon", "0.3"]);
-    assert!(String::from_utf8_lossy(&text.stdout).contains("the claim fell after"));
+    assert!(String::from_utf8_lossy(&text.stdout).contains("the claim was refuted after"));
 }
 
 #[test]

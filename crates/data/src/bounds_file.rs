@@ -17,8 +17,10 @@ use super::word_vectors::VectorsFile;
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
 const OPTION_KEYS: &str = "knots, fine_knots, centred, spread, pairs, pair_knots, pair_share, hash_bits, text_bits, counts_share, vectors_share, \
                            public_vectors, row_norm";
+/// What stands where a value is still to be filled in.
+pub const PLACEHOLDER: &str = "FILL IN";
 /// Name of the table that is not a column. A column of that name cannot be declared in the file.
-const OPTIONS: &str = "dpopt";
+pub(crate) const OPTIONS: &str = "dpopt";
 /// Most bytes of a bounds file: room for a million columns, none for a table or a device given by mistake.
 const LARGEST: u64 = 1 << 27;
 
@@ -26,22 +28,7 @@ impl Schema {
     /// Reads a bounds file.
     pub fn from_toml_file(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
-        let unreadable = |e: std::io::Error| DataError::unreadable(&name_of(path), &e);
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(path).map_err(unreadable)?;
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(unreadable(std::io::ErrorKind::FileTooLarge.into()));
-        }
-        let text = match String::from_utf8(bytes) {
-            Ok(text) if !text.contains('\0') => text,
-            other => {
-                let bytes = other.map_or_else(|error| error.into_bytes(), String::into_bytes);
-                let how = if looks_like_utf_16(&bytes) { ", it looks like UTF-16" } else { "" };
-                return Err(DataError::BoundsEncoding { source_name: name_of(path), how });
-            }
-        };
-        let mut schema = Self::from_toml(&text)?;
+        let mut schema = Self::from_toml(&text_of(path)?)?;
         // a path in a file is meant from where the file is
         if let (Some(vectors), Some(directory)) = (&schema.vectors, path.parent()) {
             schema.vectors = Some(VectorsFile::new(directory.join(vectors.path())));
@@ -57,47 +44,26 @@ impl Schema {
     /// assert!(typo.to_string().contains("did you mean `lower`?"));
     /// ```
     pub fn from_toml(text: &str) -> Result<Self, DataError> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let file: Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map(|span| {
-                let before = text.get(..span.start).unwrap_or(text);
-                format!(" line {}", before.matches('\n').count() + 1)
-            });
-            let heading = error.span().and_then(|span| bare_heading(text, span.start));
-            if let Some(name) = heading {
-                return DataError::BoundsName { name };
-            }
-            // the parser's own words may quote the file, which may be a table given by mistake
-            let reason = match error.message() {
-                "duplicate key" => "the key or table is there twice; keep one of them",
-                _ => {
-                    "not TOML; write [column] and lower = 0, upper = 1 or levels = [\"a\", \"b\"] below it; names with dots, blanks or \
-                     other signs stand in quotes: [\"my column\"]"
-                }
-            };
-            DataError::BoundsSyntax { line: line.unwrap_or_default(), reason }
-        })?;
         let mut schema = Self::default();
-        for (name, value) in &file {
-            let Value::Table(table) = value else {
-                return Err(DataError::BoundsSyntax {
-                    line: String::new(),
-                    reason: "a key stands outside any table; write it under [dpopt] or its column",
-                });
-            };
+        for (name, table) in &parsed(text)? {
             if name == OPTIONS {
                 schema.read_options(table)?;
             } else {
                 schema.columns.insert(name.clone(), column(name, table)?);
             }
         }
-        schema.options.check()?;
-        let text = TextForm::usual(schema.vectors.is_some());
-        let text = Some(TextForm { bits: schema.options.text_bits.unwrap_or(text.bits), ..text });
-        let form = schema.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, text, ..EncoderForm::default() });
-        form.check()?;
-        form.text.map_or(Ok(()), |text| text.check(schema.vectors.is_some()))?;
+        schema.check_options()?;
         Ok(schema)
+    }
+
+    /// Whether what `[dpopt]` says is within its ranges.
+    fn check_options(&self) -> Result<(), DataError> {
+        self.options.check()?;
+        let text = TextForm::usual(self.vectors.is_some());
+        let text = Some(TextForm { bits: self.options.text_bits.unwrap_or(text.bits), ..text });
+        let form = self.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, text, ..EncoderForm::default() });
+        form.check()?;
+        form.text.map_or(Ok(()), |text| text.check(self.vectors.is_some()))
     }
 
     fn read_options(&mut self, table: &Table) -> Result<(), DataError> {
@@ -227,6 +193,128 @@ impl Schema {
     }
 }
 
+/// The text of a bounds file.
+fn text_of(path: &Path) -> Result<String, DataError> {
+    let unreadable = |e: std::io::Error| DataError::unreadable(&name_of(path), &e);
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(unreadable(std::io::ErrorKind::FileTooLarge.into()));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(text),
+        other => {
+            let bytes = other.map_or_else(|error| error.into_bytes(), String::into_bytes);
+            let how = if looks_like_utf_16(&bytes) { ", it looks like UTF-16" } else { "" };
+            Err(DataError::BoundsEncoding { source_name: name_of(path), how })
+        }
+    }
+}
+
+/// The sections of a bounds file, by their names.
+fn parsed(text: &str) -> Result<Vec<(String, Table)>, DataError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let file: Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map(|span| {
+            let before = text.get(..span.start).unwrap_or(text);
+            format!(" line {}", before.matches('\n').count() + 1)
+        });
+        let heading = error.span().and_then(|span| bare_heading(text, span.start));
+        if let Some(name) = heading {
+            return DataError::BoundsName { name };
+        }
+        // the parser's own words may quote the file, which may be a table given by mistake
+        let reason = match error.message() {
+            "duplicate key" => "the key or table appears twice; keep one of them",
+            _ => {
+                "not TOML; write [column] and lower = 0, upper = 1 or levels = [\"a\", \"b\"] below it; names with dots, blanks or \
+                 other signs stand in quotes: [\"my column\"]"
+            }
+        };
+        DataError::BoundsSyntax { line: line.unwrap_or_default(), reason }
+    })?;
+    let section = |(name, value)| match value {
+        Value::Table(table) => Ok((name, table)),
+        _ => Err(DataError::BoundsSyntax {
+            line: String::new(),
+            reason: "a key stands outside any table; write it under [dpopt] or its column",
+        }),
+    };
+    file.into_iter().map(section).collect()
+}
+
+/// What a bounds file says column by column, for whoever is still filling it in. Names stand in the order of the alphabet.
+#[derive(Debug, Default)]
+pub struct BoundsReview {
+    /// The columns that have a section without a mistake.
+    pub columns: Vec<String>,
+    /// Those whose section declares nothing yet.
+    pub undecided: Vec<String>,
+    /// Those with keys that still hold [`PLACEHOLDER`], and these keys.
+    pub unfilled: Vec<(String, Vec<String>)>,
+    /// What is wrong with the rest, one error for each section.
+    pub mistakes: Vec<DataError>,
+}
+
+impl BoundsReview {
+    /// Looks at every section of a bounds file, where [`Schema::from_toml_file`] stops at the first that is wrong.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not TOML.
+    pub fn of_file(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        Self::of(&text_of(path.as_ref())?)
+    }
+
+    /// Reviews the text of a bounds file.
+    ///
+    /// ```
+    /// use dpopt_data::{BoundsReview, PLACEHOLDER};
+    /// let review = BoundsReview::of(&format!("[age]\nlower = 17\nupper = \"{PLACEHOLDER}\"\n[sex]\n"))?;
+    /// assert_eq!(review.undecided, ["sex"]);
+    /// assert_eq!(review.unfilled, [("age".to_string(), vec!["upper".to_string()])]);
+    /// # Ok::<(), dpopt_data::DataError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The text is not TOML.
+    pub fn of(text: &str) -> Result<Self, DataError> {
+        let (mut review, mut schema) = (Self::default(), Schema::default());
+        for (name, table) in parsed(text)? {
+            if name == OPTIONS {
+                review.mistakes.extend(schema.read_options(&table).and_then(|()| schema.check_options()).err());
+                continue;
+            }
+            let open: Vec<String> =
+                table.iter().filter(|(_, value)| is_placeholder(value)).map(|(key, _)| key.clone()).collect();
+            if table.values().all(|value| value == &Value::Boolean(false)) {
+                review.undecided.push(name.clone());
+            } else if !open.is_empty() {
+                review.unfilled.push((name.clone(), open));
+            } else if let Err(mistake) = column(&name, &table) {
+                review.mistakes.push(mistake);
+                continue;
+            }
+            review.columns.push(name);
+        }
+        Ok(review)
+    }
+
+    /// Whether the file says all that it begins to say, without a mistake.
+    pub fn is_complete(&self) -> bool {
+        self.undecided.is_empty() && self.unfilled.is_empty() && self.mistakes.is_empty()
+    }
+}
+
+/// Whether a value, or one in a list, is still to be filled in.
+fn is_placeholder(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text == PLACEHOLDER,
+        Value::Array(values) => values.iter().any(is_placeholder),
+        _ => false,
+    }
+}
+
 /// What a heading names, where the mistake at `at` is one that quotes mend: a line in brackets of letters, digits, blanks, dots and the like.
 fn bare_heading(text: &str, at: usize) -> Option<String> {
     let at = at.min(text.len());
@@ -310,11 +398,14 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// One column's table.
+/// Reads the declaration of one column from its table of the file.
 fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
     let error = |what: String, fix: &str| Err(DataError::declaration(name, what, fix));
     if let Some(name) = dotted(name, table) {
         return Err(DataError::BoundsName { name: one_line(&name) });
+    }
+    if let Some((key, _)) = table.iter().find(|(_, value)| is_placeholder(value)) {
+        return error(format!("{} still holds \"{PLACEHOLDER}\"", one_line(key)), "write a value in its place");
     }
     let (mut lower, mut upper, mut transform, mut levels) = (None, None, None, None);
     let mut flags: Vec<&str> = Vec::new();
@@ -337,7 +428,7 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
                     given => {
                         let nearest = did_you_mean(given.unwrap_or(""), ["auto", "linear", "log"]);
                         return error(
-                            format!("transform is none that exists{nearest}"),
+                            format!("transform has an unknown value{nearest}"),
                             "use \"auto\", \"linear\" or \"log\"",
                         );
                     }
@@ -416,7 +507,7 @@ fn bound(value: &Value) -> Option<(f64, Unit)> {
     }
 }
 
-/// The same for a file.
+/// A bound as it is written into a bounds file: a number, a date, or a span of time in quotes.
 fn bound_value(value: f64, unit: Unit) -> Value {
     let date = date_text(value).and_then(|text| text.parse().ok());
     match (unit, date) {
@@ -516,6 +607,8 @@ numeric = true
             ("[sex]\nlevels = \"a\"\n", "not a list"),
             ("[sex]\nlevels = [[1]]\n", "not text"),
             ("[sex]\nhash = 1\n", "true or false"),
+            ("[a]\nlower = 0\nupper = \"FILL IN\"\n", "upper still holds"),
+            ("[a]\nlevels = ['no', \"FILL IN\"]\n", "levels still holds"),
             ("[a]\ntransform = \"lg\"\nlower = 0\nupper = 1\n", "did you mean `log`?"),
             ("knots = 5\n", "outside any table"),
             ("[a]\nlower = 1\n[a]\nlower = 2\n", "line"),
@@ -529,6 +622,23 @@ numeric = true
             let message = Schema::from_toml(text).expect_err(text).to_string();
             assert!(message.contains(expected) && !message.contains('\n'), "{text:?}: {message}");
         }
+    }
+
+    #[test]
+    fn a_review_tells_every_open_section_and_every_mistake() {
+        let text = "[dpopt]\nknots = 1\n[a]\n[b]\nlower = \"FILL IN\"\nupper = 3\n[c]\nhash = false\n[d]\nlower = 3\n\
+                    [e]\nlevels = ['x', \"FILL IN\"]\n[f]\nhash = true\n[g.h]\nhash = true\n";
+        let review = BoundsReview::of(text).unwrap();
+        assert_eq!(review.undecided, ["a", "c"]);
+        assert_eq!(review.unfilled, [("b".into(), vec!["lower".into()]), ("e".into(), vec!["levels".into()])]);
+        assert_eq!(review.columns, ["a", "b", "c", "e", "f"]);
+        let mistakes: Vec<String> = review.mistakes.iter().map(ToString::to_string).collect();
+        assert_eq!(mistakes.len(), 3, "{mistakes:?}");
+        for part in ["2 to 64", "no upper", "[\"g.h\"]"] {
+            assert!(mistakes.iter().any(|mistake| mistake.contains(part)), "{part}: {mistakes:?}");
+        }
+        assert!(!review.is_complete() && BoundsReview::of(EXAMPLE).unwrap().is_complete());
+        assert!(BoundsReview::of("[a\n").is_err());
     }
 
     #[test]

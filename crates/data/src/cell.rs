@@ -5,6 +5,7 @@ use std::io::Write;
 use crate::error::DataError;
 use crate::numerals::{Unit, canonical, date_text};
 use crate::table::{Block, Field};
+use dpopt_refusal::{Step, Text, option, setting, text};
 
 /// What to do with a cell that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,16 +19,38 @@ pub enum BadCells {
 }
 
 impl BadCells {
-    /// What [`BadCells::Error`] gives away, for reports; what [`BadCells::Missing`] promises follows.
-    pub const ERROR_WARNING: &str = "A cell or row that could not be read would have stopped the run (--bad-cells error), and \
-        that would have told whoever sees the run that there is one. ";
+    /// What [`BadCells::Error`] gives away, and what [`BadCells::Missing`] promises, for reports.
+    pub fn error_warning() -> Text {
+        text![
+            "A cell or row that cannot be read would have stopped the run (",
+            setting("bad_cells", "error"),
+            "), and an observer of the run would have learned that the table has such a cell. "
+        ]
+        .and(Self::promise())
+    }
+
     /// What [`BadCells::Missing`] promises, as reports, docs/data.md and docs/proofs/encoder.md say it.
-    pub const PROMISE: &str = "With --bad-cells missing no content of a row can stop a run or change how another row is read: what is \
-        left are failures of the machine, a file that cannot be read to its end (a damaged gzip or Parquet file, or text in Parquet \
-        that is not UTF-8) and a disk without room for rows beyond --memory.";
+    pub fn promise() -> Text {
+        text![
+            "With ",
+            setting("bad_cells", "missing"),
+            " no content of a row can stop a run or change how another row is read: what is left are failures of the machine, a file that \
+             cannot be read to its end (a damaged gzip or Parquet file, or text in Parquet that is not UTF-8)",
+            Step::RoomOnDisk,
+            "."
+        ]
+    }
+
     /// What that promise leaves out where quotes can hide the end of a row.
-    pub const QUOTED_NEWLINES: &str = "With --quoted-newlines a stray quote joins rows, which changes their number, and one that is \
-        never closed stops the run, whatever --bad-cells says.";
+    pub fn of_quoted_newlines() -> Text {
+        text![
+            "With ",
+            setting("quoted_newlines", "true"),
+            " a stray quote joins rows, which changes their number, and one that is never closed stops the run, whatever ",
+            option("bad_cells"),
+            " says."
+        ]
+    }
 
     /// `error`, or nothing where such a cell counts as missing.
     pub fn check(self, error: DataError) -> Result<(), DataError> {
@@ -56,7 +79,7 @@ pub fn bad_row(block: &dyn Block, r: usize, width: usize) -> Option<DataError> {
 pub(crate) enum Rules {
     /// Of the first versions: numbers as programs write them, levels and hashes by spelling, times as their ticks, few words for missing.
     First,
-    /// By value.
+    /// By value: equal numbers, dates and truth values are read alike, however they are spelled or stored.
     ByValue,
 }
 

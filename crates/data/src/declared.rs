@@ -1,18 +1,18 @@
 //! What can be declared of a column, and constants of the encoder.
 
-use super::encoder_form::MOST_TEXT_BITS;
+use super::encoder_form::MAX_TEXT_BITS;
 use super::error::DataError;
 use super::numerals::{Ticks, Unit};
 use dpopt_privacy::Shown;
 
-/// How a numeric column is mapped to [0, 1] before the hat functions.
+/// How a numeric column is mapped to [0, 1] before the linear B-splines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transform {
     /// Logarithmic if `lower >= 0` and `upper >= 1000·max(lower, 1)`, else linear.
     #[default]
     Auto,
-    /// `(v-lower)/(upper-lower)`.
+    /// Linear: `(v-lower)/(upper-lower)`.
     Linear,
     /// `(ln(1+v)-ln(1+lower))/(ln(1+upper)-ln(1+lower))`; needs `lower >= 0`.
     Log,
@@ -37,11 +37,11 @@ impl Bounds {
             return error(format!("bounds {low} to {high} are not finite"), "give two finite numbers");
         }
         if lower > upper {
-            return error(format!("bounds are upside down: lower = {low}, upper = {high}"), "swap them");
+            return error(format!("lower = {low} is above upper = {high}"), "swap them");
         }
         if lower == upper {
             return error(
-                format!("lower and upper are both {low}, so it can hold one value only"),
+                format!("lower and upper are both {low}, so that it holds one value only"),
                 "widen the range or write `ignore = true`",
             );
         }
@@ -58,7 +58,7 @@ impl Bounds {
         Self { in_days: true, ..self }
     }
 
-    /// The same for a column of points or spans of time that is stored in `ticks`: plain numbers are ticks.
+    /// The range of a column of points or spans of time that is stored in `ticks`; plain numbers are read as ticks.
     pub(crate) fn stored_in(self, ticks: Ticks) -> Self {
         if self.in_days {
             return Self { unit: ticks.unit, ..self };
@@ -67,7 +67,7 @@ impl Bounds {
         Self { lower: self.lower / each, upper: self.upper / each, unit: ticks.unit, in_days: true }
     }
 
-    /// What they count.
+    /// What the numbers of the range count.
     pub fn unit(&self) -> Unit {
         self.unit
     }
@@ -88,7 +88,7 @@ impl Bounds {
 pub enum Kind {
     /// Numbers; without bounds they must be found privately before anything can be encoded.
     Numeric {
-        /// Public range.
+        /// Public range of the column; `None` if it is to be found privately.
         bounds: Option<Bounds>,
         /// How it is mapped to [0, 1].
         transform: Transform,
@@ -98,11 +98,11 @@ pub enum Kind {
         /// The levels, distinct; for a target with two, the second is the positive class.
         levels: Vec<String>,
     },
-    /// Any value, hashed.
+    /// Any value; its hash chooses one of some slots.
     Hashed,
-    /// Free text.
+    /// Free text, encoded by its words.
     Text,
-    /// Not used.
+    /// A column that is not used.
     Ignored,
 }
 
@@ -175,7 +175,7 @@ impl EncodingOptions {
     pub fn check(&self) -> Result<(), DataError> {
         let text_bits = self.text_bits.unwrap_or(TEXT_BITS);
         for (option, given, low, high) in
-            [("hash_bits", self.hash_bits, 1, 20), ("text_bits", text_bits, 0, MOST_TEXT_BITS)]
+            [("hash_bits", self.hash_bits, 1, 20), ("text_bits", text_bits, 0, MAX_TEXT_BITS)]
         {
             if given < low || given > high {
                 return Err(DataError::Option {

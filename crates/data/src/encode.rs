@@ -1,4 +1,4 @@
-//! From records to bounded rows by public facts only: lines and hats, one-hot levels, hashing, text (spec 17 §1.1).
+//! From records to bounded rows by public facts only: linear terms and linear B-splines, one-hot levels, hashing, text (docs/proofs/encoder.md).
 //!
 //! Every block of a column has l2 norm at most about 1; the row, with a bias entry 1, is divided by the square root of
 //! the number of blocks and then clipped to `row_norm` exactly ([`Rows::push_clipped`]). That last step is all that
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 
-use self::block::{FeatureBlock, MOST_CENTRED, PreparedColumn, Scales, Scratch};
+use self::block::{FeatureBlock, MAX_CENTRED, PreparedColumn, Scales, Scratch};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec, TextSpec, VectorsSpec};
 use self::numeric::line;
 use self::pairs::PairBlock;
@@ -59,10 +59,10 @@ use dpopt_objective::records::{Collector, Encoded, Examples, Rows};
 pub struct Encoder {
     spec: EncoderSpec,
     blocks: Vec<FeatureBlock>,
-    /// After the columns, in order.
+    /// Blocks of the products of pairs, which come after the columns, in order.
     pairs: Vec<PairBlock>,
-    /// Of a numeric column's scales.
-    hats: Vec<u32>,
+    /// Numbers of linear B-splines of a numeric column's scales.
+    splines: Vec<u32>,
     target: Option<TargetReader>,
     dimension: u32,
     /// Norm of a column's block, and of a product of two columns.
@@ -146,7 +146,7 @@ impl Encoder {
         }
     }
 
-    /// The same encoder, able to encode: with the public vectors that its texts need.
+    /// This encoder with the public vectors that its texts need, able to encode.
     ///
     /// # Errors
     /// If it needs others, or none.
@@ -154,11 +154,11 @@ impl Encoder {
         match self.file() {
             None => Err(DataError::VectorsNotNeeded),
             Some(file) if file.fingerprint != vectors.fingerprint() => {
-                let given = "and those that were given are others";
+                let given = "and the given vectors are others";
                 Err(DataError::VectorsNeeded { name: super::error::one_line(&file.name), given })
             }
             Some(file) if file.dimension as usize != vectors.dimension() => {
-                Err(DataError::Encoder { reason: "its vectors do not have the dimension that it says".into() })
+                Err(DataError::Encoder { reason: "its vectors do not have the stated dimension".into() })
             }
             Some(_) => Ok(Self { vectors: Some(vectors), ..self }),
         }
@@ -173,8 +173,8 @@ impl Encoder {
         self.spec.text.as_ref()?.file.as_ref()
     }
 
-    /// The same with every numeric column mapped so that its values lie evenly, as the released `counts` of
-    /// [`column_histograms`](super::column_histograms) say; each with noise of standard deviation `noise`.
+    /// Applies the private quantile transform: every numeric column is mapped so that its values lie evenly, by the released `counts` of
+    /// [`column_histograms`](super::column_histograms), each with noise of standard deviation `noise`.
     pub fn spread(mut self, counts: &[f64], noise: f64) -> Result<Self, DataError> {
         let each = spread::shape(1).dimension();
         let numbers = self.spec.features.iter_mut().filter_map(|feature| match &mut feature.kind {
@@ -194,15 +194,15 @@ impl Encoder {
         Ok(Self { vectors: self.vectors, ..Self::try_from(self.spec)? })
     }
 
-    /// The same with products of those of its pairs of which released `weights` (outputs × features) say something, and more of the products' norm
-    /// for those of which they say more. Has no more features than before.
+    /// Keeps the products of those pairs of columns that the released `weights` (outputs × features) use, with a larger part of the products' norm
+    /// for larger weights. The result has no more features than before.
     ///
     /// # Errors
     /// If it has no pairs.
     pub fn weigh_pairs(mut self, weights: &[f64]) -> Result<Self, DataError> {
         let strengths = self.strengths_of_pairs(weights);
         let Some(spec) = self.spec.pairs.as_mut() else {
-            return Err(DataError::Encoder { reason: "it has no pairs to weigh".into() });
+            return Err(DataError::Encoder { reason: "it has no pairs to weight".into() });
         };
         if let Some(weights) = pairs::weights(&strengths) {
             let kept = |at: &usize| weights[*at] > 0.0;
@@ -271,8 +271,8 @@ impl Encoder {
     /// No row has more non-zeros than this (a public fact).
     pub fn max_nonzeros(&self) -> usize {
         let per_block = self.spec.features.iter().map(|f| match &f.kind {
-            FeatureForm::Numeric { .. } => line(self.spec.centred) as usize + 1 + 2 * self.hats.len(),
-            FeatureForm::Categorical { levels } if self.spec.centred && levels.len() <= MOST_CENTRED as usize => {
+            FeatureForm::Numeric { .. } => line(self.spec.centred) as usize + 1 + 2 * self.splines.len(),
+            FeatureForm::Categorical { levels } if self.spec.centred && levels.len() <= MAX_CENTRED as usize => {
                 levels.len()
             }
             FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
@@ -323,18 +323,18 @@ impl Encoder {
         let b = self.blocks.partition_point(|b| b.offset <= index) - 1;
         let (block, spec) = (&self.blocks[b], &self.spec.features[b]);
         let (i, column) = (index - block.offset, &spec.column);
-        let (before, hats): (u32, u32) = (line(self.spec.centred), self.hats.iter().sum());
+        let (before, splines): (u32, u32) = (line(self.spec.centred), self.splines.iter().sum());
         Some(match (&spec.kind, &block.form) {
             (FeatureForm::Numeric { .. }, _) if i < before => match (self.spec.centred, i) {
                 (true, _) => format!("{column}:line"),
                 (false, 0) => format!("{column}:low"),
                 (false, _) => format!("{column}:high"),
             },
-            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale, unit }) if i < before + hats => {
+            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale, unit }) if i < before + splines => {
                 // scales are told apart by their knots: `age@53.5` of the first, `age@@53.5` of the second
                 let (mut knot, mut marks) = (i - before, "@".to_string());
                 let mut knots = self.spec.knots;
-                for &of_scale in &self.hats {
+                for &of_scale in &self.splines {
                     knots = of_scale;
                     if knot < knots {
                         break;
@@ -370,7 +370,7 @@ impl Encoder {
         })
     }
 
-    /// A value of a column in a product, in words.
+    /// A value of a column in a product, as text.
     fn name_in_pair(&self, column: usize, at: u32) -> String {
         let (block, spec) = (&self.blocks[column], &self.spec.features[column]);
         let knots = self.spec.pairs.as_ref().map_or(2, |p| p.knots);
@@ -425,8 +425,8 @@ impl Encoder {
             }
             _ if self.spec.rules() == Rules::First => Ok(()),
             (Stored::Time(ticks), Some(unit)) if unit != ticks.unit => other(
-                "holds points or spans of time, and the model was fitted on something else",
-                "give what it was fitted on",
+                "holds dates or spans of time, and the model was fitted on other values",
+                "give values of the same type as at the fit",
             ),
             (Stored::Number, Some(Unit::Date)) => {
                 other("holds numbers, and the model was fitted on dates", "give dates")
@@ -459,7 +459,7 @@ impl Encoder {
         self.collect(table, self.target_position(table)?, bad_cells)
     }
 
-    /// The same block by block, in order, each handed to `take`: for tables that do not fit into memory.
+    /// Encodes a public table block by block, in order, and hands each block to `take`: for tables that do not fit into memory.
     ///
     /// # Errors
     /// If the table can't be read or has other columns, or `take` stops.
@@ -534,7 +534,7 @@ impl Encoder {
         let places: HashMap<&str, usize> =
             table.columns().iter().enumerate().map(|(at, c)| (c.name.as_str(), at)).collect();
         if let (Some(file), None) = (self.file(), &self.vectors) {
-            let (name, given) = (super::error::one_line(&file.name), "which are not there");
+            let (name, given) = (super::error::one_line(&file.name), "which are missing");
             return Err(DataError::VectorsNeeded { name, given });
         }
         let place =
@@ -636,7 +636,7 @@ impl PassPlan<'_> {
         let encoder = self.encoder;
         let scales = Scales {
             rules: encoder.spec.rules(),
-            hats: &encoder.hats,
+            splines: &encoder.splines,
             centred: encoder.spec.centred,
             text_knots: encoder.spec.text_knots(),
             pair_knots: encoder.spec.pairs.as_ref().map_or(0, |p| p.knots),

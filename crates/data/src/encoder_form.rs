@@ -1,4 +1,4 @@
-//! How columns become features: what can be said of it, and what is settled.
+//! How columns become features: the options, and the form that is settled.
 
 use super::error::DataError;
 use dpopt_privacy::Shown;
@@ -17,10 +17,10 @@ pub struct TextForm {
     /// log2 of the slots of words.
     #[serde(rename = "text_bits")]
     pub bits: u32,
-    /// Of the squared norm.
+    /// Share of the squared norm of a row that products have.
     #[serde(rename = "counts_share")]
     pub counts: f64,
-    /// Of the squared norm.
+    /// Share of the squared norm of a row that products have.
     #[serde(rename = "vectors_share")]
     pub vectors: f64,
 }
@@ -41,7 +41,7 @@ impl TextForm {
         let error = |option, given: f64, allowed: &str| {
             Err(DataError::Option { option, given: Shown(given).to_string(), allowed: allowed.into() })
         };
-        if self.bits > MOST_TEXT_BITS {
+        if self.bits > MAX_TEXT_BITS {
             return error("text_bits", f64::from(self.bits), "0 for no words, or 1 to 22");
         }
         if !(0.0..1.0).contains(&self.counts) {
@@ -60,55 +60,63 @@ impl TextForm {
     }
 }
 
-impl Display for TextForm {
-    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+impl TextForm {
+    /// The features of a text in words, each with its share of the norm: `text statistics (30 %), …`.
+    pub fn features(&self) -> String {
         let percent = |share: f64| Shown((1000.0 * share).round() / 10.0);
-        let mut parts = Vec::new();
+        let mut features = Vec::new();
         if self.counts > 0.0 {
-            parts.push(format!("counts ({} %)", percent(self.counts)));
+            features.push(format!("text statistics ({} %)", percent(self.counts)));
         }
         if self.words() > 0.0 {
-            parts.push(format!("words in 2^{} slots ({} %)", self.bits, percent(self.words())));
+            let share = percent(self.words());
+            features.push(format!("words and word pairs hashed to 2^{} features ({share} %)", self.bits));
         }
         if self.vectors > 0.0 {
-            parts.push(format!("public vectors ({} %)", percent(self.vectors)));
+            features.push(format!("public word vectors ({} %)", percent(self.vectors)));
         }
-        write!(out, "texts as {}", parts.join(", "))
+        features.join(", ")
+    }
+}
+
+impl Display for TextForm {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "text columns: {}", self.features())
     }
 }
 
 /// Most bits of a hash of words.
-pub(crate) const MOST_TEXT_BITS: u32 = 22;
+pub(crate) const MAX_TEXT_BITS: u32 = 22;
 
-/// How numbers, texts, and pairs of columns, become features. Chosen by the plan where nobody says it.
+/// How numbers, texts, and pairs of columns, become features. Chosen by the plan unless the user fixes it.
 ///
 /// | field | default | range | meaning |
 /// |---|---|---|---|
-/// | `knots` | 8 | 0, 2..=64 | hat functions per numeric column, next to its line; 0: the line alone |
+/// | `knots` | 8 | 0, 2..=64 | linear B-splines per numeric column, beside its linear term; 0: the linear term alone |
 /// | `fine_knots` | 0 | 0, 3..=256 | more of them on a second scale; 0: none |
 /// | `centred` | false | | numbers (the line `2u - 1` in place of `1 - u, u`) and up to 4 levels lie around 0, and rows are scaled to norm `row_norm` |
 /// | `spread` | false | | numbers are mapped so that they lie evenly, by a private histogram of their column |
-/// | `pair_knots` | 0 | 0, 2..=16 | hat functions of a number in a product with another column; 0: no products |
+/// | `pair_knots` | 0 | 0, 2..=16 | linear B-splines of a number in a product with another column; 0: no products |
 /// | `pair_share` | 0 | 0..1 | share of the squared norm of a row that products have together |
 /// | `private_pairs` | false | | which pairs have products, and how the share is divided among them, is found by a first private model |
-/// | `text` | none | | how texts become features; none: as counts on hats, and words and pairs of words in slots, half and half |
+/// | `text` | none | | how texts become features; none: as counts on linear B-splines, and words and pairs of words in slots, half and half |
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct EncoderForm {
-    /// Hat functions per numeric column.
+    /// Linear B-splines per numeric column.
     pub knots: u32,
-    /// Of a second scale.
+    /// Linear B-splines of a second, finer scale per numeric column.
     pub fine_knots: u32,
     /// Whether numbers and few levels lie around 0, and rows are scaled to their norm.
     pub centred: bool,
-    /// Whether numbers are mapped so that they lie evenly, by private histograms.
+    /// Whether numbers get the private quantile transform: they are mapped so that they lie evenly, by private histograms.
     pub spread: bool,
-    /// In products.
+    /// Knots of a numeric column in products of columns.
     pub pair_knots: u32,
-    /// Of the squared norm.
+    /// Share of the squared norm of a row that products have.
     pub pair_share: f64,
     /// Whether a first private model says which pairs have products, and how much of the norm each has.
     pub private_pairs: bool,
-    /// Of texts; none as in the first versions.
+    /// How texts become features; `None` as in the first versions.
     #[serde(flatten)]
     pub text: Option<TextForm>,
 }
@@ -130,15 +138,9 @@ impl Default for EncoderForm {
 
 impl Display for EncoderForm {
     fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(out, "numbers{} as a ", if self.spread { ", spread evenly by private histograms," } else { "" })?;
-        write!(out, "{}line", if self.centred { "centred " } else { "" })?;
-        for (i, knots) in self.scales().iter().enumerate() {
-            write!(out, "{} {knots} hats", if i == 0 { " and" } else { ", then" })?;
-        }
-        if self.pair_knots > 0 {
-            let (knots, share) = (self.pair_knots, Shown(100.0 * self.pair_share));
-            let which = if self.private_pairs { ", those that a first private model finds to matter," } else { "" };
-            write!(out, "; products of pairs of columns{which} on grids of {knots}, with {share} % of the norm")?;
+        write!(out, "numeric columns: {}", self.numeric_features())?;
+        if let Some(interactions) = self.interactions() {
+            write!(out, "; {interactions}")?;
         }
         if let Some(text) = &self.text {
             write!(out, "; {text}")?;
@@ -148,7 +150,26 @@ impl Display for EncoderForm {
 }
 
 impl EncoderForm {
-    /// Numbers of hats of all scales.
+    /// The features of a numeric column: `linear term and 8-knot spline`.
+    pub fn numeric_features(&self) -> String {
+        let mut features = String::from(if self.spread { "private quantile transform, " } else { "" });
+        features.push_str(if self.centred { "centred linear term" } else { "linear term" });
+        for (i, knots) in self.scales().iter().enumerate() {
+            features.push_str(&format!("{} {knots}-knot spline", if i == 0 { " and" } else { ", then" }));
+        }
+        features
+    }
+
+    /// The products of columns, none where there are none: `pairwise interactions on 4 × 4 grids (20 % of …)`.
+    pub fn interactions(&self) -> Option<String> {
+        let (knots, share) = (self.pair_knots, Shown(100.0 * self.pair_share));
+        let which = if self.private_pairs { " of pairs chosen by a first private model" } else { "" };
+        (knots > 0).then(|| {
+            format!("pairwise interactions{which} on {knots} × {knots} grids ({share} % of the squared row norm)")
+        })
+    }
+
+    /// Numbers of linear B-splines of all scales.
     pub fn scales(&self) -> Vec<u32> {
         [self.knots, self.fine_knots].into_iter().filter(|knots| *knots > 0).collect()
     }
@@ -182,36 +203,36 @@ impl EncoderForm {
 /// Which columns are multiplied.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pairs {
-    /// None.
+    /// No products of columns.
     None,
     /// Each with each, where both are numbers or have declared levels.
     All,
-    /// Of all, those that a first private model finds to matter.
+    /// Products of those pairs that a first private model finds to matter.
     Private,
-    /// These, by name.
+    /// The products of these pairs, by names of columns.
     Listed(Vec<(String, String)>),
 }
 
-/// What is said of an [`EncoderForm`]; the plan chooses the rest.
+/// The parts of an [`EncoderForm`] that the user fixes; the plan chooses the rest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AskedForm {
-    /// Hat functions per numeric column.
+    /// Linear B-splines per numeric column.
     pub knots: Option<u32>,
-    /// Of a second scale.
+    /// Linear B-splines of a second, finer scale per numeric column.
     pub fine_knots: Option<u32>,
     /// Whether numbers and few levels lie around 0.
     pub centred: Option<bool>,
-    /// Whether numbers are mapped so that they lie evenly, by private histograms.
+    /// Whether numbers get the private quantile transform: they are mapped so that they lie evenly, by private histograms.
     pub spread: Option<bool>,
-    /// In products.
+    /// Knots of a numeric column in products of columns.
     pub pair_knots: Option<u32>,
-    /// Of the squared norm.
+    /// Share of the squared norm of a row that products have.
     pub pair_share: Option<f64>,
     /// Which columns are multiplied.
     pub pairs: Option<Pairs>,
     /// Share of a text's squared norm that its counts have.
     pub counts_share: Option<f64>,
-    /// And its public vector.
+    /// Share of a text's squared norm that its public vector has.
     pub vectors_share: Option<f64>,
 }
 

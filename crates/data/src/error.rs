@@ -3,8 +3,52 @@
 //! Errors go to the **data owner** who started the run; they are not part of a release. Still no message contains
 //! the value of a record: a column's name, a row's number and the fix are enough to find it.
 
-use dpopt_privacy::words::foreign;
+use dpopt_privacy::rounding::foreign;
+use dpopt_refusal::{Remedy, Step, Text, option, setting, text};
+use std::fmt;
 use std::path::Path;
+
+/// Why a header, a row or a cell can't be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The end of a sentence, with what to do.
+    Is(&'static str),
+    /// A quote is opened and not closed.
+    OpenQuote,
+    /// An index of a sparse vector is 0, and indices start at 1.
+    IndexZero,
+}
+
+impl From<&'static str> for Fault {
+    fn from(words: &'static str) -> Self {
+        Self::Is(words)
+    }
+}
+
+impl Fault {
+    /// The end of a sentence, with what to do.
+    pub fn text(self) -> Text {
+        let on = |id| setting(id, "true");
+        match self {
+            Self::Is(words) => words.into(),
+            Self::OpenQuote => text![
+                "opens a quote and does not close it; close it, pass ",
+                on("no_quoting"),
+                " if quotes are plain text, or ",
+                on("quoted_newlines"),
+                " if fields in quotes hold line breaks"
+            ],
+            Self::IndexZero => text!["a feature has index 0 (pass ", on("zero_based"), " if indices start at 0)"],
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text().fmt(f)
+    }
+}
 
 /// What is wrong with an input, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +56,8 @@ use std::path::Path;
 pub enum DataError {
     /// Rows beyond the memory cap could not be put aside.
     #[error(
-        "rows beyond the memory cap could not be written to a temporary file: {reason}; make room there, or set TMPDIR"
+        "rows beyond the memory cap could not be written to a temporary file: {reason}; free disk space, or set \
+         TMPDIR to a larger disk"
     )]
     TemporaryFile {
         /// What the operating system says.
@@ -21,7 +66,7 @@ pub enum DataError {
     /// The file cannot be opened or read.
     #[error("cannot read {source_name}: {reason}; check the path and its permissions")]
     Unreadable {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
         /// What the operating system says.
         reason: String,
@@ -29,139 +74,152 @@ pub enum DataError {
     /// A further file of a table has other columns than the first.
     #[error("{source_name} has other columns than {first}, or in another order; all files of one table need the same")]
     OtherColumns {
-        /// The file.
+        /// Path of the further file.
         source_name: String,
-        /// The first one.
+        /// Path of the first file.
         first: String,
     },
     /// A file is given twice, or stands in a directory under two names: its people would count twice.
     #[error(
-        "{first} and {second} are one file, and its rows would count twice; name it once (links are the file that they lead to)"
+        "{first} and {second} are the same file (links are followed), so that its rows would count twice; name it \
+         once"
     )]
     SameFile {
-        /// As found first.
+        /// Path under which it was found first.
         first: String,
-        /// As found again.
+        /// Path under which it was found again.
         second: String,
     },
     /// A pipe or standard input, which can be read once.
     #[error(
-        "{source_name} is read once and gone, as pipes and standard input are, and a table is read more than once: save it to a file, and give its name"
+        "{source_name} is a pipe or standard input, which can be read only once, and a table is read more than once; \
+         save it to a file, and give its name"
     )]
     ReadOnce {
-        /// Path.
+        /// Path of the file.
         source_name: String,
     },
     /// A file of another program.
-    #[error("{source_name}: a {what} is not read here; {remedy}")]
+    #[error("{source_name}: a {what} cannot be read; {remedy}")]
     OtherProgram {
-        /// Path.
+        /// Path of the file.
         source_name: String,
-        /// What it is.
+        /// Which kind of file it is.
         what: &'static str,
-        /// What to do.
+        /// What the user can do about it.
         remedy: &'static str,
     },
     /// The extension does not name a format.
     #[error(
         "{source_name}: the name does not end in .csv, .tsv, .txt, .parquet, .libsvm or .svm (or those with .gz); \
-         pass --format csv|tsv|parquet|libsvm"
+         pass {}",
+        setting("format", "csv|tsv|parquet|libsvm")
     )]
     UnknownFormat {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
     },
     /// An explicit format that does not exist.
     #[error("unknown format `{given}`{nearest}; use csv, tsv, parquet or libsvm")]
     NoSuchFormat {
-        /// What was given.
+        /// The format that was given.
         given: String,
         /// ", did you mean `…`?" or nothing.
         nearest: String,
     },
     /// There is no header line.
-    #[error("{source_name} is empty: it has no header line; give a table, or --no-header with the number of columns")]
+    #[error(
+        "{source_name} is empty: it has no header line; give a table, or {} with the number of columns",
+        setting("no_header", "true")
+    )]
     Empty {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
     },
     /// A table without rows where at least one is needed.
-    #[error("{source_name} has a header but no rows; there is nothing to fit")]
+    #[error("{source_name} has no rows; there is nothing to fit")]
     NoRows {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
     },
     /// The header can't be read.
     #[error("{source_name}: the header {reason}")]
     BadHeader {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
         /// What is wrong and what to do.
-        reason: &'static str,
+        reason: Fault,
     },
     /// The number of columns of a table without a header must be public.
     #[error(
-        "a table without a header does not say how many columns it has, and counting the fields of its first row would read a \
-         record; pass --columns N, or name all of c1, c2, … in the bounds file"
+        "the number of columns is unknown, since there is no header and counting the fields of the first row would \
+         read a record; pass {}, or declare all of c1, c2, … in the bounds file",
+        setting("columns", "N")
     )]
     ColumnsUnknown,
     /// The number of columns is out of range.
-    #[error("--columns {given} is out of range; use 1 to {limit}")]
+    #[error("{} is out of range; use 1 to {limit}", setting("columns", given.to_string()))]
     ColumnsOutOfRange {
-        /// What was given.
+        /// The number of columns that was given.
         given: u64,
-        /// Largest allowed.
+        /// Largest number of columns allowed.
         limit: u64,
     },
     /// A row that can't be read as a whole.
-    #[error("row {row} {reason}; or pass --bad-cells missing")]
+    #[error("row {row} {reason}; or pass {}", setting("bad_cells", "missing"))]
     BadRow {
         /// 1-based row, header not counted.
         row: u64,
         /// What is wrong and what to do.
-        reason: &'static str,
+        reason: Fault,
     },
     /// A line with an open quote, where rows are moved as they stand.
     #[error(
-        "row {row} opens a quote that its line does not close: pass --quoted-newlines if cells hold line breaks, or --no-quoting if quotes are plain text"
+        "row {row} opens a quote that its line does not close; pass {} if cells hold line breaks, or {} if quotes \
+         are plain text",
+        setting("quoted_newlines", "true"),
+        setting("no_quoting", "true")
     )]
     OpenQuote {
         /// 1-based row, header not counted.
         row: u64,
     },
     /// A file that is not text, where text is needed.
-    #[error("{source_name} is a Parquet file, whose rows are no lines; convert it to CSV, TSV or LIBSVM")]
+    #[error("{source_name} is a Parquet file, which cannot be split by lines; convert it to CSV, TSV or LIBSVM")]
     NotText {
-        /// Path.
+        /// Path of the file.
         source_name: String,
     },
     /// A gzipped file that has to be held whole, and is too large for that.
     #[error(
-        "{source_name} has unzipped to {held} MiB so far, more than there is room for, and a Parquet file is held whole; unzip it \
-         first, or pass a larger --memory SIZE"
+        "{source_name} exceeds the memory cap: it has unzipped to {held} MiB so far, and a Parquet file must fit as \
+         a whole; unzip it first, or raise {}",
+        option("memory")
     )]
     UnzipsTooLarge {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
         /// MiB that were unzipped.
         held: u64,
     },
     /// The first line holds numbers or long texts: taken as names, a record would appear in plans and messages.
     #[error(
-        "{source_name}: field {position} of the first line is a number, a mark of a missing value or longer than {limit} bytes, so \
-         the line looks like a record; pass --no-header and --columns N, or give the column a name"
+        "{source_name}: the first line looks like a record, not a header: its field {position} is a number, a marker \
+         of a missing value or longer than {limit} bytes; {}",
+        Remedy::one_of([Step::NoHeader.into(), "give the column a name".into()])
     )]
     HeaderLooksLikeData {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
         /// 1-based position of the field.
         position: usize,
-        /// Longest name.
+        /// Longest name allowed, in bytes.
         limit: usize,
     },
     /// Two columns have one name.
     #[error(
-        "columns {first} and {second} have one name in the header; rename one of them, or pass --no-header if the first line is a row"
+        "columns {first} and {second} have one name in the header; {}",
+        Remedy::one_of(["rename one of them".into(), Step::NoHeader.into()])
     )]
     DuplicateColumn {
         /// 1-based position of the first.
@@ -171,8 +229,9 @@ pub enum DataError {
     },
     /// A column without a name that nothing is declared of.
     #[error(
-        "column `{column}` has no name in the header, and nothing declares it (pandas and R write row numbers in front like that); give it a \
-         name, or leave it out: --ignore {column}, or `ignore = true` under [{column}]"
+        "column `{column}` has no name in the header and is not declared (pandas and R write row numbers in such a \
+         column); give it a name, or leave it out: {}, or `ignore = true` under [{column}]",
+        setting("ignore", column.clone())
     )]
     NoName {
         /// What it is called, by its place.
@@ -188,12 +247,13 @@ pub enum DataError {
         /// ", did you mean `…`?" or nothing.
         nearest: String,
         /// The first few names, or why they are not told.
-        columns: String,
+        columns: Text,
     },
     /// A row has more or fewer fields than the header.
     #[error(
         "row {row} has {found} fields, the header has {expected}; fix the row (an unquoted separator or a stray quote?) \
-         or pass --bad-cells missing"
+         or pass {}",
+        setting("bad_cells", "missing")
     )]
     RaggedRow {
         /// 1-based row, header not counted.
@@ -208,13 +268,16 @@ pub enum DataError {
     LeftOut,
     /// A table has more units than can be numbered.
     #[error(
-        "the table has more than 4294967295 units; name a column whose values are persons, or whatever is to be protected as a whole"
+        "the table has more than 4294967295 units; name the column that identifies persons, or whatever else is to \
+         be protected as a whole"
     )]
     TooManyUnits,
     /// A quote is opened and never closed, in a table whose fields may hold line breaks.
     #[error(
-        "row {row} opens a quote that the file never closes; close it, pass --no-quoting if quotes are plain text, or leave out \
-             --quoted-newlines if no field holds a line break"
+        "row {row} opens a quote that the file never closes; close it, pass {} if quotes are plain text, or leave out {} if no field \
+         holds a line break",
+        setting("no_quoting", "true"),
+        option("quoted_newlines")
     )]
     UnbalancedQuote {
         /// 1-based row, header not counted.
@@ -222,70 +285,75 @@ pub enum DataError {
     },
     /// A cell of a numeric column is not a finite number.
     #[error(
-        "column `{column}`, row {row}: not a finite number; fix the cell, leave it empty, or pass --bad-cells missing"
+        "column `{column}`, row {row}: not a finite number; fix the cell, leave it empty, or pass {}",
+        setting("bad_cells", "missing")
     )]
     NotANumber {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// 1-based row, header not counted.
         row: u64,
     },
     /// A column that is no number.
-    #[error("column `{column}` holds no numbers; name columns of numbers")]
+    #[error("column `{column}` does not hold numbers; name columns of numbers")]
     NotNumbers {
-        /// The column.
+        /// Name of the column.
         column: String,
     },
     /// A column that is no coordinate of a vector.
     #[error(
-        "column `{column}` holds no numbers; give a table of numbers (each column a coordinate), Parquet with the list columns \
-         `indices` and `values`, or LIBSVM; the last two with --features D"
+        "column `{column}` does not hold numbers; give a table of numbers (each column a coordinate), Parquet with the list columns \
+         `indices` and `values`, or LIBSVM; the last two with {}",
+        setting("features", "D")
     )]
     NotAVector {
-        /// The column.
+        /// Name of the column.
         column: String,
     },
     /// A LIBSVM row that cannot be read.
     #[error(
-        "row {row}: {reason}; write `label index:value …`, or pass --bad-cells missing to drop what cannot be read"
+        "row {row}: {reason}; write `label index:value …`, or pass {} to drop what cannot be read",
+        setting("bad_cells", "missing")
     )]
     BadSparseRow {
-        /// 1-based row.
+        /// 1-based row of the file.
         row: u64,
         /// What is wrong, without the value.
-        reason: &'static str,
+        reason: Fault,
     },
     /// The number of LIBSVM features must be public.
     #[error(
-        "a LIBSVM file does not say how many features it has, and counting them would read the records; pass --features D"
+        "the number of features is unknown, since a LIBSVM file does not state it and counting would read the \
+         records; pass {}",
+        setting("features", "D")
     )]
     FeaturesUnknown,
     /// The number of features is out of range.
-    #[error("--features {given} is out of range; use 1 to {limit}")]
+    #[error("{} is out of range; use 1 to {limit}", setting("features", given.to_string()))]
     FeaturesOutOfRange {
-        /// What was given.
+        /// The number of features that was given.
         given: u64,
-        /// Largest allowed.
+        /// Largest number of features allowed.
         limit: u64,
     },
     /// gzip data that ends early or is not gzip.
     #[error("{source_name}: the gzip data are damaged or end early; copy the file again")]
     DamagedGzip {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
     },
     /// A Parquet file that cannot be read.
     #[error("{source_name}: not a readable Parquet file ({reason}); copy or write the file again")]
     DamagedParquet {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
-        /// Which part.
+        /// Which part cannot be read.
         reason: &'static str,
     },
     /// A Parquet file whose columns can't be read, as its footer says.
     #[error("{source_name}: {why}")]
     UnreadableParquet {
-        /// Path, or `<memory>`.
+        /// Path of the file, or `<memory>`.
         source_name: String,
         /// What the footer says, and what to do.
         why: String,
@@ -295,7 +363,7 @@ pub enum DataError {
         "column `{column}` has the nested or binary type {stored}; flatten it, or write `ignore = true` under [{column}]"
     )]
     UnsupportedType {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// The type as the file's schema names it.
         stored: String,
@@ -303,17 +371,18 @@ pub enum DataError {
     /// A bounds file that is no UTF-8.
     #[error("{source_name} is not UTF-8 text{how}; save it as UTF-8")]
     BoundsEncoding {
-        /// Path.
+        /// Path of the file.
         source_name: String,
         /// ", it looks like UTF-16" or nothing.
         how: &'static str,
     },
     /// A heading of a bounds file whose name needs quotes.
     #[error(
-        "bounds file: [{name}] is not the name of a column; names with dots, blanks or other signs stand in quotes: [\"{name}\"]"
+        "{}: [{name}] is not the name of a column; names with dots, blanks or other signs stand in quotes: [\"{name}\"]",
+        Step::BoundsFile
     )]
     BoundsName {
-        /// The name.
+        /// The name in the heading.
         name: String,
     },
     /// The bounds file is not TOML.
@@ -325,37 +394,37 @@ pub enum DataError {
         reason: &'static str,
     },
     /// An unknown key of the bounds file.
-    #[error("bounds file: [{table}] has no key `{key}`{nearest}; known keys: {known}")]
+    #[error("{}: [{table}] has no key `{key}`{nearest}; known keys: {known}", Step::BoundsFile)]
     BoundsKey {
-        /// The table.
+        /// Name of the table in the bounds file.
         table: String,
-        /// The key.
+        /// The key that is unknown.
         key: String,
         /// ", did you mean `…`?" or nothing.
         nearest: String,
-        /// What is allowed.
+        /// The keys that are allowed.
         known: &'static str,
     },
     /// A declaration that makes no sense.
     #[error("column `{column}`: {what}; {fix}")]
     Declaration {
-        /// The column.
+        /// Name of the declared column.
         column: String,
-        /// What is wrong.
+        /// What is wrong with the declaration.
         what: String,
-        /// What to do.
+        /// What the user can do about it.
         fix: String,
     },
     /// A file of word vectors that is none.
     #[error("{source_name} can't be used as public vectors: {reason}")]
     WordVectors {
-        /// Path or name.
+        /// Path of the file, or its name.
         source_name: String,
         /// What is wrong and what to do.
         reason: String,
     },
     /// A model of texts needs the public vectors that it was fitted with, and has none or others.
-    #[error("the model was fitted with the public vectors of {name}, {given}; pass --public-vectors with that file")]
+    #[error("the model was fitted with the public vectors of {name}, {given}; {}", Step::GiveVectors)]
     VectorsNeeded {
         /// Name of the file at the fit.
         name: String,
@@ -363,52 +432,47 @@ pub enum DataError {
         given: &'static str,
     },
     /// Public vectors for a model that has none.
-    #[error("the model was fitted without public vectors; leave out --public-vectors")]
+    #[error("the model was fitted without public vectors; leave out {}", option("public_vectors"))]
     VectorsNotNeeded,
     /// Public vectors where no column is a text.
-    #[error(
-        "--public-vectors is for columns of text, and there are none; declare one with --text NAME, or leave it out"
-    )]
+    #[error("{} needs a column of text, and there is none; {}", option("public_vectors"), Step::DeclareText)]
     VectorsWithoutText,
     /// An option of the encoder is out of range.
     #[error("[dpopt] {option} = {given} is out of range; use {allowed}")]
     Option {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// What was given.
+        /// The value that was given.
         given: String,
-        /// The range.
+        /// The values that are allowed.
         allowed: String,
     },
     /// Nothing at all says what the columns are.
     #[error(
-        "nothing public says what the columns hold, and reading that off the rows would not be private; \
-         give one of: --bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES \
-         (spend a tenth of the budget on private bounds), --public-data FILE (a table that is not sensitive)"
+        "no column is declared, and inferring ranges and levels from the rows would not be private; {}",
+        Step::DeclareColumns
     )]
     NothingDeclared,
     /// Numeric columns have neither public bounds nor a budget to find private ones.
-    #[error(
-        "numeric columns without bounds: {columns}; write lower and upper for them in --bounds FILE, \
-         or pass --bounds-budget 0.1, or --public-data FILE"
-    )]
+    #[error("numeric columns have no declared range: {columns}; {}", Step::DeclareRanges)]
     Unbounded {
-        /// Their names.
+        /// Names of the columns.
         columns: String,
     },
     /// The target's classes or range are not declared.
     #[error(
-        "the target `{column}` is not declared; pass --classes no,yes, or write [{column}] levels = [\"no\", \"yes\"] or, \
-         for a number, lower and upper in the bounds file"
+        "the target `{column}` is not declared; {}, or write in the bounds file [{column}] levels = [\"no\", \"yes\"] or, for a \
+         number, lower and upper",
+        Step::DeclareClasses
     )]
     TargetUndeclared {
-        /// The target.
+        /// Name of the target column.
         column: String,
     },
     /// The encoder of a saved model does not make sense.
     #[error("the encoder in the model file is not valid: {reason}; fit the model again with this version")]
     Encoder {
-        /// What is wrong.
+        /// What is wrong with the encoder.
         reason: String,
     },
 }
@@ -422,7 +486,7 @@ impl DataError {
         Self::Declaration { column: one_line(column), what: one_line(&what.into()), fix: fix.into() }
     }
 
-    /// Names are told only if one of the `declared` ones, which the user wrote, is among them: otherwise the first line may be a
+    /// Names are shown only if one of the `declared` ones, which the user wrote, is among them: otherwise the first line may be a
     /// record that was taken for a header.
     pub(crate) fn no_such_column(role: &str, name: &str, columns: &[&str], declared: &[&str]) -> Self {
         let separator = match columns {
@@ -432,14 +496,18 @@ impl DataError {
         let header = declared.iter().any(|name| columns.contains(name));
         let columns_told = match separator {
             Some(separator) => {
-                format!("it has one column only; if fields end at {separator:?}, pass --separator {separator:?}")
+                let one = format!("it has one column only; if fields are separated by {separator:?}, pass ");
+                text![one, setting("separator", format!("{separator:?}"))]
             }
-            None if header => format!("the table has {}", listed(columns.iter().map(|c| format!("`{c}`")))),
-            None => format!(
-                "none of the {} columns has a name that was given, so they are not told here: if the first line is a row, pass \
-                 --no-header and --columns N",
-                columns.len()
-            ),
+            None if header => format!("the table has {}", listed(columns.iter().map(|c| format!("`{c}`")))).into(),
+            None => text![
+                format!(
+                    "none of the {} columns has a declared name, and their names are not shown since the first \
+                         line may be a record; ",
+                    columns.len()
+                ),
+                Step::NoHeader
+            ],
         };
         let nearest = if header { super::nearest::did_you_mean(name, columns.iter().copied()) } else { String::new() };
         Self::NoSuchColumn { role: role.into(), name: one_line(name), nearest, columns: columns_told }
@@ -495,12 +563,12 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_first_line_that_matches_nothing_are_not_told() {
+    fn names_of_a_first_line_that_matches_nothing_are_not_shown() {
         let error =
             |declared: &[&str]| DataError::no_such_column("the target", "how", &["low", "age"], declared).to_string();
         let matched = error(&["age", "how"]);
         assert!(matched.contains("`low`, `age`") && matched.contains("did you mean `low`?"), "{matched}");
         let unmatched = error(&["how"]);
-        assert!(!unmatched.contains("low") && unmatched.contains("--no-header"), "{unmatched}");
+        assert!(!unmatched.contains("low") && unmatched.contains("without a header"), "{unmatched}");
     }
 }

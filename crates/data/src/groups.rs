@@ -27,7 +27,7 @@ const WAITING: usize = 1 << 25;
 /// ```
 pub struct RowGroups {
     header: Vec<u8>,
-    /// Of all groups, in pieces.
+    /// The rows of all groups, in pieces.
     file: Mutex<File>,
     /// Where each group's pieces are, and how long.
     pieces: Vec<Vec<(u64, usize)>>,
@@ -93,7 +93,7 @@ impl RowGroups {
     /// Writes the group's table: names, then its rows in the order in which they stood.
     ///
     /// # Errors
-    /// As the file says, or `to`.
+    /// If the file cannot be read, or `to` written.
     pub fn write(&self, group: usize, to: &mut dyn Write) -> io::Result<()> {
         to.write_all(&self.header)?;
         let mut piece = Vec::new();

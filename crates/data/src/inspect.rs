@@ -3,14 +3,15 @@
 use super::cell::{BadCells, Rules, Scratch, bad_row, field_text, is_missing_marker, is_missing_text};
 use super::declared::Bounds;
 use super::encode::position;
-use super::error::DataError;
+use super::error::{DataError, Fault, listed};
 use super::layout::{FeatureKind, Layout, TargetRule};
 use super::levels::Levels;
 use super::numerals::{Unit, why_no_number};
 use super::table::{Block, Column, Field, TableReader};
+use dpopt_refusal::option;
 use std::collections::BTreeMap;
 
-/// As many positions are kept.
+/// Most row numbers that a finding keeps.
 const POSITIONS: usize = 10;
 
 /// Something about some rows of a table.
@@ -18,9 +19,9 @@ const POSITIONS: usize = 10;
 pub struct Finding {
     /// In words after the count: "cells of column `age` are no finite number".
     pub what: String,
-    /// "cell" or "row"; empty for what keeps the rest of the table from being read, which has no count.
+    /// "cell" or "row"; empty for what has no count of its own: a whole sentence.
     pub unit: &'static str,
-    /// How many.
+    /// Number of cells or rows.
     pub count: u64,
     /// The first few rows, from 1, the header not counted.
     pub rows: Vec<u64>,
@@ -29,7 +30,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// One line.
+    /// The finding as one line of text.
     pub fn text(&self) -> String {
         if self.count == 0 {
             return self.what.clone();
@@ -38,18 +39,22 @@ impl Finding {
         if self.rows.is_empty() {
             return format!("{} {}{s} {}", self.count, self.unit, self.what);
         }
-        let list: Vec<String> = self.rows.iter().map(u64::to_string).collect();
-        let more = if self.count > self.rows.len() as u64 { " …" } else { "" };
-        format!("{} {}{s} {} ({rows} {}{more})", self.count, self.unit, self.what, list.join(", "))
+        format!("{} {}{s} {} ({rows} {})", self.count, self.unit, self.what, first_of(&self.rows, self.count))
     }
 }
 
-/// In the order in which they are told: rows as a whole, then columns, then the target.
+/// The first few of `count` rows by their numbers.
+fn first_of(rows: &[u64], count: u64) -> String {
+    let list: Vec<String> = rows.iter().map(u64::to_string).collect();
+    format!("{}{}", list.join(", "), if count > rows.len() as u64 { " …" } else { "" })
+}
+
+/// In the order in which they are shown: rows as a whole, then columns, then the target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Ragged,
-    BadRow(&'static str),
-    Unreadable(usize, &'static str),
+    BadRow(Fault),
+    Unreadable(usize, Fault),
     NothingRead(usize, &'static str),
     NotANumber(usize, &'static str),
     Outside(usize),
@@ -90,7 +95,7 @@ fn why_not(field: Field<'_>, unit: Option<Unit>) -> &'static str {
 /// Reads all rows and says what a fit with `layout` would stop at, leave out or change. All of it, not only the first; an
 /// error is what keeps the table from being read any further.
 pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) -> Result<Vec<Finding>, DataError> {
-    let (found, outcome) = collect(table, layout)?;
+    let Collected { found, unused, rows: all, outcome } = collect(table, layout)?;
     let name = |at: usize| &layout.features[at].0;
     let target = layout.target.as_ref().map_or("", |(name, _)| name);
     let stops = bad_cells == BadCells::Error;
@@ -108,32 +113,36 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
                 (format!("and no cell of column `{}` can be read as a number{why}", name(at)), "row", true)
             }
             What::NotANumber(at, why) => cells(format!("of column `{}`: not a finite number{why}", name(at)), stops),
-            What::Outside(at) => {
-                cells(format!("of column `{}` outside its range, to be clipped to it", name(at)), false)
-            }
+            What::Outside(at) => cells(format!("of column `{}` outside its range: clipped to it", name(at)), false),
             What::NothingListed(at) => {
                 (format!("and no cell of column `{}` is one of its declared levels", name(at)), "row", true)
             }
             What::Unlisted(at) => {
-                cells(format!("of column `{}` not among its levels, to be taken as \"other\"", name(at)), false)
+                cells(format!("of column `{}` not among its levels: treated as \"other\"", name(at)), false)
             }
-            What::NoTarget => (format!("without a target `{target}`, to contribute nothing"), "row", false),
+            What::NoTarget => (format!("without a target `{target}`: {}", taught(count)), "row", false),
             What::BadTarget(why) => cells(format!("of the target `{target}` cannot be read{why}"), stops),
             What::NoUsableTarget => (
-                format!("and not one with a usable target `{target}`: a fit would learn nothing and spend its budget"),
+                format!("and none has a usable target `{target}`: a fit would spend its budget and learn nothing"),
                 "row",
                 true,
             ),
-            What::OutsideTarget => {
-                cells(format!("of the target `{target}` outside its range, to be clipped to it"), false)
-            }
+            What::OutsideTarget => cells(format!("of the target `{target}` outside its range: clipped to it"), false),
+            // misspelt labels have both: labels that no row has, and rows whose label nobody declared
+            What::UnlistedTarget if !unused.is_empty() => return misspelt(target, &unused, (count, &rows), all),
             What::UnlistedTarget => {
-                (format!("whose target `{target}` is not declared, to contribute nothing"), "row", false)
+                let what = format!("with a label of the target `{target}` that is not declared: {}", taught(count));
+                (what, "row", false)
             }
         };
         Finding { what, unit, count, rows, stops }
     };
+    let all_listed = !found.contains_key(&What::UnlistedTarget);
     let mut findings: Vec<Finding> = found.into_iter().map(finding).collect();
+    if all_listed && !unused.is_empty() && all > 0 {
+        let what = format!("no row has the {} of the target `{target}`", declared(&unused));
+        findings.push(Finding { what, unit: "", count: 0, rows: Vec::new(), stops: false });
+    }
     // a reader that stops is no reason to forget what was seen before
     if let Err(error) = outcome {
         findings.push(Finding { what: error.to_string(), unit: "", count: 0, rows: Vec::new(), stops: true });
@@ -141,9 +150,44 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
     Ok(findings)
 }
 
+/// Declared labels, as a part of a sentence.
+fn declared(labels: &[&str]) -> String {
+    let names = listed(labels.iter().map(|label| format!("`{label}`")));
+    format!("declared label{} {names}", if labels.len() == 1 { "" } else { "s" })
+}
+
+/// What rows without a usable target are good for.
+fn taught(count: u64) -> &'static str {
+    if count == 1 { "it teaches the model nothing" } else { "they teach the model nothing" }
+}
+
+/// Labels that no row has, while some of `all` rows have labels that are not declared.
+fn misspelt(target: &str, unused: &[&str], (count, rows): (u64, &[u64]), all: u64) -> Finding {
+    let (row, have) = if count == 1 { ("row", "has") } else { ("rows", "have") };
+    let what = format!(
+        "no row has the {} of the target `{target}`, and {count} of {all} rows ({row} {}) {have} a label that is not \
+         declared: {}; check how the declared labels are spelt (levels in [{target}], or {})",
+        declared(unused),
+        first_of(rows, count),
+        taught(count),
+        option("classes")
+    );
+    Finding { what, unit: "", count: 0, rows: Vec::new(), stops: true }
+}
+
 type Found = BTreeMap<What, (u64, Vec<u64>)>;
 
-fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<(), DataError>), DataError> {
+/// What was seen in the rows of a table.
+struct Collected<'a> {
+    found: Found,
+    /// Declared labels that no row has, if all rows were read.
+    unused: Vec<&'a str>,
+    rows: u64,
+    /// Whether all rows were read.
+    outcome: Result<(), DataError>,
+}
+
+fn collect<'a>(table: &dyn TableReader, layout: &'a Layout) -> Result<Collected<'a>, DataError> {
     let mut inspection = Inspection::new(table.columns(), layout)?;
     let outcome = table.for_each_block(&mut |block| {
         for r in 0..block.len() {
@@ -151,7 +195,8 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
         }
         Ok(())
     });
-    Ok((inspection.ended(outcome.is_ok()), outcome))
+    let unused = if outcome.is_ok() { inspection.unused() } else { Vec::new() };
+    Ok(Collected { unused, rows: inspection.rows, found: inspection.ended(outcome.is_ok()), outcome })
 }
 
 /// What was seen in the rows so far.
@@ -164,6 +209,8 @@ struct Inspection<'a> {
     levels: Vec<Levels>,
     target: Option<(usize, &'a TargetRule)>,
     classes: Levels,
+    /// Which of the classes some row has.
+    used: Vec<bool>,
     scratch: Scratch,
     found: Found,
     tallies: Vec<Tally>,
@@ -212,6 +259,7 @@ impl<'a> Inspection<'a> {
             places,
             levels,
             target,
+            used: vec![false; classes.len()],
             classes,
             scratch: Scratch::default(),
             found: Found::new(),
@@ -249,9 +297,18 @@ impl<'a> Inspection<'a> {
             }
         }
         if let Some((at, rule)) = self.target {
-            let usable = target(block.field(r, at), rule, &self.classes, &mut self.scratch, &mut row);
+            let usable = target(block.field(r, at), rule, (&self.classes, &mut self.used), &mut self.scratch, &mut row);
             self.usable += u64::from(usable);
         }
+    }
+
+    /// The declared labels of the target that no row has had so far.
+    fn unused(&self) -> Vec<&'a str> {
+        let labels = match self.target {
+            Some((_, TargetRule::Classes { levels })) => &levels[..],
+            _ => &[],
+        };
+        labels.iter().zip(&self.used).filter(|(_, used)| !**used).map(|(label, _)| label.as_str()).collect()
     }
 
     /// What was found, when all rows were read or, if not `whole`, those before an error.
@@ -292,7 +349,13 @@ fn number(field: Field<'_>, bounds: Option<Bounds>, i: usize, tally: &mut Tally,
 }
 
 /// What is to be said of a target; whether a fit can use it.
-fn target(field: Field<'_>, rule: &TargetRule, classes: &Levels, scratch: &mut Scratch, row: &mut Row<'_>) -> bool {
+fn target(
+    field: Field<'_>,
+    rule: &TargetRule,
+    (classes, used): (&Levels, &mut [bool]),
+    scratch: &mut Scratch,
+    row: &mut Row<'_>,
+) -> bool {
     if let Field::Malformed(_) = field {
         row.saw(What::BadTarget(""));
         return false;
@@ -309,7 +372,10 @@ fn target(field: Field<'_>, rule: &TargetRule, classes: &Levels, scratch: &mut S
             None => What::BadTarget(why_not(field, Some(*unit))),
         },
         TargetRule::Classes { .. } => match classes.place_by(RULES, field, scratch) {
-            Some(_) => return true,
+            Some(class) => {
+                used[class as usize] = true;
+                return true;
+            }
             None if field_text(field, &mut scratch.0).is_some_and(|text| !is_missing_text(text)) => {
                 What::UnlistedTarget
             }

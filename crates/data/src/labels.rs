@@ -1,4 +1,4 @@
-//! How often each label occurs, for a target whose classes nobody declared. The counts stay sensitive: a label that
+//! How often each label occurs, for a target whose classes are not declared. The counts stay sensitive: a label that
 //! occurs once names a record, so which labels may leave is decided by a mechanism (noise and threshold), not here.
 
 use dpopt_process::stop;

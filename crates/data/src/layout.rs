@@ -10,16 +10,16 @@ use std::sync::Arc;
 /// How a feature column will be encoded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeatureKind {
-    /// Hat functions on a range (`None`: still to be found privately).
+    /// Linear B-splines on a range (`None`: still to be found privately).
     Numeric {
-        /// The range.
+        /// The public range; `None` if it is still to be found privately.
         bounds: Option<Bounds>,
-        /// Logarithmic scale.
+        /// Whether the scale is logarithmic.
         log: bool,
     },
     /// One slot per level, one for any other, one for missing.
     Categorical {
-        /// The levels.
+        /// The declared levels, in order.
         levels: Vec<String>,
     },
     /// 2^bits slots and one for missing.
@@ -34,7 +34,7 @@ pub enum FeatureKind {
     },
     /// A sparse vector as it is.
     Sparse {
-        /// Its dimension.
+        /// Dimension of the sparse vector.
         dimension: u32,
     },
 }
@@ -44,7 +44,7 @@ impl FeatureKind {
     pub fn has_products(&self) -> bool {
         match self {
             Self::Numeric { .. } => true,
-            Self::Categorical { levels } => levels.len() < MOST_LEVELS_OF_A_PAIR,
+            Self::Categorical { levels } => levels.len() < MAX_LEVELS_OF_A_PAIR,
             _ => false,
         }
     }
@@ -60,7 +60,7 @@ impl FeatureKind {
 }
 
 /// A column of more levels takes part in no product.
-pub(crate) const MOST_LEVELS_OF_A_PAIR: usize = 1 << 12;
+pub(crate) const MAX_LEVELS_OF_A_PAIR: usize = 1 << 12;
 
 /// What the target is.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,11 +72,11 @@ pub enum TargetRule {
     },
     /// A number, clipped to the range and scaled to [-1, 1].
     Number {
-        /// Smallest value.
+        /// Smallest value of the range.
         lower: f64,
-        /// Largest value.
+        /// Largest value of the range.
         upper: f64,
-        /// What it counts.
+        /// What the numbers of the target count.
         unit: Unit,
     },
     /// Nothing is declared: levels must be found privately ([`label_counts`](super::label_counts)) or declared.
@@ -140,7 +140,7 @@ impl Layout {
                 return Ok(at as u32);
             }
             let fix = "declare its range or its levels, or leave the pair out";
-            Err(DataError::declaration(name, "is in a pair but is neither a number nor has declared levels", fix))
+            Err(DataError::declaration(name, "is in a pair, but is not a number and has no declared levels", fix))
         };
         let (a_at, b_at) = (place(a)?, place(b)?);
         if a_at == b_at {
@@ -149,7 +149,7 @@ impl Layout {
         Ok((a_at.min(b_at), a_at.max(b_at)))
     }
 
-    /// The same columns as features of another form; with products of all columns if none are named.
+    /// These columns as features of the form `form`; with products of all columns if the form has products and no pairs are named.
     pub fn with_form(&self, form: EncoderForm) -> Self {
         let pairs = match form.pair_knots {
             0 => Vec::new(),
@@ -174,7 +174,7 @@ impl Layout {
         self.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Text { .. }))
     }
 
-    /// A form in words, as far as these columns are concerned.
+    /// A form as text, as far as these columns are concerned.
     pub fn in_words(&self, form: &EncoderForm) -> String {
         let numbers = self.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }));
         match &form.text {

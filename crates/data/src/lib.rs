@@ -5,6 +5,7 @@
 //! [`encode`](Encoder::encode) to `Sensitive<Examples>`: rows of l2 norm at most 1, exactly.
 
 mod bounds_file;
+mod bounds_template;
 mod cell;
 mod column_numbers;
 mod declared;
@@ -33,13 +34,15 @@ mod target;
 mod text;
 mod word_vectors;
 
+pub use bounds_file::{BoundsReview, PLACEHOLDER};
+pub use bounds_template::bounds_template;
 pub use cell::BadCells;
 pub use cell::{bad_row, field_number, field_text, is_missing_marker};
 pub use column_numbers::{column_numbers, number_columns};
 pub use declared::{Bounds, EncodingOptions, Kind, Transform};
 pub use encode::{Encoder, Shape};
 pub use encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
-pub use error::DataError;
+pub use error::{DataError, Fault};
 pub use error::{failure, listed};
 pub use groups::{RowGroups, groups_of_units};
 pub use histograms::column_histograms;

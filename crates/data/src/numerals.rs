@@ -14,7 +14,7 @@ const SECOND: i64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Whatever they say.
+    /// Plain numbers, of no unit that the library knows.
     #[default]
     Number,
     /// Days since 1970-01-01T00:00:00 UTC: points in time.
@@ -24,7 +24,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Nothing that has to be said.
+    /// Whether the unit is that of plain numbers, which need not be stored.
     pub(crate) fn is_number(&self) -> bool {
         *self == Self::Number
     }
@@ -217,10 +217,11 @@ pub(crate) fn why_no_number(text: &[u8]) -> &'static str {
         return " but a date; write its bounds as dates, lower = 2020-01-01";
     }
     if has_digit && inner.contains(',') && inner.chars().all(number_like) {
-        return ": its commas are no thousands separators (groups of three digits, decimals after a point); write decimals with a point";
+        return ": its commas are not thousands separators (groups of three digits, decimals after a point); write \
+                decimals with a point";
     }
     if has_digit && inner.chars().all(number_like) {
-        return ": its separators are not those of thousands (groups of three digits, decimals after a point)";
+        return ": its separators do not group thousands; write groups of three digits, and decimals after a point";
     }
     if inner.starts_with(|c: char| c.is_ascii_digit()) || inner.ends_with(|c: char| c.is_ascii_digit()) {
         return ": there is a unit or a word beside the number; write the number alone";
@@ -288,7 +289,7 @@ fn in_days(micros: i64) -> f64 {
     Ticks { per_day: DAY, unit: Unit::Date }.days(micros)
 }
 
-/// `HH:MM`, `HH:MM:SS`, `HH:MM:SS.f`.
+/// Microseconds since midnight of a time `HH:MM`, `HH:MM:SS` or `HH:MM:SS.f`.
 fn time_of_day(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
     let two =
@@ -312,7 +313,7 @@ fn fraction_of_second(digits: &str) -> i64 {
     digits.bytes().chain(std::iter::repeat(b'0')).take(6).fold(0, |micros, digit| micros * 10 + i64::from(digit - b'0'))
 }
 
-/// Nothing, `Z`, `+02:00`, `+0200`, `+02`.
+/// Offset of a time zone: nothing, `Z`, `+02:00`, `+0200`, `+02`.
 fn offset(text: &str) -> Option<i64> {
     if matches!(text, "" | "Z" | "z") {
         return Some(0);
@@ -474,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_is_told_why_a_text_is_no_number() {
+    fn the_operator_learns_why_a_text_is_no_number() {
         for (text, why) in [
             ("1.234,50", "decimals with a point"),
             ("€ 1,5", "decimals with a point"),

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Result, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Files under construction.
+/// Temporary files and directories that are removed when the process is ended by a signal.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Written and taken back when a place is reserved: a disk without even this much room is full.
@@ -16,6 +16,35 @@ const PROBE: usize = 1 << 14;
 /// what it had and the new file is removed. Devices and pipes (`/dev/stdout`) are written directly.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     write_all_atomically(&[(path, bytes)])
+}
+
+/// Writes `bytes` to a file that is not there yet, whole or not at all.
+///
+/// # Errors
+/// `AlreadyExists`: something stands there, and is left as it was. Or the file cannot be written.
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
+    let taken = || std::fs::symlink_metadata(path).is_ok();
+    if taken() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let Place::Beside(mut file, path, _) = place(path, &[])? else { return Err(ErrorKind::AlreadyExists.into()) };
+    file.0.write_all(bytes)?;
+    file.0.as_file().sync_all()?;
+    // a link, unlike a new name, is never put in the place of a file that has come since
+    match std::fs::hard_link(file.0.path(), &path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists || taken() => Err(ErrorKind::AlreadyExists.into()),
+        // a file system without links
+        Err(_) => write_where_none_is(&path, bytes),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes where no file is, and leaves none that is half written.
+fn write_where_none_is(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
+        let _ = std::fs::remove_file(path);
+    })
 }
 
 /// The bytes of a gzip file that holds `bytes`, without a name or a time.
@@ -163,7 +192,7 @@ fn probe(file: &mut File) -> Result<()> {
 
 /// Who may do what with a file.
 struct Rights {
-    /// Nine bits.
+    /// The nine permission bits of Unix.
     #[cfg_attr(not(unix), allow(dead_code, reason = "other systems have no such thing"))]
     mode: u32,
     #[cfg_attr(not(unix), allow(dead_code, reason = "other systems have no such thing"))]
@@ -228,7 +257,7 @@ fn unfinished() -> Option<std::sync::MutexGuard<'static, BTreeSet<PathBuf>>> {
     dpopt_process::locked(&UNFINISHED)
 }
 
-/// It is finished, or gone.
+/// Takes a file off the list: it is finished, or gone.
 fn forget(path: &Path) {
     unfinished().map(|mut list| list.remove(path));
 }
@@ -249,7 +278,7 @@ impl PrivateDirectory {
     /// Where temporary files go (`TMPDIR`).
     ///
     /// # Errors
-    /// There is no right to make one there, or no room.
+    /// If a directory cannot be made there.
     pub fn new() -> Result<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".dpopt-").suffix(".group");
@@ -262,7 +291,7 @@ impl PrivateDirectory {
         Ok(Self(directory))
     }
 
-    /// Its path.
+    /// Path of the output.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

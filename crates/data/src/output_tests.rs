@@ -20,6 +20,25 @@ fn replaces_whole_files() {
 }
 
 #[test]
+fn a_new_file_takes_nobodys_place() {
+    let d = tempfile::tempdir().unwrap();
+    let (a, b) = (d.path().join("a"), d.path().join("b"));
+    write_new(&a, b"first").unwrap();
+    for place in [&a, &d.path().to_path_buf()] {
+        assert_eq!(write_new(place, b"second").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", &b).unwrap();
+        assert_eq!(write_new(&b, b"second").unwrap_err().kind(), ErrorKind::AlreadyExists);
+        std::fs::remove_file(&b).unwrap();
+    }
+    assert!(write_new(&d.path().join("no/such"), b"x").is_err());
+    assert_eq!(std::fs::read(&a).unwrap(), b"first");
+    assert_eq!(names(d.path()), ["a"]);
+}
+
+#[test]
 fn a_failure_leaves_everything_as_it_was() {
     let d = tempfile::tempdir().unwrap();
     let a = d.path().join("a");

@@ -2,7 +2,7 @@
 
 use super::cell::{bad_row, field_number, field_text, is_missing_text};
 use super::encode::position;
-use super::error::DataError;
+use super::error::{DataError, Fault};
 use super::table::{Block, Column, Field, Stored, TableReader, Visit};
 use dpopt_mechanism::Sensitive;
 use dpopt_noise::{NoiseSource, Purpose};
@@ -24,7 +24,7 @@ use std::num::NonZeroU64;
 /// ```
 #[derive(Clone)]
 pub struct RowOwners {
-    /// Whose values name the units.
+    /// Columns whose values name the units.
     columns: Vec<String>,
     whose: Whose,
 }
@@ -32,9 +32,9 @@ pub struct RowOwners {
 /// How many owners a row may have.
 #[derive(Clone)]
 enum Whose {
-    /// One.
+    /// One owner for each row.
     One(Owners),
-    /// One of each column.
+    /// One owner in each of several columns.
     Several {
         owners: SharedOwners,
         /// Units, those without a row among them.
@@ -48,7 +48,7 @@ fn key(field: Field<'_>, scratch: &mut Vec<u8>) -> Option<Vec<u8>> {
     unit_key(field_text(field, scratch)?)
 }
 
-/// The same for a text. `None` if it is missing.
+/// What names the unit that `text` stands for: without white space around it, whole numbers in one spelling. `None` if the text means a missing value.
 pub fn unit_key(text: &[u8]) -> Option<Vec<u8>> {
     let text = match std::str::from_utf8(text) {
         Ok(text) => text.trim().as_bytes(),
@@ -64,7 +64,7 @@ pub fn unit_key(text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// What each row's unit is called under a secret key, by which whoever holds parts of a table knows a unit again without its name; `None`: a row of nobody. As
+/// What each row's unit is called under a secret key, by which whoever holds parts of a table knows a unit again without its name; `None`: a row without an owner. As
 /// sensitive as the names. The same in other tables only where the column has the same type: an integer of 17 digits is no float.
 ///
 /// # Errors
@@ -161,7 +161,7 @@ impl RowOwners {
         unit_name(&self.columns)
     }
 
-    /// Number of rows.
+    /// Number of rows of the table.
     pub fn rows(&self) -> u64 {
         match &self.whose {
             Whose::One(owners) => owners.of_row.len() as u64,
@@ -177,7 +177,7 @@ impl RowOwners {
         }
     }
 
-    /// The same among `units` units, those beyond the ones that have a row being without any; as they are if so many have rows or there are fewer rows than that.
+    /// These owners among `given` units, of which some may be without a row; unchanged where more units have rows, or where there are fewer rows than `given`.
     pub fn among(mut self, given: u64) -> Self {
         if given <= self.rows() {
             match &mut self.whose {
@@ -197,7 +197,7 @@ impl RowOwners {
         }
     }
 
-    /// The positions of each unit's rows, for who holds the rows elsewhere.
+    /// The positions of each unit's rows, for whoever holds the remote rows.
     ///
     /// # Errors
     /// If a row may have several owners.
@@ -213,7 +213,7 @@ impl RowOwners {
         matches!(self.whose, Whose::Several { .. })
     }
 
-    /// Rows of whom nobody owns more than `most`, [chosen](SharedOwners::kept) from who owns what alone; `None` where a row has one owner.
+    /// Rows of which no unit owns more than `most`, [chosen](SharedOwners::kept) from who owns what alone; `None` where a row has one owner.
     pub fn kept(&self, most: NonZeroU64) -> Option<KeptRows> {
         match &self.whose {
             Whose::One(_) => None,
@@ -221,7 +221,7 @@ impl RowOwners {
         }
     }
 
-    /// The most rows that a unit owns, and the mean over those that own one; `None` where a row has one owner: it is nobody's business there.
+    /// The most rows that a unit owns, and the mean over those that own one; `None` where a row has one owner, since the number is not public there.
     pub fn rows_of_a_unit(&self) -> Option<(u64, f64)> {
         let Whose::Several { owners, .. } = &self.whose else { return None };
         let each = owners.rows_of_each();
@@ -263,7 +263,7 @@ pub fn unit_name(columns: &[String]) -> String {
 /// A table of which some rows are left out.
 struct SomeRows<'a> {
     table: &'a dyn TableReader,
-    /// By row.
+    /// Whether each row is left out.
     left: Vec<bool>,
 }
 
@@ -317,7 +317,7 @@ impl Block for Part {
         self.block.width(row)
     }
 
-    fn fault(&self, row: usize) -> Option<&'static str> {
+    fn fault(&self, row: usize) -> Option<Fault> {
         self.block.fault(row)
     }
 

@@ -13,9 +13,9 @@ use super::table::{Field, Stored, TableReader};
 /// A public sample rarely holds the extremes: each end of its range moves out by this part of it.
 const WIDEN: f64 = 0.1;
 /// More distinct values than this are hashed instead of listed.
-const MOST_LEVELS: usize = 1000;
+const MAX_LEVELS: usize = 1000;
 /// A target of numbers with at most this many distinct ones is taken for classes.
-const MOST_CLASSES: usize = 20;
+const MAX_CLASSES: usize = 20;
 /// Mean number of words from which values that hardly repeat are taken for free text.
 const WORDS_OF_TEXT: f64 = 3.0;
 
@@ -27,7 +27,7 @@ struct Summary {
     smallest: Option<f64>,
     largest: Option<f64>,
     words: u64,
-    /// Up to one more than [`MOST_LEVELS`].
+    /// Up to one more than [`MAX_LEVELS`].
     distinct: BTreeSet<Vec<u8>>,
 }
 
@@ -46,7 +46,7 @@ impl Summary {
             self.words += text.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).count() as u64;
             // equal numbers are one level, and words are levels as they are spelled
             let text = if truth(text).is_some() { text } else { canonical(text, &mut scratch.1) };
-            if self.distinct.len() <= MOST_LEVELS && !self.distinct.contains(text) {
+            if self.distinct.len() <= MAX_LEVELS && !self.distinct.contains(text) {
                 self.distinct.insert(text.to_vec());
             }
         }
@@ -54,7 +54,7 @@ impl Summary {
 
     /// The levels as text, numbers in numeric order; `None` if there are too many or one is not UTF-8.
     fn levels(&self) -> Option<Vec<String>> {
-        if self.distinct.len() > MOST_LEVELS {
+        if self.distinct.len() > MAX_LEVELS {
             return None;
         }
         let mut levels: Vec<String> =
@@ -77,13 +77,13 @@ impl Summary {
     fn kind(&self, name: &str, is_target: bool) -> Result<Kind, DataError> {
         let all_numbers = self.values > 0 && self.numbers == self.values;
         if all_numbers
-            && !(is_target && self.distinct.len() <= MOST_CLASSES)
+            && !(is_target && self.distinct.len() <= MAX_CLASSES)
             && let Some((lower, upper)) = self.range()
         {
             return Kind::numeric(name, lower, upper);
         }
         let long = self.values > 0 && self.words as f64 >= WORDS_OF_TEXT * self.values as f64;
-        if long && !is_target && (self.distinct.len() > MOST_LEVELS || 2 * self.distinct.len() as u64 > self.values) {
+        if long && !is_target && (self.distinct.len() > MAX_LEVELS || 2 * self.distinct.len() as u64 > self.values) {
             return Ok(Kind::Text);
         }
         match self.levels() {

@@ -46,7 +46,7 @@ const UNZIPPED_BYTES: u64 = 1 << 31;
 /// Largest dimension of a sparse vector: columns are u32 and leave room for the other features of an encoder.
 pub const MAX_FEATURES: u64 = 1 << 31;
 
-/// A file format.
+/// The file format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Format {
     /// Comma-separated, quotes interpreted.

@@ -13,7 +13,7 @@ const FEW: u64 = 20;
 /// So many cells of which half repeat are no identifiers: no more of them are kept.
 const ENOUGH: u64 = 1000;
 /// Labels that are numbers are rarely more.
-const MOST_NUMBERS: usize = 30;
+const MAX_NUMBERS: usize = 30;
 /// No identifier is longer, in bytes.
 const LONGEST: usize = 64;
 
@@ -24,7 +24,7 @@ pub struct Repeats {
     pub identifiers: Vec<(String, u64, u64)>,
     /// Columns that are not used of which every value stands once.
     pub unused_and_distinct: Vec<String>,
-    /// Of a target of which nothing is declared: how many values differ, if all are numbers and these are too many for labels.
+    /// For a target of which nothing is declared: how many values differ, if all are numbers and these are too many for labels.
     pub numbers_as_labels: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ pub fn repeats(table: &dyn TableReader, layout: &Layout) -> Result<Repeats, Data
             None if !layout.ignored.contains(name)
                 && seen.cells > 0
                 && seen.numbers == seen.cells
-                && seen.distinct.len() > MOST_NUMBERS =>
+                && seen.distinct.len() > MAX_NUMBERS =>
             {
                 found.numbers_as_labels = Some(distinct);
             }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_told_by_their_values_and_measurements_and_sentences_are_not() {
+    fn identifiers_are_found_by_their_values_and_measurements_and_sentences_are_not() {
         let bounds = "[pay]\nlower = 0\nupper = 9\n[note]\ntext = true\n[mail]\ntext = true\n[key]\nignore = true\n\
                       [y]\nlevels = ['a', 'b']\n";
         let found = of(bounds, "who,town,pay,note,mail,key,y", |i| {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_of_numbers_is_told_where_they_are_too_many_for_labels() {
+    fn a_target_of_numbers_is_found_where_they_are_too_many_for_labels() {
         let bounds = "[x]\nlower = 0\nupper = 9\n";
         assert_eq!(of(bounds, "x,y", |i| format!("1,{}", i * 7)).numbers_as_labels, Some(200));
         assert_eq!(of(bounds, "x,y", |i| format!("1,{}", i % 10)).numbers_as_labels, None);

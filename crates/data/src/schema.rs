@@ -1,4 +1,4 @@
-//! What is publicly known about a table: kinds, bounds, levels. Never read from sensitive rows (spec 17 §1).
+//! What is publicly known about a table: kinds, bounds, levels. Never read from sensitive rows.
 //!
 //! A [`Schema`] collects declarations (a bounds file, flags, a public table). [`Schema::resolve`] lays them over the
 //! columns of a table: a declared column is what it was declared to be; an undeclared one is what the file's own schema
@@ -265,7 +265,7 @@ fn as_stored(column: &str, bounds: Bounds, stored: &Stored) -> Result<Bounds, Da
     }
 }
 
-/// The rule of spec 17 §1.1: logarithmic when the range is nonnegative and spans three decades.
+/// Whether a column is encoded on a logarithmic scale: when its range is nonnegative and spans three decades.
 fn log_scale(column: &str, bounds: Option<Bounds>, transform: Transform) -> Result<bool, DataError> {
     let Some(b) = bounds else { return Ok(false) };
     match transform {
@@ -309,7 +309,7 @@ mod tests {
         let mut schema = Schema::default();
         schema.set_levels("income", vec!["a".into(), "b".into()]).unwrap();
         let message = schema.resolve(&text_columns(&["age", "income"]), Some("income")).unwrap_err().to_string();
-        for way in ["--bounds FILE", "--bounds-budget 0.1", "--public-data FILE"] {
+        for way in ["ranges and levels", "share of the budget", "give a public table"] {
             assert!(message.contains(way), "{message}");
         }
     }

@@ -1,6 +1,6 @@
 //! What every table is, whatever file it comes from: named columns, and records that are handed out a bounded block at a time.
 
-use super::error::DataError;
+use super::error::{DataError, Fault};
 use super::numerals::{Ticks, Unit};
 
 /// What a file's own schema says about a column, without looking at rows.
@@ -8,7 +8,7 @@ use super::numerals::{Ticks, Unit};
 pub enum Stored {
     /// Delimited text: may be anything.
     Unknown,
-    /// The same, in a table whose header leaves its name out: it is called by its place.
+    /// Delimited text in a column without a name in the header, called by its place.
     Unnamed,
     /// Text.
     Text,
@@ -33,7 +33,7 @@ pub struct Column {
     pub stored: Stored,
 }
 
-/// One cell.
+/// One cell of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Field<'a> {
     /// A null, or a field beyond the end of a short row.
@@ -51,7 +51,7 @@ pub enum Field<'a> {
     /// Columns and values of a sparse vector; columns in range, in the file's order.
     Sparse(&'a [(u32, f32)]),
     /// Could not be read, and why.
-    Malformed(&'static str),
+    Malformed(Fault),
 }
 
 impl Field<'_> {
@@ -80,10 +80,10 @@ pub trait Block: Send + Sync {
     /// Number of fields of record `row` (0-based within the block); differs from the table's if the row is ragged.
     fn width(&self, row: usize) -> usize;
     /// Why the record can't be read at all, if so: the end of a sentence that begins with its row.
-    fn fault(&self, _row: usize) -> Option<&'static str> {
+    fn fault(&self, _row: usize) -> Option<Fault> {
         None
     }
-    /// True if the record is to count nowhere, whatever it holds: no error of it is told.
+    /// True if the record is to count nowhere, whatever it holds: no error of it is shown.
     fn is_left_out(&self, _row: usize) -> bool {
         false
     }

@@ -14,16 +14,16 @@ use super::table::Field;
 pub enum TargetSpec {
     /// One of these classes; with two, the second is the positive one (+1).
     Classes {
-        /// Declared labels.
+        /// Declared labels, in order.
         levels: Vec<String>,
     },
     /// A number in a range, scaled to [-1, 1].
     Number {
-        /// Mapped to -1.
+        /// The value that is mapped to -1.
         lower: f64,
-        /// Mapped to +1.
+        /// The value that is mapped to +1.
         upper: f64,
-        /// What it counts.
+        /// What the numbers of the target count.
         #[serde(default, skip_serializing_if = "Unit::is_number")]
         unit: Unit,
     },
@@ -71,7 +71,7 @@ pub enum Truth {
     Class(usize),
     /// A finite number.
     Number(f64),
-    /// Nothing.
+    /// An empty cell, or a text that means missing.
     Missing,
     /// A label that is not declared.
     Undeclared,
@@ -93,7 +93,11 @@ impl TargetReader {
             TargetSpec::Classes { levels } => {
                 Kind::categorical(name, levels.clone())?;
                 if levels.len() < 2 {
-                    return Err(DataError::declaration(name, "the target has one level", "list at least two levels"));
+                    return Err(DataError::declaration(
+                        name,
+                        "the target has only one level",
+                        "list at least two levels",
+                    ));
                 }
                 Ok(Self::Classes { levels: Levels::new(levels) })
             }

@@ -8,7 +8,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use reader::MOST_DIMENSIONS;
+pub(crate) use reader::MAX_DIMENSIONS;
 
 use super::error::DataError;
 use super::text::Tokens;
@@ -28,7 +28,7 @@ const WHITENING: f64 = 0.25;
 /// Moments are made larger by this part of the largest before that, so that rounding decides nothing.
 const FLOOR: f64 = 1e-6;
 /// Words that means and moments are taken over: rarer ones have little weight together.
-const MOST_COUNTED: usize = 1 << 15;
+const MAX_COUNTED: usize = 1 << 15;
 
 /// Public vectors, one for each word.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl WordVectors {
         Self::prepared(super::error::one_line(&name), reader::read_path(path)?)
     }
 
-    /// The same from memory.
+    /// Reads the content `bytes` of a public file of word vectors, called `name` in messages, in the format of [`open`](Self::open).
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, DataError> {
         Self::prepared(super::error::one_line(name), reader::read_bytes(name, bytes)?)
     }
@@ -79,7 +79,7 @@ impl WordVectors {
         let Read { fingerprint, dimension, places, values, ranks, alphabetical } = read;
         let probabilities = probabilities(&ranks, alphabetical);
         let weights: Vec<f64> = probabilities.iter().map(|p| HALF_WEIGHT / (HALF_WEIGHT + p)).collect();
-        let counted = weights.len().min(MOST_COUNTED);
+        let counted = weights.len().min(MAX_COUNTED);
         let word = |at: usize| &values[at * dimension..][..dimension];
         let mut mean = vec![0.0; dimension];
         let mut total = 0.0;
@@ -95,9 +95,8 @@ impl WordVectors {
         let second = &centred * centred.transpose();
         let unusable = || DataError::WordVectors {
             source_name: name.clone(),
-            reason:
-                "its vectors are all alike, or too large or too small to tell apart; give vectors that were trained"
-                    .into(),
+            reason: "its vectors are all equal, or too large or too small to be told apart; give trained vectors"
+                .into(),
         };
         let (shortening, moments) = shortened(&second).ok_or_else(unusable)?;
         Ok(Self { name, fingerprint, dimension, places, values, weights, mean, shortening, moments })
@@ -169,7 +168,7 @@ pub(crate) struct Pooled {
     pub(crate) vector: Vec<f64>,
 }
 
-/// Of each word, by its place in the file; equal for all where places say nothing.
+/// Probability of each word, from its place in the file; equal for all where places say nothing.
 fn probabilities(ranks: &[u32], alphabetical: bool) -> Vec<f64> {
     let frequency = |rank: &u32| if alphabetical { 1.0 } else { 1.0 / (f64::from(*rank) + ZIPF_SHIFT) };
     let all: f64 = ranks.iter().map(frequency).sum();
@@ -216,12 +215,12 @@ impl VectorsFile {
         Self { path: path.into(), read: Arc::default() }
     }
 
-    /// Where it is.
+    /// Path of the file of vectors.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it holds.
+    /// The vectors of the file, which is read at the first call.
     pub fn vectors(&self) -> Result<Arc<WordVectors>, DataError> {
         if let Some(vectors) = self.read.get() {
             return Ok(vectors.clone());

@@ -25,7 +25,7 @@ enum Cell {
     Missing,
     Truth(bool),
     Integer(i64),
-    /// The bits.
+    /// A number, by its bits.
     Number(u64),
     Text(Vec<u8>),
     Time(i64, Ticks),
@@ -43,7 +43,7 @@ impl From<Field<'_>> for Cell {
             Field::Text(text) => Self::Text(text.to_vec()),
             Field::Time(ticks, of) => Self::Time(ticks, of),
             Field::Sparse(entries) => Self::Sparse(entries.to_vec()),
-            Field::Malformed(why) => Self::Malformed(why.into()),
+            Field::Malformed(why) => Self::Malformed(why.to_string()),
         }
     }
 }

@@ -193,7 +193,7 @@ fn sparse_vectors_of_any_number_type_are_read() {
                 for row in 0..block.len() {
                     match block.field(row, 0) {
                         Field::Sparse(entries) => seen.push((row, entries.to_vec())),
-                        Field::Malformed(why) => faults.push((row, why)),
+                        Field::Malformed(why) => faults.push((row, why.to_string())),
                         other => panic!("row {row}: {other:?}"),
                     }
                 }
@@ -201,7 +201,7 @@ fn sparse_vectors_of_any_number_type_are_read() {
             })
             .unwrap();
         let mut vectors = vec![(0, vec![(0, 1.0), (8, -2.0)]), (1, vec![]), (2, vec![])];
-        let index = "an index is not a whole number below the declared --features";
+        let index = "an index is not a whole number below the declared number of features";
         let lengths = "`indices` and `values` differ in length";
         let mut reasons = vec![(3, index), (4, lengths), (5, "a value is not a finite number"), (6, index)];
         if whole {
@@ -209,6 +209,7 @@ fn sparse_vectors_of_any_number_type_are_read() {
         } else {
             reasons.push((7, index))
         }
+        let reasons: Vec<_> = reasons.into_iter().map(|(row, why)| (row, why.to_string())).collect();
         assert_eq!((seen, faults), (vectors, reasons), "whole numbers: {whole}");
     }
 }

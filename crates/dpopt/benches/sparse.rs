@@ -187,7 +187,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
     let examples = Sensitive::new(click_log(n, d, d, 3));
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: n as u64,

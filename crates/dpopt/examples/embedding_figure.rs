@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let features = train.rows.columns();
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: train.rows.len() as u64,

@@ -50,7 +50,7 @@ fn main() -> Fallible<()> {
 fn problem(rows: usize, features: usize, loss: Loss, relation: Relation) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: rows as u64,
@@ -159,7 +159,7 @@ const COLOURS: [(u8, u8, u8); 10] = [
 /// A picture of which method is best over (n, ε).
 struct Map<'a> {
     file: &'a str,
-    /// d.
+    /// d: number of features.
     features: usize,
     /// log10 of the first n and of the first ε, and the width of a cell in both.
     origin: (f64, f64),

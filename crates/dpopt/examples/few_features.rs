@@ -95,7 +95,7 @@ fn table(name: &'static str, nonzeros: usize, make: impl Fn(usize, u64) -> Examp
     let train = make(n, 1);
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: n as u64,

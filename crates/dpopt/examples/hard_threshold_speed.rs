@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let features = 10usize.pow(exponent);
         let problem = Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: ROWS,

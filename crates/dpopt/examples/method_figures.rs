@@ -116,7 +116,7 @@ fn features() -> Task {
         name: "features",
         problem: Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: cut as u64,
@@ -166,7 +166,7 @@ fn rmse(scores: &[f64], targets: &[f32]) -> f64 {
 fn problem(encoder: &Encoder, rows: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: rows as u64,

@@ -1,9 +1,11 @@
 //! What a fitted model promises, stage by stage, in a form that can be recomputed.
 
-use dpopt_objective::objective::Warrant;
+use dpopt_objective::objective::Evidence;
 use dpopt_optimize::plan::Grade;
-use dpopt_privacy::accountant::{Accountant, AccountingError};
-use dpopt_privacy::words::{foreign, probability_up, protected, six_digits_up};
+use dpopt_privacy::accountant::pld::Quality;
+use dpopt_privacy::accountant::{self, Accountant, AccountingError};
+use dpopt_privacy::certify::CertifyError;
+use dpopt_privacy::rounding::{foreign, probability_up, protected, six_digits_up};
 use dpopt_privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Shown, Terms, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
@@ -13,7 +15,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guarantee {
-    /// Who is protected.
+    /// The privacy unit: a row, a unit of several rows, or a user.
     pub unit: Unit,
     /// The column whose values are the units, where rows of one value are one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +33,7 @@ pub struct Guarantee {
     pub certified_epsilon: f64,
     /// How far the claim can be trusted: the weakest of its parts.
     pub grade: Grade,
-    /// What a grade below certified rests on, in words.
+    /// What a grade below certified rests on, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
     /// A fixed seed makes noise predictable: no guarantee against who knows it.
@@ -50,7 +52,7 @@ pub struct Stage {
     pub epsilon: f64,
     /// δ of its share.
     pub delta: f64,
-    /// What it released.
+    /// The privacy event of what the stage released.
     pub event: Event,
     /// Certified ε of the event at the stage's δ, by which accountant, with what slack.
     pub bound: Bound,
@@ -59,9 +61,9 @@ pub struct Stage {
 /// A guarantee accounted anew.
 #[derive(Clone, Debug)]
 pub struct Recomputed {
-    /// Certified ε of each stage's event at the stage's δ, or why there is none.
+    /// Certified ε of each stage's event at the stage's δ, which may be more than the stage's ε; or why there is none.
     pub stages: Vec<Result<Bound, String>>,
-    /// Their sum, rounded up; infinite if one has none.
+    /// Sum of the ε of all stages, rounded up; infinite if a stage has none.
     pub epsilon: f64,
     /// Sum of the stages' δ, rounded up.
     pub delta: f64,
@@ -72,14 +74,15 @@ pub struct Recomputed {
 /// A stage that was certified for other neighbours than the run promises: two relations, or two units, never add up.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error(
-    "stage {stage} is certified for {certified}, and the run promises {promised}; plan all stages for the same neighbours"
+    "stage {stage} is certified for {certified}, and the run guarantees {promised}; plan all stages for the same \
+     neighbours"
 )]
 pub struct OtherNeighbours {
-    /// Its name.
+    /// Name of the stage.
     pub stage: String,
-    /// Of its certificate.
+    /// The neighbours for which the stage's plan is certified.
     pub certified: Neighbours,
-    /// Of the run.
+    /// The neighbours for which the run promises its guarantee.
     pub promised: Neighbours,
 }
 
@@ -100,7 +103,7 @@ impl Guarantee {
     /// What is not protected where a row may have several owners.
     pub const OWNERSHIP: &str = "who owns which rows, and so who shares rows with whom, is not protected";
 
-    /// Of a run that has not released anything.
+    /// The guarantee of a run that has not released anything.
     pub fn new(terms: Terms, insecure_seed: bool) -> Self {
         let Terms { budget, neighbours: Neighbours { unit, relation } } = terms;
         Self {
@@ -122,7 +125,7 @@ impl Guarantee {
     ///
     /// # Errors
     /// If its certificate is for other neighbours.
-    pub fn with(&self, name: &str, rests_on: Warrant, certificate: &Certificate) -> Result<Self, OtherNeighbours> {
+    pub fn with(&self, name: &str, rests_on: Evidence, certificate: &Certificate) -> Result<Self, OtherNeighbours> {
         let (certified, promised) = (certificate.neighbours(), self.neighbours());
         if certified != promised {
             return Err(OtherNeighbours { stage: name.into(), certified, promised });
@@ -135,15 +138,15 @@ impl Guarantee {
     }
 
     /// Notes that what it promises rests on this too.
-    pub(crate) fn rest_on(&mut self, warrant: Warrant) {
-        self.grade = self.grade.max(Grade::resting_on(warrant));
+    pub(crate) fn rest_on(&mut self, evidence: Evidence) {
+        self.grade = self.grade.max(Grade::resting_on(evidence));
     }
 
     /// Notes that it rests on this too, and says why.
-    pub(crate) fn rest_on_evidence(&mut self, warrant: Warrant, why: &str) {
-        self.rest_on(warrant);
+    pub(crate) fn rest_on_evidence(&mut self, evidence: Evidence, why: &str) {
+        self.rest_on(evidence);
         let known = self.evidence.iter().any(|known| known == why);
-        if Grade::resting_on(warrant) > Grade::Certified && !known {
+        if Grade::resting_on(evidence) > Grade::Certified && !known {
             self.evidence.push(why.into());
         }
     }
@@ -153,15 +156,15 @@ impl Guarantee {
         let grade = match self.grade {
             Grade::Certified => return None,
             Grade::Checked => "checked, not proved",
-            Grade::Research => "research grade: not proved, or resting on a word that nobody checked",
+            Grade::Research => "research grade: not proved, or based on an assumption that was not checked",
         };
         Some(std::iter::once(grade).chain(self.evidence.iter().map(String::as_str)).collect::<Vec<_>>().join("; "))
     }
 
-    /// The same, every stage accounted by one accountant.
+    /// The guarantee with every stage accounted by `accountant`.
     ///
     /// # Errors
-    /// If it has no bound for a stage.
+    /// If the accountant has no bound for a stage.
     pub fn accounted_by(mut self, accountant: &dyn Accountant) -> Result<Self, AccountingError> {
         for stage in &mut self.stages {
             stage.bound = accountant.epsilon(&stage.event, self.relation, stage.delta)?;
@@ -199,16 +202,7 @@ impl Guarantee {
 
     /// Accounts every stage anew, from its event alone, and holds the result against what is stated.
     pub fn recompute(&self) -> Recomputed {
-        let stages: Vec<Result<Bound, String>> = self
-            .stages
-            .iter()
-            .map(|stage| {
-                let budget = Budget::new(stage.epsilon, stage.delta).map_err(|e| e.to_string())?;
-                let certificate = dpopt_privacy::certify(&stage.event, self.neighbours().within(budget))
-                    .map_err(|e| e.to_string())?;
-                Ok(certificate.bound().clone())
-            })
-            .collect();
+        let stages: Vec<Result<Bound, String>> = self.stages.iter().map(|stage| self.cost_of(stage)).collect();
         // rounded up, and no stage is no promise
         let sum = |parts: &mut dyn Iterator<Item = f64>| {
             parts.fold(0.0, |sum: f64, part| if sum == 0.0 { part } else { (sum + part).next_up() })
@@ -219,35 +213,52 @@ impl Guarantee {
         let stated = |stated: f64, found: f64| found <= stated * (1.0 + 1e-6);
         let mut faults = Vec::new();
         if self.stages.is_empty() {
-            faults.push("it names no release".into());
+            faults.push("it lists no release".into());
         }
         for (stage, found) in self.stages.iter().zip(&stages) {
+            let name = foreign(&stage.name);
             match found {
-                Err(why) => faults.push(format!("stage {}: {why}", foreign(&stage.name))),
-                Ok(bound) if !stated(stage.bound.upper, bound.upper) => faults.push(format!(
-                    "stage {} states epsilon {} where its event costs {}",
-                    foreign(&stage.name),
-                    stage.bound.upper,
-                    bound.upper
-                )),
-                Ok(_) => {}
+                Err(why) => faults.push(format!("stage {name}: {why}")),
+                Ok(bound) => {
+                    let within = bound.upper <= stage.epsilon;
+                    let claim = if within { stage.bound.upper } else { stage.epsilon };
+                    if !within || !stated(claim, bound.upper) {
+                        let cost = cost_at(bound.upper, stage.delta);
+                        faults
+                            .push(format!("stage {name} states epsilon {}, but its event costs {cost}", Shown(claim)));
+                    }
+                }
             }
         }
-        if !stated(self.certified_epsilon, epsilon) {
-            faults.push(format!(
-                "it states a certified epsilon of {}, its stages cost {epsilon}",
-                self.certified_epsilon
-            ));
-        }
-        if !(epsilon <= self.epsilon) {
-            faults.push(format!("its stages cost epsilon {epsilon}, more than the {} it promises", self.epsilon));
-        }
-        // the shares were rounded down, their sum here up
-        if !stated(self.delta, delta) {
-            faults
-                .push(format!("its stages have delta {delta:e} together, more than the {:e} it promises", self.delta));
+        // what is wrong with a stage is wrong with the sums, and said once
+        if faults.is_empty() {
+            let cost = cost_at(epsilon, delta);
+            if !(epsilon <= self.epsilon) {
+                faults.push(format!("it states epsilon {}, but the events in it cost {cost}", Shown(self.epsilon)));
+            } else if !stated(self.certified_epsilon, epsilon) {
+                let certified = Shown(self.certified_epsilon);
+                faults.push(format!("it states a certified epsilon of {certified}, but the events in it cost {cost}"));
+            }
+            // the shares were rounded down, their sum here up
+            if !stated(self.delta, delta) {
+                let (own, found) = (Shown(self.delta), probability_up(delta));
+                faults.push(format!("it states delta {own}, but the events in it have delta {found} together"));
+            }
         }
         Recomputed { stages, epsilon, delta, faults }
+    }
+
+    /// Certified ε of a stage's event at the stage's δ, also where it is more than the stage's ε.
+    fn cost_of(&self, stage: &Stage) -> Result<Bound, String> {
+        let budget = Budget::new(stage.epsilon, stage.delta).map_err(|e| e.to_string())?;
+        match dpopt_privacy::certify(&stage.event, self.neighbours().within(budget)) {
+            Ok(certificate) => Ok(certificate.bound().clone()),
+            Err(CertifyError::OverBudget { .. }) => {
+                accountant::epsilon_at(&stage.event, self.relation, stage.delta, Quality::BRACKET)
+                    .map_err(|e| e.to_string())
+            }
+            Err(other) => Err(other.to_string()),
+        }
     }
 
     /// δ at ε for the whole run: δ of the model stage at what the other stages leave, plus their δ. `None` if no
@@ -263,6 +274,11 @@ impl Guarantee {
         let bound = dpopt_privacy::accountant::delta(&last.event, self.relation, left).ok()?;
         Some((bound.upper + delta_spent).min(1.0))
     }
+}
+
+/// ε and δ, rounded up.
+fn cost_at(epsilon: f64, delta: f64) -> String {
+    format!("epsilon {} at delta {}", six_digits_up(epsilon), probability_up(delta))
 }
 
 /// `epsilon 1 (certified 0.998712), delta 1e-6, per row, zero-out`: what is certified is rounded up. What is not protected where a row may have several
@@ -293,7 +309,7 @@ mod tests {
         let certified = |neighbours: Neighbours| {
             dpopt_privacy::certify(&Event::gaussian(20.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
         };
-        let one = Guarantee::new(records.within(budget), false).with("labels", Warrant::Proved, &certified(records));
+        let one = Guarantee::new(records.within(budget), false).with("labels", Evidence::Proved, &certified(records));
         let one = one.unwrap();
         assert_eq!((one.grade, one.neighbours(), one.stages.len()), (Grade::Certified, records, 1));
         assert!(one.certified_epsilon > 0.0 && one.recompute().faults.is_empty());
@@ -303,23 +319,45 @@ mod tests {
         assert!(shown.parse::<f64>().unwrap() >= one.certified_epsilon, "{text}");
         assert!(text.starts_with("epsilon 1 (") && text.ends_with("delta 1e-6, per row, zero-out"), "{text}");
         for other in [Neighbours::of_users(Relation::ZeroOut), Neighbours::of_records(Relation::ReplaceOne)] {
-            let refused = one.clone().with("model", Warrant::Proved, &certified(other)).unwrap_err();
+            let refused = one.clone().with("model", Evidence::Proved, &certified(other)).unwrap_err();
             assert_eq!((refused.certified, refused.promised), (other, records));
             assert!(refused.to_string().contains("zero-out of one record"), "{refused}");
         }
-        for warrant in [Warrant::Enforced, Warrant::Proved, Warrant::Public] {
-            assert_eq!(one.with("model", warrant, &certified(records)).unwrap().grade, Grade::Certified);
+        for evidence in [Evidence::Enforced, Evidence::Proved, Evidence::Public] {
+            assert_eq!(one.with("model", evidence, &certified(records)).unwrap().grade, Grade::Certified);
         }
         let mut tried = one.clone();
         for _ in 0..2 {
-            tried.rest_on_evidence(Warrant::Checked, "tried on 14 made-up records");
+            tried.rest_on_evidence(Evidence::Checked, "tried on 14 made-up records");
         }
         assert_eq!((tried.grade, tried.evidence.len()), (Grade::Checked, 1));
         assert!(tried.to_string().ends_with("zero-out; checked, not proved; tried on 14 made-up records"), "{tried}");
-        tried.rest_on_evidence(Warrant::Public, "the number of records is declared");
+        tried.rest_on_evidence(Evidence::Public, "the number of records is declared");
         assert_eq!((tried.grade, tried.evidence.len()), (Grade::Checked, 1));
-        let two = one.with("model", Warrant::Vouched, &certified(records)).unwrap();
-        let three = two.with("model", Warrant::Proved, &certified(records)).unwrap();
+        // each change is one fault, in numbers that are never less than what the events cost
+        let cost = six_digits_up(one.certified_epsilon);
+        let mut changed = one.clone();
+        changed.epsilon = 0.1;
+        let faults = changed.recompute().faults;
+        assert_eq!(faults, [format!("it states epsilon 0.1, but the events in it cost epsilon {cost} at delta 5e-7")]);
+        changed.stages[0].epsilon = 0.1;
+        let found = changed.recompute();
+        assert!(found.stages[0].as_ref().is_ok_and(|bound| bound.upper > 0.1) && found.epsilon.is_finite());
+        let event = format!("but its event costs epsilon {cost} at delta 5e-7");
+        assert_eq!(found.faults, [format!("stage labels states epsilon 0.1, {event}")]);
+        let mut changed = one.clone();
+        changed.stages[0].bound.upper = 0.1;
+        assert_eq!(changed.recompute().faults, [format!("stage labels states epsilon 0.1, {event}")]);
+        let mut changed = one.clone();
+        changed.certified_epsilon = 0.1;
+        assert!(
+            changed.recompute().faults[0].starts_with("it states a certified epsilon of 0.1, but the events in it")
+        );
+        let mut changed = one.clone();
+        changed.delta = 1e-7;
+        assert_eq!(changed.recompute().faults, ["it states delta 1e-7, but the events in it have delta 5e-7 together"]);
+        let two = one.with("model", Evidence::Assumed, &certified(records)).unwrap();
+        let three = two.with("model", Evidence::Proved, &certified(records)).unwrap();
         assert_eq!((two.grade, three.grade), (Grade::Research, Grade::Research));
         assert!(two.certified_epsilon > one.certified_epsilon && two.recompute().faults.is_empty());
     }

@@ -1,65 +1,101 @@
-//! Where the mean of anybody's own losses is small: plan → certify → run → report for an [`Objective`] of any kind.
+//! Minimizes the mean of user-defined losses: plan → certify → run → report for an [`Objective`] of any kind.
 //!
 //! Gradients are clipped, so the guarantee holds whatever the objective is. That what is said of a record depends on that record only is a promise of whoever
 //! writes the objective ([`Objective`], [`PerRecord`]).
 
 pub use dpopt_minimize::{
-    Answers, Around, Averaged, Batches, Candidate, ConversionSchedule, DirectionSchedule, Directions, Elsewhere,
-    Escape, Estimator, Goal, InMemory, KeptBlock, MinimizePlan, MinimizeProblem, MinimizeRegistry, MinimizeSchedule,
-    Minimizer, NetSchedule, OnePassSchedule, Oracle, PerRecord, Phase, Rule, SecondStage, Source, SpiderSchedule, Sums,
-    Walk, block_sizes, candidates, registry, usual_distance,
+    Answers, Around, Averaged, Batches, Candidate, ConversionSchedule, DirectionSchedule, Directions, Escape,
+    Estimator, Goal, InMemory, KeptBlock, MinimizePlan, MinimizeProblem, MinimizeRegistry, MinimizeSchedule, Minimizer,
+    NetSchedule, OnePassSchedule, Oracle, PerRecord, Phase, ReadByObjective, Rule, SecondStage, Source, SpiderSchedule,
+    Sums, Walk, block_sizes, candidates, registry, usual_distance,
 };
 
 use crate::guarantee::Guarantee;
 use crate::model::FitError;
+use crate::provenance::Provenance;
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, Report};
-use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
+use crate::run::RunOptions;
+use crate::session::{Closed, Session, StageFacts};
 use dpopt_mechanism::Sensitive;
 use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_minimize as task;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
-use dpopt_optimize::MethodOptions;
 use dpopt_optimize::plan::Assumption;
-use dpopt_privacy::{Budget, Neighbours, Relation, Unit};
+use dpopt_optimize::{MethodOptions, Reason, Selection};
+use dpopt_privacy::{Budget, Relation, Unit};
+use dpopt_refusal::Text;
 use std::time::Instant;
 
-/// Everything a minimization can be told besides ε, the objective and the records.
+/// Options of a minimization besides the objective, the records and the [options of every run](crate::RunOptions). Where a record is all the rows of a unit
+/// ([`Units`](dpopt_objective::records::Units), with the objective [of units](dpopt_objective::objective::OfUnits)), the run says what a unit is called.
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/n^1.1, at most 0.01 | δ > 0 |
-/// | `relation` | zero-out | which sets of records are neighbours |
-/// | `unit` | – | what a unit is called, where a record is all the rows of one ([`Units`](dpopt_objective::records::Units), with the objective [of units](dpopt_objective::objective::OfUnits)) |
 /// | `records` | counted | public number of records; required under add-or-remove, a guess there |
 /// | `distance` | 2·d^(1/4) | public guess of the l2 distance from the start to the answer: sets step sizes |
 /// | `smoothness`, `strong_convexity` | what the objective knows; 0 | bounds on the curvature of the mean loss: steer steps, never privacy |
 /// | `method` | the first that applies | a name that the registry knows, with its options |
-/// | `registry` | the [methods that ship](registry) | which methods are compared; [`MinimizeRegistry::with`] adds one of anybody's |
+/// | `registry` | the [methods that ship](registry) | which methods are compared; [`MinimizeRegistry::with`] adds a user's own |
 #[derive(Default)]
+#[non_exhaustive]
 pub struct MinimizeOptions {
-    /// δ. `None`: 1/n^1.1, at most 0.01.
-    pub delta: Option<f64>,
-    /// Which sets of records are neighbours.
-    pub relation: Relation,
-    /// What a unit is called, where a record is all that one has.
-    pub unit: Option<String>,
     /// Public number of records.
     pub records: Option<u64>,
-    /// D.
+    /// D: public guess of the l2 distance from the start to the answer.
     pub distance: Option<f64>,
-    /// L.
+    /// L: upper bound on the curvature of the mean loss.
     pub smoothness: Option<f64>,
-    /// μ.
+    /// μ: lower bound on the curvature of the mean loss.
     pub strong_convexity: f64,
-    /// Method and options.
+    /// Name of the method, and its options.
     pub method: MethodOptions,
     /// The methods that are known. `None`: those that ship.
     pub registry: Option<MinimizeRegistry>,
-    /// Where the run is charged.
-    pub account: Option<Box<dyn Account>>,
-    /// Reproducible noise for tests: no privacy against who knows the seed, and no charge.
-    pub insecure_seed: Option<u64>,
+}
+
+impl MinimizeOptions {
+    /// These options with [`records`](#structfield.records) set.
+    #[must_use]
+    pub fn records(mut self, records: impl Into<Option<u64>>) -> Self {
+        self.records = records.into();
+        self
+    }
+
+    /// These options with [`distance`](#structfield.distance) set.
+    #[must_use]
+    pub fn distance(mut self, distance: impl Into<Option<f64>>) -> Self {
+        self.distance = distance.into();
+        self
+    }
+
+    /// These options with [`smoothness`](#structfield.smoothness) set.
+    #[must_use]
+    pub fn smoothness(mut self, smoothness: impl Into<Option<f64>>) -> Self {
+        self.smoothness = smoothness.into();
+        self
+    }
+
+    /// These options with [`strong_convexity`](#structfield.strong_convexity) set.
+    #[must_use]
+    pub fn strong_convexity(mut self, strong_convexity: f64) -> Self {
+        self.strong_convexity = strong_convexity;
+        self
+    }
+
+    /// These options with [`method`](#structfield.method) set.
+    #[must_use]
+    pub fn method(mut self, method: MethodOptions) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// These options with [`registry`](#structfield.registry) set.
+    #[must_use]
+    pub fn registry(mut self, registry: impl Into<Option<MinimizeRegistry>>) -> Self {
+        self.registry = registry.into();
+        self
+    }
 }
 
 /// A plan for a problem and a budget, and what was compared for it.
@@ -69,21 +105,20 @@ pub struct Minimization {
     budget: Budget,
     candidates: Vec<Candidate>,
     plan: MinimizePlan,
-    chosen: usize,
-    by_name: bool,
+    selection: Selection,
     planning_seconds: f64,
 }
 
 /// What a minimization releases.
 #[derive(Clone, Debug)]
 pub struct Minimum {
-    /// d numbers.
+    /// The released point, d numbers.
     pub x: Vec<f64>,
-    /// What is promised.
+    /// The privacy guarantee of the run.
     pub guarantee: Guarantee,
     /// The plan that was run.
     pub plan: MinimizePlan,
-    /// The report.
+    /// The report of the run.
     pub report: Report,
 }
 
@@ -113,57 +148,60 @@ pub fn minimize<O, R>(
     objective: O,
     records: R,
     start: &[f64],
-    epsilon: f64,
+    run: impl Into<RunOptions>,
     options: MinimizeOptions,
 ) -> Result<Minimum, FitError>
 where
     O: Objective<R> + Clone,
     R: RecordSet,
 {
-    let neighbours = match options.unit {
-        Some(_) => Neighbours::of_users(options.relation),
-        None => Neighbours::of_records(options.relation),
-    };
-    if options.unit.is_none() && !records.keeps_places() {
-        return Err(FitError::Option("the records are the rows of units; say what a unit is called, as unit".into()));
+    let run = run.into();
+    let neighbours = run.neighbours();
+    if run.unit.is_none() && !records.keeps_places() {
+        return Err(FitError::Option("the records are rows of units, and the unit has no name; name the unit".into()));
     }
     let guess = options.records;
-    if options.relation == Relation::AddOrRemove && guess.is_none() {
+    if run.relation == Relation::AddOrRemove && guess.is_none() {
         return Err(FitError::Option(
             "add-or-remove protects the number of records; give a public guess as records".into(),
         ));
     }
     // public under the relations that are left, and then no guess: a wrong one is told before the charge
-    if options.relation != Relation::AddOrRemove && guess.is_some_and(|guess| guess != records.len() as u64) {
+    if run.relation != Relation::AddOrRemove && guess.is_some_and(|guess| guess != records.len() as u64) {
         return Err(FitError::Option(
-            "records is not the number of records, which is public under this relation; leave it out".into(),
+            "the given number of records is not the actual one, which is public under this relation; leave it out"
+                .into(),
         ));
     }
     let counted = guess.unwrap_or(records.len() as u64);
-    let in_parts = records.is_elsewhere();
+    let in_parts = records.is_remote();
     let records = Sensitive::new(records);
     let mut problem = MinimizeProblem::of(&objective, counted, neighbours);
     problem.distance = options.distance.unwrap_or(problem.distance);
     problem.smoothness = options.smoothness.or(problem.smoothness);
     problem.strong_convexity = options.strong_convexity;
-    let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(counted)))?;
+    let budget = run.budget(counted)?;
     let known = options.registry.as_ref().unwrap_or_else(|| registry());
     let planned = Minimization::plan_with(known, problem, budget, &options.method)?;
     // what parts can't be asked for would fail with the first question, when it is paid for
-    if in_parts && !(planned.chosen().schedule.asks_for_whole_sums() && objective.in_words().is_some()) {
-        return Err(FitError::Option(format!(
-            "records in parts elsewhere say sums of gradients of linear models over all of them and nothing else, and {} asks for more; take noisy-gradient-descent",
-            planned.chosen().method
-        )));
+    if in_parts && !(planned.chosen().schedule.asks_for_whole_sums() && objective.spec().is_some()) {
+        return Err(FitError::Option(
+            format!(
+                "remote records answer with sums of gradients of linear models only, and {} needs more; choose \
+             noisy-gradient-descent",
+                planned.chosen().method
+            )
+            .into(),
+        ));
     }
-    let opening = Opening::new(planned.certificate().terms(), options.account, options.insecure_seed)?;
+    let opening = run.opening(neighbours, budget)?;
     let mut session = opening.charge("minimize", &[planned.certificate()])?;
     let charged = session.is_charged();
     let result = planned.run(start, InMemory::new(objective, &records), &mut session, &Silent);
     let spent = |error: FitError| if charged { FitError::Spent(Box::new(error)) } else { error };
     let x = result.map_err(spent)?;
     let mut closed = session.close();
-    closed.guarantee.unit_column = options.unit;
+    closed.guarantee.unit_column = run.unit.map(|unit| unit.name());
     Ok(planned.minimum(x, closed, "called as a library", "records in memory", "the mean loss"))
 }
 
@@ -189,13 +227,21 @@ impl Minimization {
         let started = Instant::now();
         let candidates = known.candidates(&problem, budget, method);
         known.check(&problem, method)?;
-        let chosen = 0;
         let plan = match candidates.first().map(|c| c.plan.clone()) {
             Some(plan) => plan?,
             None => return Err(FitError::Option("no method".into())),
         };
         let planning_seconds = started.elapsed().as_secs_f64();
-        Ok(Self { problem, budget, candidates, plan, chosen, by_name: method.method.is_some(), planning_seconds })
+        let reason = match method.method {
+            Some(_) => Reason::ByName,
+            None => Reason::Rule(
+                "it comes first in the fixed order of methods: simple ones first, unless another was measured to be \
+                 better (docs/methods/minimize.md)"
+                    .into(),
+            ),
+        };
+        let selection = Selection { place: 0, reason };
+        Ok(Self { problem, budget, candidates, plan, selection, planning_seconds })
     }
 
     /// The public facts that are planned for.
@@ -224,7 +270,7 @@ impl Minimization {
     }
 
     /// Why the guarantee may be believed.
-    pub fn rests_on(&self) -> dpopt_objective::objective::Warrant {
+    pub fn rests_on(&self) -> dpopt_objective::objective::Evidence {
         Assumption::weakest(&self.plan.assumptions)
     }
 
@@ -255,7 +301,7 @@ impl Minimization {
             noise: None,
             slot: false,
         });
-        let mut warnings = self.plan.warnings.clone();
+        let mut warnings: Vec<Text> = self.plan.warnings.iter().cloned().map(Text::from).collect();
         if guarantee.insecure_seed {
             warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
         }
@@ -266,6 +312,7 @@ impl Minimization {
         let report = Report {
             answer: Answer::Minimum,
             software: env!("CARGO_PKG_VERSION").into(),
+            provenance: Provenance::of_this_build(),
             command: command.into(),
             facts: DataFacts {
                 source: source.into(),
@@ -281,8 +328,7 @@ impl Minimization {
             guarantee: guarantee.clone(),
             releases,
             candidates: rows.collect(),
-            chosen: self.chosen,
-            by_name: self.by_name,
+            selection: self.selection.clone(),
             schedule: serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: coefficients.collect(),
             intervals: None,
@@ -302,10 +348,11 @@ impl Minimization {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::SessionError;
+    use crate::run::UnitOptions;
+    use crate::session::{Account, SessionError};
     use dpopt_objective::loss::Loss;
     use dpopt_objective::objective::{Closures, Linear, OfUnits};
-    use dpopt_objective::records::{Elsewhere, Owners, Parts, PartsFailed, Units};
+    use dpopt_objective::records::{Owners, Partitions, PartitionsFailed, RemoteRecords, Units};
     use dpopt_privacy::Certificate;
     use dpopt_privacy::ledger::{Quote, Receipt};
     use std::sync::Arc;
@@ -322,11 +369,10 @@ mod tests {
             let owners = Owners { of_row: (0..6000).map(|row| row / 3).collect(), units: 2000 };
             let rows: Vec<f64> = (0..6000).map(|row| 2.0 + f64::from(row % 3)).collect();
             let persons = Units::new(rows, &owners).expect("an owner for each row");
-            let (unit, insecure_seed) = (unit.map(String::from), Some(1));
-            let options = MinimizeOptions { unit, insecure_seed, ..MinimizeOptions::default() };
-            minimize(OfUnits::new(loss), persons, &[0.0], 1.0, options)
+            let run = RunOptions { unit: unit.map(UnitOptions::of), ..RunOptions::within(1.0).insecure_seed(1) };
+            minimize(OfUnits::new(loss), persons, &[0.0], run, MinimizeOptions::default())
         };
-        assert!(found(None).unwrap_err().to_string().contains("say what a unit is called"));
+        assert!(found(None).unwrap_err().to_string().contains("name the unit"));
         let minimum = found(Some("person")).unwrap();
         assert!((minimum.x[0] - 3.0).abs() < 0.3, "{:?}", minimum.x);
         assert_eq!(minimum.guarantee.unit_column.as_deref(), Some("person"));
@@ -347,10 +393,10 @@ mod tests {
         }
     }
 
-    impl Parts for Counted {
-        fn ask(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+    impl Partitions for Counted {
+        fn ask(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, PartitionsFailed> {
             self.add();
-            Err(PartsFailed)
+            Err(PartitionsFailed)
         }
     }
 
@@ -371,25 +417,21 @@ mod tests {
     fn what_parts_elsewhere_cannot_be_asked_for_is_refused_before_the_charge() {
         let tried = |method: MethodOptions| {
             let (asked, charged) = (Arc::new(Counted::default()), Arc::new(Counted::default()));
-            let records = Elsewhere::new(asked.clone(), vec![(1000, 7)], 2, 1.0);
-            let options = MinimizeOptions {
-                smoothness: Some(1.0),
-                account: Some(Box::new(Book(charged.clone()))),
-                method,
-                ..MinimizeOptions::default()
-            };
+            let records = RemoteRecords::new(asked.clone(), vec![(1000, 7)], 2, 1.0);
+            let options = MinimizeOptions::default().smoothness(1.0).method(method);
+            let run = RunOptions::within(1.0).account(Arc::new(Book(charged.clone())));
             let loss = Linear::new(Loss::Squared, 2, 1.0);
-            let error = minimize(loss, records, &vec![0.0; loss.weights()], 1.0, options).unwrap_err();
+            let error = minimize(loss, records, &vec![0.0; loss.weights()], run, options).unwrap_err();
             (error.to_string(), charged.so_far(), asked.so_far())
         };
         let spider = MethodOptions::of("spider").with("initial_gap", 0.1);
         for method in [spider, MethodOptions::of("noisy-sgd"), MethodOptions::default(), MethodOptions::of("net")] {
             let (error, charged, asked) = tried(method);
-            assert!(error.contains("take noisy-gradient-descent"), "{error}");
+            assert!(error.contains("choose noisy-gradient-descent"), "{error}");
             assert_eq!((charged, asked), (0, 0));
         }
         let (error, charged, asked) = tried(MethodOptions::of("noisy-gradient-descent"));
-        assert!(!error.contains("take noisy-gradient-descent"), "{error}");
+        assert!(!error.contains("choose noisy-gradient-descent"), "{error}");
         assert_eq!((charged, asked), (1, 1), "of these it is paid for, and fails where parts do");
     }
 }

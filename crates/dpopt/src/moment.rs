@@ -1,4 +1,4 @@
-//! What is said of a column whose numbers have no known range: how fast its tails fall, and where to clip for that.
+//! Moments of columns whose numbers have no known range: how fast the tails fall, and where to clip for that.
 
 use dpopt_optimize::clip_bias::{balanced_clip, clip_bias};
 use dpopt_optimize::plan::NotApplicable;
@@ -30,30 +30,34 @@ pub struct Moment {
 }
 
 /// Largest k: beyond it the numbers are as good as bounded.
-pub(crate) const MOST_ORDER: f64 = 64.0;
+pub(crate) const MAX_ORDER: f64 = 64.0;
 /// Roots and centres whose sums over records stay in the range of floating-point numbers.
 const SIZES: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 
 impl Moment {
-    /// The same, if it can be used.
+    /// Returns the moment if its order, root and centre are within their ranges.
     ///
     /// # Errors
     /// If a number is out of its range.
     pub fn checked(self) -> Result<Self, NotApplicable> {
-        let refuse = |text: String| Err(NotApplicable::Option(text));
-        if !(self.order > 1.0 && self.order <= MOST_ORDER) {
+        let refuse = |text: String| Err(NotApplicable::Option(text.into()));
+        if !(self.order > 1.0 && self.order <= MAX_ORDER) {
             return refuse(format!(
-                "the order of the moment is {}; give a number above 1 and at most {MOST_ORDER}, for example 2 where the variance is finite",
+                "the order of the moment is {}; give a number above 1 and at most {MAX_ORDER}, for example 2 where the variance is finite",
                 Shown(self.order)
             ));
         }
         if self.root.is_some_and(|root| !SIZES.contains(&root)) {
             return refuse(
-                "the moment's root must be a number from 1e-60 to 1e60, in the unit of the column: (E|X|^k)^(1/k) is at most that".into(),
+                "the bound m of a moment is out of range; give a number from 1e-60 to 1e60 in the unit of the \
+                 column, with (E|X|^k)^(1/k) ≤ m"
+                    .into(),
             );
         }
         if !(self.about == 0.0 || SIZES.contains(&self.about.abs())) {
-            return refuse("the number that the moment is about must be from 1e-60 to 1e60 in size, or 0".into());
+            return refuse(
+                "the centre a of a moment is out of range; give 0, or a number from 1e-60 to 1e60 in size".into(),
+            );
         }
         Ok(self)
     }
@@ -72,7 +76,9 @@ impl FromStr for Moment {
         let number = |text: &str| {
             text.trim().parse::<f64>().map_err(|_| {
                 NotApplicable::Option(
-                    "a moment is k, k:m or k:m@a: the order, a bound on its root, and the number that it is about; for example 4:2.5".into(),
+                    "this is no moment; write k, k:m or k:m@a: the order k, a bound m with (E|X - a|^k)^(1/k) ≤ m, \
+                     and a centre a, for example 4:2.5"
+                        .into(),
                 )
             })
         };
@@ -100,7 +106,7 @@ pub struct TargetClip {
 }
 
 /// Larger C/m serve nobody: the bias is below what a target's numbers resolve.
-const MOST_CLIP: f64 = 1e6;
+const MAX_CLIP: f64 = 1e6;
 
 impl TargetClip {
     /// The C at which clip bias and the expected error by noise are least together, m at least: a target that is always m away loses nothing then.
@@ -120,7 +126,7 @@ impl TargetClip {
         let per_threshold = (2.0 * excess_risk).sqrt();
         let best = balanced_clip(moment.order, root, per_threshold);
         // not a number, or infinite, where no risk is expected
-        let threshold = if best.is_nan() { root } else { best.clamp(root, MOST_CLIP * root) };
+        let threshold = if best.is_nan() { root } else { best.clamp(root, MAX_CLIP * root) };
         let clip_bias = moment.clip_bias(threshold, root);
         Some(Self { moment, threshold, clip_bias, expected_error: per_threshold * threshold })
     }
@@ -130,13 +136,13 @@ impl TargetClip {
         (self.moment.about - self.threshold, self.moment.about + self.threshold)
     }
 
-    /// For the report.
+    /// A sentence about the clip for the report.
     pub fn in_words(&self) -> String {
         let (lower, upper) = self.range();
         let Moment { order, root, about } = self.moment;
         format!(
-            "The target is clipped to {} to {}, because (E|y - {}|^{})^(1/{}) is at most {}, which is taken as told: clipping takes at most {} from its \
-             mean, and noise is expected to move predictions by {}.",
+            "The target is clipped to {} to {}, because (E|y - {}|^{})^(1/{}) is at most {} (declared, not checked): \
+             clipping moves its mean by at most {}, and noise is expected to move predictions by {}.",
             Shown(lower),
             Shown(upper),
             Shown(about),
@@ -155,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_published_constants_of_the_bias() {
-        // spec 12, finding C: .25, .148, .105 for k = 2, 3, 4
+        // (k−1)^(k−1)/k^k, the exact factor of Liu 2024, Fact 12.2.8 (clip bias): .25, .148, .105 for k = 2, 3, 4
         for (order, factor) in [(2.0, 0.25), (3.0, 4.0 / 27.0), (4.0, 27.0 / 256.0)] {
             let moment = Moment { order, root: None, about: 0.0 };
             assert!((moment.clip_bias(10.0, 1.0) - factor / 10f64.powf(order - 1.0)).abs() < 1e-15);
@@ -163,7 +169,7 @@ mod tests {
             let (c, r) = (10.0, order * 10.0 / (order - 1.0));
             assert!(((r - c) * r.powf(-order) - moment.clip_bias(c, 1.0)).abs() < 1e-12);
         }
-        // spec 12 §13: tail 3, x_m = 1, C = 5: E(X − C)_+ = .02; its second moment is 3
+        // a Pareto law: tail 3, x_m = 1, C = 5: E(X − C)_+ = .02; its second moment is 3
         let second = Moment { order: 2.0, root: None, about: 0.0 };
         assert!(second.clip_bias(5.0, 3f64.sqrt()) >= 0.02);
         assert_eq!(second.clip_bias(1e-3, 1.0), 1.0);

@@ -3,6 +3,7 @@
 //! Everything in a [`Report`] is public: facts known before the run, the certified plan, and what the run released.
 
 pub mod chart;
+mod checklist;
 mod effects;
 mod figures;
 mod findings;
@@ -12,19 +13,20 @@ mod ownership;
 
 use crate::guarantee::Guarantee;
 use crate::moment::TargetClip;
-use dpopt_linear::registry;
+use crate::provenance::Provenance;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::Grade;
-use dpopt_optimize::{Candidate, octave};
+use dpopt_optimize::{Candidate, Compared, Reason, Selection};
 use dpopt_privacy::Shown;
 use dpopt_privacy::ledger::Receipt;
+use dpopt_refusal::{Refusal, Text};
 use serde::{Deserialize, Serialize};
 
 pub use effects::{Effects, Importance, Scale};
 pub use ownership::Ownership;
 
-pub use dpopt_privacy::words::{detection_bound, number, probability, probability_up, protected, six_digits_up};
+pub use dpopt_privacy::rounding::{detection_bound, number, probability, probability_up, protected, six_digits_up};
 
 /// What kind of answer a report is about: decides its words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -42,7 +44,7 @@ pub enum Answer {
         /// With at least this probability all intervals hold.
         confidence: f64,
     },
-    /// Where an objective of somebody's own is small.
+    /// A point where a user-defined objective is small.
     Minimum,
     /// What groups of records agree on.
     Agreed {
@@ -56,8 +58,10 @@ pub enum Answer {
 pub struct Report {
     /// What kind of answer it is about.
     pub answer: Answer,
-    /// `0.1.0`.
+    /// Version of the software, for example `0.1.0`.
     pub software: String,
+    /// The build that made it.
+    pub provenance: Provenance,
     /// The command, or a note that the library was called.
     pub command: String,
     /// Public facts about the table.
@@ -68,10 +72,9 @@ pub struct Report {
     pub releases: Vec<Vec<ReleaseRecord>>,
     /// All candidates of the model stage, the chosen one among them.
     pub candidates: Vec<CandidateRow>,
-    /// Index into `candidates`.
-    pub chosen: usize,
-    /// Whether the chosen method was asked for by name.
-    pub by_name: bool,
+    /// Which of them ran, and why.
+    #[serde(flatten)]
+    pub selection: Selection,
     /// The chosen method's schedule.
     pub schedule: serde_json::Value,
     /// All released weights with their names.
@@ -91,7 +94,7 @@ pub struct Report {
     /// What the guarantee rests on, and how each item is enforced.
     pub assumptions: Vec<String>,
     /// What the reader should know.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Text>,
     /// Seconds spent on planning and certifying. Timings that depend on records are not kept.
     pub planning_seconds: f64,
     /// Where a ledger file was charged.
@@ -102,7 +105,7 @@ pub struct Report {
 }
 
 impl Outcome {
-    /// Of a method that minimizes an objective.
+    /// The row of a method that minimizes an objective.
     pub(crate) fn of_minimizing(candidate: &dpopt_minimize::Candidate) -> Self {
         match &candidate.plan {
             Ok(plan) => Self::Planned(PlannedRow {
@@ -117,69 +120,31 @@ impl Outcome {
                 clips: None,
                 notes: plan.warnings.clone(),
             }),
-            Err(why) => Self::Refused { not_applicable: why.to_string() },
+            Err(why) => Self::Refused { not_applicable: why.refusal() },
         }
     }
 }
 
-impl Report {
-    /// Why the chosen method was run, in a few words after "because".
-    pub fn why_chosen(&self) -> String {
-        match self.answer {
-            _ if self.by_name => "it was asked for by name".into(),
-            Answer::Minimum => {
-                "it stands first: a simple method, unless another one was measured to be better (docs/methods/minimize.md)".into()
-            }
-            Answer::Means { .. } => "its intervals are the narrowest by its own, public numbers".into(),
-            Answer::Agreed { .. } => "nothing else takes a program of anybody's own".into(),
-            Answer::LinearModel | Answer::Mean { .. } => reason(&self.candidates, self.chosen),
-        }
-    }
-}
-
-/// What put `chosen` before all others that apply: each reason is given only if it holds over every one of them.
-fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
-    let planned = |c: &CandidateRow| match &c.outcome {
+/// The candidate at `place`, taken by its predicted error unless it was asked for by name.
+pub(crate) fn selected(candidates: &[CandidateRow], place: usize, by_name: bool) -> Selection {
+    let compared = |c: &CandidateRow| match &c.outcome {
         Outcome::Planned(row) if row.grade < Grade::Research => Some((row.predicted_excess_risk, row.gradients)),
         _ => None,
     };
-    let applicable: Vec<(&CandidateRow, (f64, f64))> =
-        candidates.iter().filter_map(|c| Some((c, planned(c)?))).collect();
-    let own = candidates.get(chosen).and_then(|c| Some((c, planned(c)?)));
-    let (Some(own), Some(best)) = (own, applicable.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))) else {
-        return "nothing else applies".into();
-    };
-    if applicable.len() == 1 {
-        return "nothing else applies".into();
+    let before = candidates.iter().take(place).filter(|c| compared(c).is_some()).count();
+    let all = candidates.iter().filter_map(|c| {
+        let (risk, gradients) = compared(c)?;
+        Some(Compared { method: &c.method, risk, gradients, tie_break: 0, logarithmic: false, stands_last: false })
+    });
+    let reason = if by_name { Reason::ByName } else { Reason::of(&all.collect::<Vec<_>>(), before) };
+    Selection { place, reason }
+}
+
+impl Report {
+    /// The method that ran.
+    pub fn chosen(&self) -> Option<&CandidateRow> {
+        self.candidates.get(self.selection.place)
     }
-    let smallest = best.1.0;
-    if own.1.0 <= smallest {
-        return format!("its predicted error is the smallest of the {} methods that apply", applicable.len());
-    }
-    let who = format!("{}, {}", best.0.method, number(smallest));
-    let place = |c: &CandidateRow| registry().names().position(|m| m == c.method).unwrap_or(usize::MAX);
-    let as_good: Vec<_> = applicable.iter().filter(|(_, (risk, _))| octave(*risk, smallest) == 0).collect();
-    let fewest = as_good.iter().map(|(_, (_, gradients))| *gradients).fold(f64::INFINITY, f64::min);
-    // what stands before it is passed over only for ten times the gradients, and objective perturbation of squared loss for any descent
-    let later = |c: &CandidateRow| candidates.iter().position(|other| std::ptr::eq(other, c)) > Some(chosen);
-    let passed_over = |c: &CandidateRow| c.method == "objective-perturbation" && later(c);
-    let first = (as_good.iter())
-        .all(|(c, (_, gradients))| place(c) >= place(own.0) || *gradients >= 10.0 * fewest || passed_over(c));
-    if octave(own.1.0, smallest) == 0 && first {
-        return format!(
-            "its predicted error is within a factor of two of the smallest ({who}), which is as far as predictions go, and it comes first in \
-             the standing order of methods: one release before many (for squared loss, descents first), full batches before samples, fewer \
-             gradients"
-        );
-    }
-    if registry().logarithmic(&own.0.method) {
-        // the only other rule there is
-        return format!(
-            "features are so many for these rows that only an error that grows with ln d is of use: predictions (the smallest is {who}) \
-             think too well of the other methods there"
-        );
-    }
-    format!("it is the first that applies; the smallest predicted error is that of {who}")
 }
 
 /// Public facts about the table and the target.
@@ -200,7 +165,7 @@ pub struct DataFacts {
     pub features: usize,
     /// Name of the target column.
     pub target: String,
-    /// In words: `classification into 2 classes`.
+    /// What was learned, for example `classification into 2 classes`.
     pub task: String,
     /// Where the target is clipped, if a moment of it says so: what that takes from its mean at most stands beside the noise.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,7 +177,7 @@ pub struct DataFacts {
 /// One method, planned or refused.
 #[derive(Clone, Debug, Serialize)]
 pub struct CandidateRow {
-    /// As in `--method`.
+    /// Name of the method, as `--method` takes it.
     pub method: String,
     /// The plan in numbers, or why there is none.
     #[serde(flatten)]
@@ -223,12 +188,12 @@ pub struct CandidateRow {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Outcome {
-    /// It can run.
+    /// The method can run, with these numbers.
     Planned(PlannedRow),
     /// It can't, and why.
     Refused {
-        /// One sentence.
-        not_applicable: String,
+        /// Why the method does not apply, as one sentence.
+        not_applicable: Refusal,
     },
 }
 
@@ -239,7 +204,7 @@ pub struct PlannedRow {
     pub grade: Grade,
     /// Noise over sensitivity of the main release.
     pub noise_multiplier: f64,
-    /// Noisy steps.
+    /// Number of noisy steps.
     pub steps: u64,
     /// Expected per-record gradients.
     pub gradients: f64,
@@ -248,7 +213,7 @@ pub struct PlannedRow {
     pub predicted_excess_risk: f64,
     /// Certified ε at `delta`.
     pub epsilon: f64,
-    /// δ.
+    /// δ of the plan's certificate.
     pub delta: f64,
     /// Which accountant certified it.
     pub accountant: String,
@@ -260,16 +225,16 @@ pub struct PlannedRow {
     pub notes: Vec<String>,
 }
 
-/// One released weight.
+/// One released weight of a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Coefficient {
     /// Feature, and class for several outputs.
     pub name: String,
-    /// The released value.
+    /// The released value of the weight.
     pub value: f64,
     /// Upper bound on the standard deviation of the noise in it, where the method's plan has one.
     pub noise: Option<f64>,
-    /// Whether it is that of a slot of a hash: which values fall into it nobody has declared, and most hold noise alone.
+    /// Whether it is that of a slot of a hash: which values fall into it is not declared, and most hold noise alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slot: bool,
 }
@@ -277,11 +242,11 @@ pub struct Coefficient {
 /// What a model that knows nothing has: public.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Baseline {
-    /// Its mean loss; of a number at most.
+    /// Mean loss of the constant answer; for a number, the largest.
     pub loss: f64,
-    /// What it answers, in words.
+    /// What the report answers, as text.
     pub answer: String,
-    /// Of a number, half of its range.
+    /// Half of the target's range, if the target is a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_range: Option<f64>,
     /// Whether the loss is half the squared error, in halves of the range.
@@ -290,26 +255,36 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Of `loss`; `range`: that of the target, if it is a number and the range is known.
+    /// The baseline of `loss`; `range` is that of the target, if it is a number and the range is known.
     pub fn new(loss: &Loss, range: Option<(f64, f64)>) -> Self {
         let answer = match (loss, range) {
             (Loss::Softmax { .. } | Loss::Logistic { .. }, _) => {
                 "a model that gives every class the same probability".into()
             }
             (_, Some((lower, upper))) => {
-                format!("answering {}, the middle of its range, to everybody", Shown(0.5 * (lower + upper)))
+                format!("always predicting {} (the middle of its range)", Shown(0.5 * (lower + upper)))
             }
             (_, None) => "a model whose weights are all 0".into(),
         };
         let half_range = range.map(|(lower, upper)| 0.5 * (upper - lower));
         Self { loss: loss.at_zero(), answer, half_range, squared: *loss == Loss::Squared }
     }
+
+    /// What an excess risk means beside its loss, as the end of a sentence.
+    pub fn verdict(&self, excess: f64) -> &'static str {
+        match excess / self.loss {
+            share if share < 0.1 => "small beside it",
+            share if share < 0.5 => "a noticeable part of it",
+            share if share < 1.0 => "most of it; expect a model that is little better than a guess",
+            _ => "all of it or more; expect a model no better than a guess. Use more rows or a larger epsilon",
+        }
+    }
 }
 
 /// A score that was released with noise, of records that were kept aside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// As a sentence begins: `Accuracy`.
+    /// Name of the score, as a sentence begins: `Accuracy`.
     pub name: String,
     /// The released mean of scores in [0, 1].
     pub value: f64,
@@ -336,7 +311,7 @@ impl Score {
 pub struct Intervals {
     /// With at least this probability all of them hold.
     pub confidence: f64,
-    /// In the order in which they were asked for.
+    /// The columns, in the order in which they were asked for.
     pub rows: Vec<IntervalRow>,
     /// What they rest on, one sentence each. Privacy rests on none of it.
     pub rests_on: Vec<String>,
@@ -345,13 +320,13 @@ pub struct Intervals {
 /// A released mean, between what and what it is, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct IntervalRow {
-    /// Of the column.
+    /// Name of the column.
     pub name: String,
-    /// The released value.
+    /// The released mean, in the unit of the column.
     pub value: f64,
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
     /// Half width for the noise of privacy.
     pub noise: f64,
@@ -359,9 +334,9 @@ pub struct IntervalRow {
     pub sampling: f64,
     /// Bound on what clipping moved: certain.
     pub bias: f64,
-    /// Numbers were clipped to this distance
+    /// Distance from `centre` to which numbers were clipped.
     pub threshold: f64,
-    /// from here.
+    /// Centre around which numbers were clipped.
     pub centre: f64,
     /// Root of the moment about the centre, declared or assumed.
     pub root: f64,
@@ -385,7 +360,7 @@ impl From<&Candidate> for CandidateRow {
                     notes: s.warnings.clone(),
                 })
             }
-            Err(why) => Outcome::Refused { not_applicable: why.to_string() },
+            Err(why) => Outcome::Refused { not_applicable: why.refusal() },
         };
         Self { method: candidate.method.into(), outcome }
     }
@@ -397,64 +372,8 @@ impl Report {
         html::page(self)
     }
 
-    /// The same as JSON, for programs.
+    /// The report as JSON, for programs.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dpopt_linear::candidates;
-    use dpopt_objective::loss::Loss;
-    use dpopt_optimize::plan::Problem;
-    use dpopt_optimize::{MethodOptions, Regime, Regimes, first_applicable};
-    use dpopt_privacy::{Budget, Neighbours, Relation};
-
-    #[test]
-    fn reasons_are_given_only_where_they_hold() {
-        let budget = Budget::new(1.0, 1e-6).unwrap();
-        let mut told = [0; 3];
-        for (rows, features, nonzeros) in
-            [(10_000, 30, 30), (300, 5, 5), (100_000, 200, 20), (2_000, 100_000, 10), (50, 100_000, 10)]
-        {
-            for loss in [Loss::Logistic { shift: 0.0 }, Loss::Squared, Loss::Softmax { classes: 3 }] {
-                let problem = Problem {
-                    directions: None,
-                    before: None,
-                    calibrated: None,
-                    record: Default::default(),
-                    rows,
-                    features,
-                    nonzeros,
-                    row_norm: 1.0,
-                    loss,
-                    neighbours: Neighbours::of_records(Relation::ZeroOut),
-                };
-                let all = candidates(&problem, budget, &MethodOptions::default());
-                let table: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
-                let risks: Vec<f64> =
-                    all.iter().filter_map(|c| Some(c.plan.as_ref().ok()?.summary().predicted_excess_risk)).collect();
-                let smallest = risks.iter().copied().fold(f64::INFINITY, f64::min);
-                let place = first_applicable(&all, &MethodOptions::default()).unwrap();
-                let plan = all[place].plan.as_ref().unwrap();
-                let own = plan.summary().predicted_excess_risk;
-                let why = reason(&table, place);
-                let at = format!("n={rows} d={features} {loss:?} {}: {why}", plan.summary().method);
-                if why.starts_with("features are so many") {
-                    let regimes = Regimes::of(&problem, budget).unwrap();
-                    assert_eq!(regimes.at(rows as f64), Regime::Sparse, "{at}");
-                    told[0] += 1;
-                } else if why.contains("within a factor of two") {
-                    assert!(own < 2.0 * smallest && own > smallest, "{at}");
-                    told[1] += 1;
-                } else {
-                    assert!(why.contains("smallest of the") && own == smallest, "{at}");
-                    told[2] += 1;
-                }
-            }
-        }
-        assert!(told[1] > 0 && told[2] > 0 && told[0] > 0, "{told:?}");
     }
 }

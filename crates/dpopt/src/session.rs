@@ -1,4 +1,4 @@
-//! One road for every run: terms and ledger are opened, all stages are charged before a record is read, each stage gets its
+//! The steps of every run: terms and ledger are opened, all stages are charged before a record is read, each stage gets its
 //! curator, and what was promised and released comes out at the end.
 
 mod account;
@@ -12,7 +12,7 @@ pub use ledger_file::{LedgerFile, charged_files};
 use crate::guarantee::{Guarantee, OtherNeighbours};
 use dpopt_mechanism::{Curator, ReleaseRecord};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::objective::Warrant;
+use dpopt_objective::objective::Evidence;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Terms, certify};
@@ -51,8 +51,8 @@ struct Part {
 }
 
 /// A stage that is running: its curator, and where its releases belong.
-pub struct Entered {
-    /// The only door out.
+pub struct ActiveStage {
+    /// The curator, through which every release goes.
     pub curator: Curator,
     session: u64,
     place: usize,
@@ -60,7 +60,7 @@ pub struct Entered {
 
 /// What a run promised and did.
 pub struct Closed {
-    /// Of all stages.
+    /// The guarantee of all stages together.
     pub guarantee: Guarantee,
     /// What each stage released, in order.
     pub releases: Vec<Vec<ReleaseRecord>>,
@@ -72,15 +72,15 @@ pub struct Closed {
 /// own).
 #[derive(Clone, Copy, Debug)]
 pub struct StageFacts<'a> {
-    /// As the guarantee calls it.
+    /// Name of the stage, as the guarantee calls it.
     pub name: &'a str,
     /// The least sure of the reasons to believe what its method claims.
-    pub rests_on: Warrant,
+    pub rests_on: Evidence,
     /// Any number that no other stage has.
     pub stream: u64,
 }
 
-/// δ of a run that nobody gave one: 1/n^1.1, below 1/n, and at most 0.01.
+/// Default δ of a run: 1/n^1.1, below 1/n, and at most 0.01.
 pub fn default_delta(units: u64) -> f64 {
     (units.max(2) as f64).powf(-1.1).min(0.01)
 }
@@ -187,11 +187,11 @@ impl Session {
         self.charged
     }
 
-    /// Opens the door of one stage, and writes down what it promises.
+    /// Opens the curator of one stage, and writes down what the stage promises.
     ///
     /// # Errors
     /// If this is a copy in a forked process, the certificate is for other neighbours, no part of the charge pays for it, or its stream of noise was used.
-    pub fn enter(&mut self, stage: StageFacts<'_>, certificate: &Certificate) -> Result<Entered, SessionError> {
+    pub fn enter(&mut self, stage: StageFacts<'_>, certificate: &Certificate) -> Result<ActiveStage, SessionError> {
         if !self.process.is_here() {
             return Err(SessionError::Copied);
         }
@@ -205,11 +205,11 @@ impl Session {
         part.used = Some(used);
         self.guarantee = promised;
         self.releases.push(Vec::new());
-        Ok(Entered { curator, session: self.number, place: self.releases.len() - 1 })
+        Ok(ActiveStage { curator, session: self.number, place: self.releases.len() - 1 })
     }
 
     /// Writes down what a stage of this session released so far; one of another is none of its business.
-    pub fn note(&mut self, stage: &Entered) {
+    pub fn note(&mut self, stage: &ActiveStage) {
         let own = stage.session == self.number;
         if let Some(place) = self.releases.get_mut(stage.place).filter(|_| own) {
             *place = stage.curator.records().to_vec();
@@ -228,21 +228,21 @@ impl Session {
         certificate: &Certificate,
         release: impl FnOnce(&mut Curator) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut entered = self.enter(stage, certificate)?;
-        let released = release(&mut entered.curator);
-        self.note(&entered);
+        let mut active = self.enter(stage, certificate)?;
+        let released = release(&mut active.curator);
+        self.note(&active);
         released
     }
 
     /// Notes that the run rests on something more than its stages said: where the caller vouches for it, the guarantee is
     /// research grade from here on.
-    pub fn rest_on(&mut self, warrant: Warrant) {
-        self.guarantee.rest_on(warrant);
+    pub fn rest_on(&mut self, evidence: Evidence) {
+        self.guarantee.rest_on(evidence);
     }
 
-    /// The same, and the guarantee says why.
-    pub fn rest_on_evidence(&mut self, warrant: Warrant, why: &str) {
-        self.guarantee.rest_on_evidence(warrant, why);
+    /// Notes that the run rests on something more than its stages said, and `why`, which the guarantee then shows.
+    pub fn rest_on_evidence(&mut self, evidence: Evidence, why: &str) {
+        self.guarantee.rest_on_evidence(evidence, why);
     }
 
     /// What each stage released so far, in order.
@@ -255,7 +255,7 @@ impl Session {
         self.receipt.as_ref()
     }
 
-    /// What was promised so far.
+    /// The privacy guarantee of all that was released so far.
     pub fn guarantee(&self) -> &Guarantee {
         &self.guarantee
     }

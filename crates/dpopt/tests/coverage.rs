@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Exactly one place says what becomes of a statement: a line in the code, or the list itself, with the reason. In audits the brackets
-//! name planted bugs, in reproduced figures the figures. `make coverage` writes the page; without it the page is held against the files,
+//! name injected faults, in reproduced figures the figures. `make coverage` writes the page; without it the page is held against the files,
 //! and no link in the documentation may be dead.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,7 @@ struct Statement {
 #[derive(Debug, PartialEq)]
 struct Annotation {
     name: Name,
-    /// From the repository's root.
+    /// Path of the file from the repository's root.
     file: String,
     /// What stands in brackets.
     detail: String,
@@ -184,7 +184,7 @@ fn from_root(path: &Path, root: &Path) -> String {
 /// All annotations of sources and proof notes, and what is wrong with them.
 fn annotations(root: &Path) -> (Vec<Annotation>, Vec<String>) {
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
-    let sources = ["crates", "research"].into_iter().flat_map(|rooms| files_below(&root.join(rooms), "rs"));
+    let sources = ["crates", "research"].into_iter().flat_map(|folder| files_below(&root.join(folder), "rs"));
     let sources = sources.map(|path| (path, "//! Covers:"));
     let notes = files_below(&root.join("docs/proofs"), "md").into_iter().map(|path| (path, "Covers:"));
     for (path, mark) in sources.chain(notes).filter(|(path, _)| !path.ends_with("tests/coverage.rs")) {
@@ -208,12 +208,12 @@ fn code_status(detail: &str) -> Option<(&str, &str)> {
 /// What is wrong between list and annotations.
 fn contradictions(statements: &[Statement], annotations: &[Annotation]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut said: BTreeMap<&Name, Vec<String>> = statements
+    let mut statuses: BTreeMap<&Name, Vec<String>> = statements
         .iter()
         .map(|s| (&s.name, s.status.iter().map(|(status, _)| format!("list: {status}")).collect()))
         .collect();
     for a in annotations {
-        let Some(said) = said.get_mut(&a.name) else {
+        let Some(statuses) = statuses.get_mut(&a.name) else {
             wrong.push(format!("{}: {} {} is not in the list", a.file, a.name.0, a.name.1));
             continue;
         };
@@ -221,7 +221,7 @@ fn contradictions(statements: &[Statement], annotations: &[Annotation]) -> Vec<S
             (Place::Code, Some(("part", ""))) => {
                 wrong.push(format!("{}: {} {}: which part?", a.file, a.name.0, a.name.1))
             }
-            (Place::Code, Some((status, _))) => said.push(format!("{}: {status}", a.file)),
+            (Place::Code, Some((status, _))) => statuses.push(format!("{}: {status}", a.file)),
             (Place::Code, None) if !a.detail.is_empty() => {
                 wrong.push(format!("{}: `{}` is no status of code", a.file, a.detail))
             }
@@ -231,11 +231,11 @@ fn contradictions(statements: &[Statement], annotations: &[Annotation]) -> Vec<S
             _ => {}
         }
     }
-    for ((document, statement), said) in said {
-        match said.len() {
+    for ((document, statement), statuses) in statuses {
+        match statuses.len() {
             0 => wrong.push(format!("{document} {statement}: neither code nor the list says what becomes of it")),
             1 => {}
-            _ => wrong.push(format!("{document} {statement} is said twice: {}", said.join("; "))),
+            _ => wrong.push(format!("{document} {statement} is claimed twice: {}", statuses.join("; "))),
         }
     }
     wrong
@@ -253,7 +253,7 @@ fn missing_names(annotations: &[Annotation], root: &Path) -> Vec<String> {
     wrong
 }
 
-/// `crates/minimize/src/phases.rs` as `minimize::phases`.
+/// The name of a file's module: `crates/minimize/src/phases.rs` is `minimize::phases`.
 fn module(file: &str) -> String {
     let path = file
         .trim_start_matches("crates/")
@@ -320,8 +320,7 @@ fn page(statements: &[Statement], annotations: &[Annotation], root: &Path) -> St
             STATUSES.iter().map(|(status, _, _)| words.iter().filter(|w| *w == status).count().to_string()).collect();
         writeln!(out, "| {title} | {} | {} |", counts.join(" | "), words.len()).expect("a string grows");
     }
-    out += "\nWhat a source writes as a rate is claimed nowhere unless its line says so: plans predict, and [figures](reproduce.md) measure. \
-            `spec` is this project's notes on the sources, as in the code.\n";
+    out += "\nWhat a source writes as a rate is claimed nowhere unless its line says so: plans predict, and [figures](reproduce.md) measure.\n";
     for (document, title, authors) in DOCUMENTS {
         write!(out, "\n## {title}\n\n{authors}.\n").expect("a string grows");
         let mut part = None;
@@ -426,7 +425,7 @@ fn the_page_says_what_list_code_and_notes_say() {
 fn no_link_in_the_documentation_is_dead() {
     let root = root();
     let mut pages = files_below(&root.join("docs"), "md");
-    pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name)));
+    pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root.join(name)));
     let (mut seen, mut wrong) = (0, Vec::new());
     for path in &pages {
         let page = std::fs::read_to_string(path).expect("UTF-8");
@@ -463,7 +462,7 @@ fn each_statement_has_one_fate() {
     assert!(against(&free, "thesis algorithm 5 (refused: no)", code)[0].contains("no status of code"));
     let (refused, wrong) = one("refused\tit leaks");
     assert!(wrong.is_empty());
-    assert!(against(&refused, "thesis algorithm 5 (certified)", code)[0].contains("said twice"));
+    assert!(against(&refused, "thesis algorithm 5 (certified)", code)[0].contains("claimed twice"));
     assert!(
         against(&refused, "thesis algorithm 5 (02.a-bug)", "research/self-audit/src/catalogue/phased.rs").is_empty()
     );

@@ -1,10 +1,13 @@
-//! Methods of few passes over records in parts: the same bits in all parts, near a fit in memory, and asked as often as they say.
+//! Methods of few passes over partitions: the same bits however records are divided, near a fit in memory, and asked as often as they say.
 
+use dpopt::RunOptions;
 use dpopt::loss::Loss;
-use dpopt::model::{ClassLoss, FitError, MatrixFacts, MatrixFit, MatrixFitted, Shard, Target};
+use dpopt::model::{
+    BoundedMatrix, ClassLoss, Fit, FitError, MatrixFacts, MatrixFitted, MatrixOptions, MatrixRecords, Shard, Target,
+};
 use dpopt::optimize::MethodOptions;
-use dpopt::privacy::Relation;
-use dpopt::records::{Bounded, Bounding, Parts, PartsFailed, Rows};
+use dpopt::progress::Silent;
+use dpopt::records::{Bounded, Bounding, Partitions, PartitionsFailed, Rows};
 use std::sync::{Arc, Mutex};
 
 const ROWS: usize = 2000;
@@ -27,38 +30,44 @@ fn records(which: std::ops::Range<usize>, number: bool) -> Bounded {
 /// Parts in this process, each sent to and fro before every answer.
 struct Here(Vec<Shard>);
 
-impl Parts for Here {
-    fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
-        let moved = |shard: &Shard| Shard::from_bytes(&shard.to_bytes()).map_err(|_| PartsFailed);
-        self.0.iter().rev().map(|shard| moved(shard)?.answer(question).map_err(|_| PartsFailed)).collect()
+impl Partitions for Here {
+    fn ask(&self, query: &[u8]) -> Result<Vec<Vec<u8>>, PartitionsFailed> {
+        let moved = |shard: &Shard| Shard::from_bytes(&shard.to_bytes()).map_err(|_| PartitionsFailed);
+        self.0.iter().rev().map(|shard| moved(shard)?.answer(query).map_err(|_| PartitionsFailed)).collect()
     }
 }
 
-fn fit(target: Target, method: &str, elsewhere: bool, number: bool) -> Result<Arc<MatrixFit>, FitError> {
-    fit_with(MethodOptions::default(), target, method, elsewhere, number)
+fn fit(target: Target, method: &str, remote: bool, number: bool) -> Result<Fit<BoundedMatrix>, FitError> {
+    fit_with(MethodOptions::default(), target, method, remote, number)
 }
 
 fn fit_with(
     mut options: MethodOptions,
     target: Target,
     method: &str,
-    elsewhere: bool,
+    remote: bool,
     number: bool,
-) -> Result<Arc<MatrixFit>, FitError> {
+) -> Result<Fit<BoundedMatrix>, FitError> {
     let row_norm = records(0..10, number).rows.norm_bound();
     let facts = MatrixFacts { rows: ROWS as u64, features: 4, nonzeros: 4, row_norm, units: None };
-    options.elsewhere = elsewhere;
+    options.remote = remote;
     options.method = (method != "auto").then(|| method.into());
-    MatrixFit::new(facts, target, Relation::ZeroOut, (2.0, Some(1e-6)), options).map(Arc::new)
+    let run = RunOptions::within(2.0).delta(1e-6).insecure_seed(1);
+    Fit::of_matrix(facts, target, run, MatrixOptions::default().methods(options))
 }
 
-fn in_parts(fit: Arc<MatrixFit>, classes: usize, ends: &[usize], number: bool) -> Result<MatrixFitted, FitError> {
+/// These rows, which are here.
+fn here(records: Bounded) -> MatrixRecords {
+    MatrixRecords::Here { records, labels: None, owners: None }
+}
+
+fn in_parts(fit: &Fit<BoundedMatrix>, ends: &[usize], number: bool) -> Result<MatrixFitted, FitError> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let shards: Vec<Shard> =
         starts.zip(ends).zip(0..).map(|((a, &b), part)| Shard::new(records(a..b, number), part)).collect();
     let known: Vec<(u64, u64)> = shards.iter().map(|shard| (shard.records(), shard.digest())).collect();
-    let parts: Arc<dyn Parts> = Arc::new(Here(shards));
-    fit.open("run", None, Some(1), None)?.fit_elsewhere(&parts, &known, classes, None, None)
+    let parts: Arc<dyn Partitions> = Arc::new(Here(shards));
+    fit.run_on(MatrixRecords::Partitions { parts, known, owner: None }, &Silent)
 }
 
 const CUTS: [&[usize]; 3] = [&[ROWS], &[700, ROWS], &[0, 100, 150, 151, 900, 900, ROWS]];
@@ -84,11 +93,10 @@ fn a_minimiser_is_the_same_bits_in_all_parts_and_near_that_of_one_process() {
         assert_eq!((plan.summary().method, plan.passes()), (method, passes));
         let schedule = plan.schedule();
         let number_of = |name: &str| schedule[name].as_f64().unwrap();
-        let [one, two, seven] = CUTS.map(|ends| in_parts(there.clone(), classes, ends, number).unwrap());
+        let [one, two, seven] = CUTS.map(|ends| in_parts(&there, ends, number).unwrap());
         assert!(one.solutions == two.solutions && one.solutions == seven.solutions, "{method} {target:?}");
         let here = fit(target, method, false, number).unwrap();
-        let whole = here.clone().open("run", None, Some(1), None).unwrap().fit(records(0..ROWS, number), classes, None);
-        let whole = whole.unwrap();
+        let whole = here.run_on(self::here(records(0..ROWS, number)), &Silent).unwrap();
         // with so few records both promise the same, and so draw the same noise
         let here = here.planned(classes).unwrap().plan().unwrap().schedule();
         assert_eq!(here["tolerance"], schedule["tolerance"], "{method} {target:?}");
@@ -111,10 +119,10 @@ fn newton_steps_are_the_same_bits_in_all_parts() {
     let there = fit(target, "noisy-newton", true, false).unwrap();
     let planned = there.planned(2).unwrap();
     assert_eq!(planned.plan().unwrap().passes(), 15);
-    let [one, two, seven] = CUTS.map(|ends| in_parts(there.clone(), 2, ends, false).unwrap());
+    let [one, two, seven] = CUTS.map(|ends| in_parts(&there, ends, false).unwrap());
     assert!(one.solutions == two.solutions && one.solutions == seven.solutions);
-    let whole = fit(target, "noisy-newton", false, false).unwrap().open("run", None, Some(1), None).unwrap();
-    let whole = whole.fit(records(0..ROWS, false), 2, None).unwrap();
+    let whole = fit(target, "noisy-newton", false, false).unwrap();
+    let whole = whole.run_on(here(records(0..ROWS, false)), &Silent).unwrap();
     // the same noise but for the last digits of its scale
     for (a, b) in one.solutions[0].weights.iter().zip(&whole.solutions[0].weights) {
         assert!((a - b).abs() <= 1e-3 * (1.0 + b.abs()), "{a} {b}");
@@ -125,31 +133,29 @@ fn newton_steps_are_the_same_bits_in_all_parts() {
 fn descents_that_need_no_more_than_sums_are_those_of_one_process() {
     let target = Target::Classes { loss: ClassLoss::Logistic, known: Some(2) };
     for (method, passes) in [("released-preconditioner", 24), ("regularized-descent", 23)] {
-        let of = |elsewhere| {
+        let of = |remote| {
             let options = MethodOptions::default().with("steps", 20u64);
-            fit_with(options, target, method, elsewhere, false).unwrap()
+            fit_with(options, target, method, remote, false).unwrap()
         };
         assert_eq!(of(true).planned(2).unwrap().plan().unwrap().passes(), passes);
-        let whole = of(false).open("run", None, Some(1), None).unwrap().fit(records(0..ROWS, false), 2, None);
-        let whole = whole.unwrap();
+        let whole = of(false).run_on(here(records(0..ROWS, false)), &Silent).unwrap();
         for ends in CUTS {
-            assert!(in_parts(of(true), 2, ends, false).unwrap().solutions == whole.solutions, "{method} {ends:?}");
+            assert!(in_parts(&of(true), ends, false).unwrap().solutions == whole.solutions, "{method} {ends:?}");
         }
     }
     let sampled = MethodOptions::default().with("sampling_probability", 0.1);
-    let refused =
-        fit_with(sampled, target, "regularized-descent", true, false).unwrap().open("run", None, Some(1), None);
-    assert!(refused.err().unwrap().to_string().contains("are not sampled"));
+    let refused = fit_with(sampled, target, "regularized-descent", true, false).unwrap().quote();
+    assert!(refused.err().unwrap().to_string().contains("cannot be sampled"));
 }
 
-/// How often parts are asked is seen by whoever looks at an engine: as often as the plan says, whatever the records are.
+/// How often parts are asked is seen by those who look at an engine: as often as the plan says, whatever the records are.
 #[test]
 fn parts_are_asked_as_often_as_the_plan_says() {
     struct Counting(Here, Mutex<u64>);
-    impl Parts for Counting {
-        fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+    impl Partitions for Counting {
+        fn ask(&self, query: &[u8]) -> Result<Vec<Vec<u8>>, PartitionsFailed> {
             *self.1.lock().unwrap() += 1;
-            self.0.ask(question)
+            self.0.ask(query)
         }
     }
     let two = Target::Classes { loss: ClassLoss::Logistic, known: Some(2) };
@@ -168,7 +174,7 @@ fn parts_are_asked_as_often_as_the_plan_says() {
     ] {
         let there = fit(target, method, true, classes == 0).unwrap();
         let planned = there.planned(classes).unwrap();
-        let said = planned.plan().unwrap().passes() * planned.models as u64;
+        let expected = planned.plan().unwrap().passes() * planned.models as u64;
         // as they are, rows without content, and all of one class
         for world in 0..3 {
             let mut of = records(0..ROWS, classes == 0);
@@ -182,11 +188,11 @@ fn parts_are_asked_as_often_as_the_plan_says() {
                 of.targets = vec![1.0; ROWS];
             }
             let shard = Shard::new(of, 0);
-            let known = [(shard.records(), shard.digest())];
+            let known = vec![(shard.records(), shard.digest())];
             let parts = Arc::new(Counting(Here(vec![shard]), Mutex::new(0)));
-            let run = there.clone().open("run", None, Some(1), None).unwrap();
-            run.fit_elsewhere(&(parts.clone() as Arc<dyn Parts>), &known, classes, None, None).unwrap();
-            assert_eq!(*parts.1.lock().unwrap(), said, "{method} world {world}");
+            let records = MatrixRecords::Partitions { parts: parts.clone(), known, owner: None };
+            there.run_on(records, &Silent).unwrap();
+            assert_eq!(*parts.1.lock().unwrap(), expected, "{method} world {world}");
         }
     }
 }
@@ -196,9 +202,9 @@ fn parts_are_asked_as_often_as_the_plan_says() {
 fn a_shift_that_makes_passes_many_is_refused() {
     let two = Target::Classes { loss: ClassLoss::Logistic, known: Some(2) };
     for method in ["objective-perturbation", "output-perturbation"] {
-        let shifted = |shift: f64, elsewhere: bool| {
+        let shifted = |shift: f64, remote: bool| {
             let options = MethodOptions::default().with("shift", shift);
-            fit_with(options, two, method, elsewhere, false).unwrap().open("run", None, Some(1), None).map(drop)
+            fit_with(options, two, method, remote, false).unwrap().quote().map(drop)
         };
         assert!(shifted(2.0, true).is_ok() && shifted(5.0, false).is_ok());
         assert!(shifted(5.0, true).is_err_and(|why| why.to_string().contains("the shift is at most 2")), "{method}");
@@ -212,7 +218,7 @@ fn auto_takes_few_passes_where_they_are_as_good() {
         (Target::Classes { loss: ClassLoss::Logistic, known: Some(3) }, 3),
         (Target::Number(Loss::Squared), 0),
     ] {
-        let planned = fit(target, "auto", true, classes == 0).unwrap().explain(classes).unwrap();
+        let planned = fit(target, "auto", true, classes == 0).unwrap().compared(classes).unwrap();
         let taken = planned.plan().unwrap();
         let risk = taken.summary().predicted_excess_risk;
         for candidate in &planned.candidates {

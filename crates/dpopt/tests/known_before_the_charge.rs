@@ -1,9 +1,10 @@
-//! What public numbers alone can tell is told before a budget is charged: whatever was planned runs, on random problems with budgets and norms of
+//! What public numbers alone can tell is checked before a budget is charged: whatever was planned runs, on random problems with budgets and norms of
 //! all sizes, but for what its records decide.
 //!
 //! `DPOPT_WALK_PLANS` and `DPOPT_WALK_FITS` say how many (`make known-before` asks for 10,000 and 1,000); a case's number is its seed, so that one
 //! that fails is run alone by `DPOPT_WALK_FROM`.
 
+use dpopt::RunOptions;
 use dpopt::Sensitive;
 use dpopt::data::{Format, ReadOptions, Schema, open_bytes};
 use dpopt::loss::Loss;
@@ -98,7 +99,7 @@ fn problem(coins: &mut Coins) -> Problem {
     ];
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: rows.max(1),
@@ -130,7 +131,7 @@ fn examples(coins: &mut Coins, problem: &Problem) -> Examples {
 }
 
 /// Products of a run that a test waits for.
-const MOST_WORK: f64 = 2e8;
+const MAX_WORK: f64 = 2e8;
 
 /// Plans one method for one problem and runs what was planned: whether it ran, or what stopped it though it was planned.
 fn planned_runs(case: u64) -> Result<bool, String> {
@@ -143,7 +144,7 @@ fn planned_runs(case: u64) -> Result<bool, String> {
     options.intercept = (method == "centred-descent").then_some(0);
     let Some(Ok(plan)) = named(&problem, budget, &options).map(|candidate| candidate.plan) else { return Ok(false) };
     let summary = plan.summary();
-    if (summary.gradients + summary.steps as f64) * problem.features as f64 * 3.0 > MOST_WORK {
+    if (summary.gradients + summary.steps as f64) * problem.features as f64 * 3.0 > MAX_WORK {
         return Ok(false);
     }
     let examples = Sensitive::new(examples(coins, &problem));
@@ -200,16 +201,11 @@ fn fit(coins: &mut Coins, account: Arc<dyn Account>) -> Result<(), FitError> {
     );
     let budget = budget(coins);
     let method = (coins.below(4) > 0).then(|| one_of(coins, &registry().names().collect::<Vec<_>>()).to_string());
-    let options = FitOptions {
-        delta: Some(budget.delta()),
-        relation: one_of(coins, &RELATIONS),
-        schema: Schema::from_toml(&bounds)?,
-        method: method.map_or_else(MethodOptions::default, MethodOptions::of),
-        regression: numbers,
-        ..FitOptions::default()
-    };
+    let run = RunOptions::within(budget.epsilon()).delta(budget.delta()).relation(one_of(coins, &RELATIONS));
+    let method = method.map_or_else(MethodOptions::default, MethodOptions::of);
+    let options = FitOptions::default().schema(Schema::from_toml(&bounds)?).method(method).regression(numbers);
     let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default())?;
-    Fit::new(table, "y", budget.epsilon(), options)?.charging(Box::new(account))?.run().map(drop)
+    Fit::new(table, "y", run.account(Arc::new(account)), options)?.run().map(drop)
 }
 
 /// What is charged has secret noise. Nothing here hangs on it: whatever it is, a run ends or says that nothing could be found.

@@ -1,12 +1,13 @@
 //! A method that minimizes objectives and stands outside of the library: planned, compared, refused and run as those that ship.
 
+use dpopt::RunOptions;
 use dpopt::minimize::{
     Minimization, MinimizeOptions, MinimizePlan, MinimizeProblem, MinimizeRegistry, Minimizer, Oracle, Rule, Sums,
     Walk, minimize, registry,
 };
 use dpopt::model::FitError;
 use dpopt::objective::Closures;
-use dpopt_optimize::options::{MethodOptions, Range, Said, Setting};
+use dpopt_optimize::options::{MethodOptions, OptionReader, Range, Setting};
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_optimize::{RunError, options::common::STEPS};
 use dpopt_privacy::{Budget, Neighbours, Relation};
@@ -51,8 +52,8 @@ impl Minimizer for SignSteps {
         "sign-steps"
     }
 
-    fn read(&self, said: &Said<'_>) -> Self::Options {
-        (said.get(&STEPS), said.get(&SHRINK))
+    fn read(&self, options: &OptionReader<'_>) -> Self::Options {
+        (options.get(&STEPS), options.get(&SHRINK))
     }
 
     fn plan(
@@ -69,7 +70,7 @@ impl Minimizer for SignSteps {
     }
 }
 
-/// A walk that wants one gradient more than was certified.
+/// A method that asks for one gradient more than was certified.
 #[derive(Debug)]
 struct TooLong;
 
@@ -83,7 +84,7 @@ impl Walk for TooLong {
     }
 }
 
-/// A walk that ends at no point.
+/// A method that ends at no point.
 #[derive(Debug)]
 struct Nowhere;
 
@@ -94,7 +95,7 @@ impl Walk for Nowhere {
     }
 }
 
-/// A method whose walk is any.
+/// A method with any steps.
 struct Walking<W>(&'static str, fn() -> W);
 
 impl<W: Walk + 'static> Minimizer for Walking<W> {
@@ -108,7 +109,7 @@ impl<W: Walk + 'static> Minimizer for Walking<W> {
         Some("for tests")
     }
 
-    fn read(&self, _: &Said<'_>) {}
+    fn read(&self, _: &OptionReader<'_>) {}
 
     fn plan(&self, (): (), problem: &MinimizeProblem, budget: Budget) -> Result<MinimizePlan, NotApplicable> {
         let sums = Sums { steps: Some(4), sampling_probability: Some(1.0), ..Sums::default() };
@@ -137,14 +138,8 @@ fn found(method: MethodOptions) -> Result<dpopt::minimize::Minimum, FitError> {
         |x: &[f64], a: &[f64; 3], g: &mut [f64]| (0..3).for_each(|j| g[j] = x[j] - a[j]),
     );
     let records: Vec<[f64; 3]> = (0..6000).map(|i| CENTRE.map(|c| c + 0.1 * f64::from(i % 7 - 3) / 3.0)).collect();
-    let options = MinimizeOptions {
-        method,
-        registry: Some(with_own()),
-        insecure_seed: Some(7),
-        delta: Some(1e-6),
-        ..MinimizeOptions::default()
-    };
-    minimize(loss, records, &[0.0; 3], 1.0, options)
+    let options = MinimizeOptions::default().method(method).registry(with_own());
+    minimize(loss, records, &[0.0; 3], RunOptions::within(1.0).delta(1e-6).insecure_seed(7), options)
 }
 
 #[test]
@@ -196,11 +191,11 @@ fn by_name_only_is_by_name_only() {
 #[test]
 fn a_walk_that_fails_is_refused_while_it_is_planned() {
     for (method, words) in
-        [("too-long", "more gradients than its plan has steps"), ("nowhere", "the walk ended elsewhere")]
+        [("too-long", "used up the gradients of its plan"), ("nowhere", "the optimizer returned a point")]
     {
         let planned = with_own().choose(&problem(), budget(), &MethodOptions::of(method));
         let error = planned.map(|plan| plan.method).unwrap_err().to_string();
-        assert!(error.contains("fails on made-up gradients") && error.contains(words), "{error}");
+        assert!(error.contains("fails on synthetic gradients") && error.contains(words), "{error}");
         assert!(found(MethodOptions::of(method)).unwrap_err().to_string().contains(words));
     }
 }
@@ -211,19 +206,14 @@ fn a_walk_gets_no_gradient_that_was_not_certified() {
     let d = 300_000;
     let run = |method: &str| {
         let loss = Closures::new(d, |_: &[f64], _: &f64| 0.0, |_: &[f64], a: &f64, g: &mut [f64]| g[0] = *a);
-        let options = MinimizeOptions {
-            method: MethodOptions::of(method),
-            registry: Some(with_own()),
-            insecure_seed: Some(7),
-            delta: Some(1e-6),
-            ..MinimizeOptions::default()
-        };
-        minimize(loss, vec![0.5; 20], &vec![0.0; d], 1.0, options).unwrap_err().to_string()
+        let options = MinimizeOptions::default().method(MethodOptions::of(method)).registry(with_own());
+        let run = RunOptions::within(1.0).delta(1e-6).insecure_seed(7);
+        minimize(loss, vec![0.5; 20], &vec![0.0; d], run, options).unwrap_err().to_string()
     };
     let error = run("too-long");
-    assert!(error.contains("more gradients than its plan has steps") && !error.contains("made-up"), "{error}");
+    assert!(error.contains("used up the gradients of its plan") && !error.contains("synthetic"), "{error}");
     let error = run("nowhere");
-    assert!(error.contains("the walk ended elsewhere") && !error.contains("made-up"), "{error}");
+    assert!(error.contains("the optimizer returned a point") && !error.contains("synthetic"), "{error}");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform, open_bytes};
 use dpopt::estimate::{MeanEstimate, MeanOptions};
-use dpopt::model::{Evaluation, Fit, FitError, FitOptions, Fitted, Guarantee, StageShares, UnitClipping, UnitOptions};
+use dpopt::model::{Evaluation, Fit, FitError, FitOptions, Fitted, Guarantee, StageShares};
+use dpopt::{RunOptions, UnitClipping, UnitOptions};
 use dpopt_privacy::{Event, Relation, Unit};
 
 fn messages(rows: usize, seed: u64) -> dpopt_problems::Messages {
@@ -14,26 +15,21 @@ fn table(text: &str) -> Box<dyn TableReader> {
 }
 
 fn both(most: Option<u64>) -> UnitOptions {
-    UnitOptions {
-        columns: vec!["sender".into(), "recipient".into()],
-        most_rows: most.map(|most| most.try_into().unwrap()),
-        clipping: UnitClipping::Auto,
-        units: None,
-    }
+    let mut unit = UnitOptions::of_all(["sender", "recipient"]);
+    unit.most_rows = most.map(|most| most.try_into().unwrap());
+    unit
 }
 
-fn options(bounds: &str, unit: UnitOptions) -> FitOptions {
-    FitOptions {
-        schema: Schema::from_toml(bounds).unwrap(),
-        delta: Some(1e-5),
-        unit: Some(unit),
-        insecure_seed: Some(1),
-        ..FitOptions::default()
-    }
+/// Options of a run and of a fit.
+type Options = (RunOptions, FitOptions);
+
+fn options(bounds: &str, unit: UnitOptions) -> Options {
+    let run = RunOptions::within(4.0).delta(1e-5).unit(unit).insecure_seed(1);
+    (run, FitOptions::default().schema(Schema::from_toml(bounds).unwrap()))
 }
 
-fn fit(text: &str, options: FitOptions) -> Result<Fit, FitError> {
-    Fit::new(table(text), "answered", 4.0, options)
+fn fit(text: &str, (run, options): Options) -> Result<Fit, FitError> {
+    Fit::new(table(text), "answered", run, options)
 }
 
 /// The groups of which an event is, with how many rows each.
@@ -45,7 +41,7 @@ fn groups(event: &Event) -> Vec<u64> {
 }
 
 #[test]
-fn every_owner_is_promised_a_group_of_rows_and_what_is_not_protected_is_said() {
+fn every_owner_is_promised_a_group_of_rows_and_what_is_not_protected_is_reported() {
     let made = messages(6_000, 1);
     let fit = fit(&made.csv, options(&made.bounds, both(Some(2)))).unwrap();
     let owned = fit.ownership().unwrap();
@@ -62,15 +58,18 @@ fn every_owner_is_promised_a_group_of_rows_and_what_is_not_protected_is_said() {
         guarantee.public_ownership && guarantee.certified_epsilon <= 4.0 && guarantee.recompute().faults.is_empty()
     );
     assert_eq!(guarantee.stages.iter().flat_map(|stage| groups(&stage.event)).collect::<Vec<_>>(), [2]);
-    // said in words, in the page and in what programs read
+    // as a sentence, in the page and in what programs read
     let json = serde_json::to_string(guarantee).unwrap();
     assert!(json.contains("\"public_ownership\":true"));
     assert_eq!(serde_json::from_str::<Guarantee>(&json).unwrap(), *guarantee);
-    for told in [guarantee.to_string(), report.html(), report.json().unwrap(), owned.to_string()] {
-        assert!(told.contains(Guarantee::OWNERSHIP) || told.contains("\"public_ownership\": true"), "{told}");
+    for text in [guarantee.to_string(), report.html(), report.json().unwrap(), owned.to_string()] {
+        assert!(text.contains(Guarantee::OWNERSHIP) || text.contains("\"public_ownership\": true"), "{text}");
     }
     let html = report.html();
-    assert!(html.contains(&format!("{} are kept", owned.kept)) && html.contains("Ownership: who owns which rows"));
+    assert!(
+        html.contains(&format!("{} of {} rows of", owned.kept, owned.rows))
+            && html.contains("Ownership: who owns which rows")
+    );
     // no owner is a feature; and it has learned something
     assert!(model.encoder().columns().all(|column| column != "sender" && column != "recipient"));
     let test = messages(4_000, 2);
@@ -98,7 +97,10 @@ fn what_the_rows_hold_moves_neither_the_choice_nor_the_plan() {
             row => row.join(","),
         })
         .collect();
-    let asked = || FitOptions { bad_cells: BadCells::Missing, ..options(&made.bounds, both(Some(1))) };
+    let asked = || {
+        let (run, options) = options(&made.bounds, both(Some(1)));
+        (run, options.bad_cells(BadCells::Missing))
+    };
     let [with, without] = [made.csv.clone(), emptied.join("\n") + "\n"].map(|text| {
         let fit = fit(&text, asked()).unwrap();
         let owned = fit.ownership().unwrap();
@@ -108,7 +110,7 @@ fn what_the_rows_hold_moves_neither_the_choice_nor_the_plan() {
     assert_eq!(with, without);
 }
 
-/// Rows of one owner are no crowd, whoever the others are.
+/// Rows of one owner are no crowd, whatever other owners there are.
 #[test]
 fn labels_are_counted_once_for_each_owner() {
     let made = messages(3_000, 1);
@@ -119,11 +121,12 @@ fn labels_are_counted_once_for_each_owner() {
     let bounds = made.bounds.split("\n[answered]").next().unwrap().to_string();
     let labels = |unit: Option<UnitOptions>| {
         let shares = StageShares { labels: 0.5, ..StageShares::default() };
-        let asked = FitOptions { unit, shares, ..options(&bounds, both(Some(1))) };
-        fit(&text, asked).unwrap().run().unwrap().model.labels().to_vec()
+        let (mut run, options) = options(&bounds, both(Some(1)));
+        run.unit = unit;
+        fit(&text, (run, options.shares(shares))).unwrap().run().unwrap().model.labels().to_vec()
     };
     assert_eq!(labels(Some(both(Some(1)))), ["no", "yes"]);
-    let alone = UnitOptions { columns: vec!["recipient".into()], ..both(None) };
+    let alone = UnitOptions::of("recipient");
     assert!(labels(Some(alone)).contains(&"rare".into()), "of recipients many have it");
 }
 
@@ -134,24 +137,26 @@ fn ranges_are_planned_for_as_many_rows_as_count() {
     let bounds = made.bounds.replace("[warmth]\nlower = -1\nupper = 1\n", "");
     let planned = |unit: UnitOptions| {
         let mut asked = options(&bounds, unit);
-        asked.schema.declare("warmth", Kind::Numeric { bounds: None, transform: Transform::Auto }).unwrap();
+        asked.1.schema.declare("warmth", Kind::Numeric { bounds: None, transform: Transform::Auto }).unwrap();
         // enough for 400 rows, too little for the 200 at most of whom nobody owns two
-        asked.shares.bounds = Some(0.16);
-        asked.method.method = Some("noisy-gradient-descent".into());
+        asked.1.shares.bounds = Some(0.16);
+        asked.1.method.method = Some("noisy-gradient-descent".into());
         fit(&made.csv, asked).unwrap().stages().map(|stages| stages.len()).map_err(|why| why.to_string())
     };
-    let alone = UnitOptions { columns: vec!["sender".into()], ..both(None) };
+    let alone = UnitOptions::of("sender");
     assert_eq!(planned(alone), Ok(2));
-    assert!(planned(both(Some(2))).unwrap_err().contains("private ranges of 1 numeric columns need about"));
+    assert!(
+        planned(both(Some(2))).unwrap_err().contains("too few rows for private ranges: 1 numeric column needs about")
+    );
 }
 
 #[test]
 fn what_several_owners_leave_no_room_for_is_refused() {
     let made = messages(600, 1);
-    let refused = |change: fn(&mut FitOptions)| {
+    let refused = |change: fn(&mut Options)| {
         let mut asked = options(&made.bounds, both(Some(1)));
         change(&mut asked);
-        match fit(&made.csv, asked).map(Fit::run) {
+        match fit(&made.csv, asked).map(|fit| fit.run()) {
             Ok(Ok(_)) => panic!("it ran"),
             Ok(Err(why)) | Err(why) => {
                 assert!(!matches!(why, FitError::Spent(_)));
@@ -159,41 +164,41 @@ fn what_several_owners_leave_no_room_for_is_refused() {
             }
         }
     };
-    fn unit(options: &mut FitOptions) -> &mut UnitOptions {
-        options.unit.as_mut().unwrap()
+    fn unit(options: &mut Options) -> &mut UnitOptions {
+        options.0.unit.as_mut().unwrap()
     }
-    assert!(refused(|o| unit(o).most_rows = None).contains("--max-rows-per-unit"));
-    assert!(refused(|o| unit(o).clipping = UnitClipping::Unit).contains("in none of their means"));
+    assert!(refused(|o| unit(o).most_rows = None).contains("`max_rows_per_unit`"));
+    assert!(refused(|o| unit(o).clipping = UnitClipping::Unit).contains("cannot be clipped as a whole"));
     assert!(refused(|o| unit(o).columns.push("sender".into())).contains("named twice"));
     assert!(refused(|o| unit(o).columns.push("whom".into())).contains("not a column"));
-    assert!(refused(|o| unit(o).columns.push("answered".into())).contains("what is learned"));
-    assert!(refused(|o| unit(o).columns.clear()).contains("name a column"));
-    assert!(refused(|o| unit(o).units = Some(3)).contains("--units is 3"));
-    assert!(refused(|o| o.memory = Some(1 << 20)).contains("leave out --memory"));
-    let guess = |o: &mut FitOptions| {
-        (o.relation, o.rows) = (Relation::AddOrRemove, Some(600));
+    assert!(refused(|o| unit(o).columns.push("answered".into())).contains("both the target and the privacy unit"));
+    assert!(refused(|o| unit(o).columns.clear()).contains("name the column"));
+    assert!(refused(|o| unit(o).units = Some(3)).contains("`units` is 3"));
+    assert!(refused(|o| o.1.memory = Some(1 << 20)).contains("leave out `memory`"));
+    let guess = |o: &mut Options| {
+        (o.0.relation, o.1.rows) = (Relation::AddOrRemove, Some(600));
         unit(o).units = Some(400);
     };
     assert!(refused(guess).contains("without bound"));
     let refused = |relation, clipping| {
-        let asked = UnitOptions { clipping, units: Some(400), ..both(Some(2)) };
-        let options = MeanOptions { relation, unit: Some(asked), delta: Some(1e-5), ..MeanOptions::default() };
-        MeanEstimate::new(table("sender,recipient,x\na,b,1\nb,c,2\n"), 1.0, 1.0, options).err().unwrap().to_string()
+        let asked = both(Some(2)).clipping(clipping).units(400);
+        let run = RunOptions::within(1.0).delta(1e-5).relation(relation).unit(asked);
+        let table = table("sender,recipient,x\na,b,1\nb,c,2\n");
+        MeanEstimate::new(table, 1.0, run, MeanOptions::default()).err().unwrap().to_string()
     };
     assert!(refused(Relation::AddOrRemove, UnitClipping::Auto).contains("without bound"));
-    assert!(refused(Relation::ZeroOut, UnitClipping::Unit).contains("in none of their means"));
+    assert!(refused(Relation::ZeroOut, UnitClipping::Unit).contains("cannot be clipped as a whole"));
 }
 
 #[test]
 fn a_mean_is_of_the_rows_that_are_kept() {
     // a and b share two rows, of which one can be kept with a bound of 1; d has a row alone; the last row is nobody's
     let text = "from,x,to\na,1,b\nb,1,a\nc,3,\nd,5,d\n,100,\n";
-    let unit = |most: u64| UnitOptions { columns: vec!["from".into(), "to".into()], ..both(Some(most)) };
+    let unit = |most: u64| UnitOptions::of_all(["from", "to"]).most_rows(most.try_into().unwrap());
     let mean = |most, epsilon: f64| {
-        let (norm, delta) = (Some(10.0), Some(if epsilon > 1e3 { 0.0 } else { 1e-6 }));
-        let options =
-            MeanOptions { unit: Some(unit(most)), norm, delta, insecure_seed: Some(2), ..MeanOptions::default() };
-        MeanEstimate::new(table(text), 1.0, epsilon, options).unwrap().run().unwrap()
+        let delta = if epsilon > 1e3 { 0.0 } else { 1e-6 };
+        let run = RunOptions::within(epsilon).delta(delta).unit(unit(most)).insecure_seed(2);
+        MeanEstimate::new(table(text), 1.0, run, MeanOptions::default().norm(10.0)).unwrap().run().unwrap()
     };
     // Laplace noise of scale 10⁻⁵, and twice that for two rows: off by a thousandth with a probability below e⁻¹⁰⁰
     let one = mean(1, 1e6);
@@ -201,7 +206,7 @@ fn a_mean_is_of_the_rows_that_are_kept() {
     assert!((mean(2, 1e6).entries[0].1 - 2.5).abs() < 1e-3);
     assert_eq!((one.report.facts.rows, one.report.facts.units), (Some(5), Some(4)));
     assert!(one.guarantee.public_ownership && one.guarantee.to_string().ends_with(Guarantee::OWNERSHIP));
-    assert!(one.report.html().contains("the kept (shrunk) vectors") && one.report.html().contains("3 are kept"));
+    assert!(one.report.html().contains("the kept clipped vectors") && one.report.html().contains("3 of 5 rows of"));
     // noise for a group of two
     assert_eq!(groups(&mean(2, 1.0).guarantee.stages[0].event), [2]);
     assert!(groups(&mean(1, 1.0).guarantee.stages[0].event).is_empty());

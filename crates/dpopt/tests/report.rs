@@ -4,6 +4,7 @@ use dpopt::data::{Shape, Unit as Counts};
 use dpopt::loss::Loss;
 use dpopt::mechanism::ReleaseRecord;
 use dpopt::model::{Guarantee, Stage};
+use dpopt::optimize::{Reason, Selection};
 use dpopt::plan::Grade;
 use dpopt::privacy::ledger::Receipt;
 use dpopt::privacy::{Bound, Event, Relation, Unit};
@@ -26,6 +27,13 @@ fn sample(hostile: &str) -> Report {
     Report {
         answer: Answer::LinearModel,
         software: "0.1.0".into(),
+        provenance: dpopt::Provenance {
+            version: "0.1.0".into(),
+            commit: None,
+            features: Vec::new(),
+            target: "x86_64-linux".into(),
+            cpu: vec!["avx2".into()],
+        },
         command: format!("dpopt fit census.csv --target income --epsilon 1 --note '{hostile}'"),
         facts: DataFacts {
             units: None,
@@ -73,11 +81,10 @@ fn sample(hostile: &str) -> Report {
             },
             CandidateRow {
                 method: "objective".into(),
-                outcome: Outcome::Refused { not_applicable: format!("it needs two classes {hostile}") },
+                outcome: Outcome::Refused { not_applicable: format!("it needs two classes {hostile}").into() },
             },
         ],
-        chosen: 0,
-        by_name: false,
+        selection: Selection { place: 0, reason: Reason::Only },
         schedule: serde_json::json!({ "steps": 400, "step_size": 0.25, "momentum": 0.95, "note": hostile }),
         coefficients: (0..40)
             .map(|i| Coefficient {
@@ -92,7 +99,7 @@ fn sample(hostile: &str) -> Report {
         baseline: None,
         score: None,
         assumptions: vec![format!("Rows are scaled to norm at most 1 {hostile}.")],
-        warnings: vec![format!("delta is above 1/n {hostile}.")],
+        warnings: vec![format!("delta is above 1/n {hostile}.").into()],
         planning_seconds: 0.123,
         ledger: Some(format!("budget{hostile}.jsonl")),
         receipt: Some(Receipt { number: 3, id: hostile.into(), check: hostile.into() }),
@@ -186,7 +193,7 @@ fn what_matters_first_comes_first_and_what_does_not_apply_last_and_folded() {
     let html = of_classes("").html();
     let document = parsed(&html);
     let found = headings(&document);
-    let first = ["How good it is", "Which columns matter", "What the model says of each column", "What was released"];
+    let first = ["How good it is", "Which columns matter", "The effect of each column", "What was released"];
     assert_eq!(found[..4], first);
     let main = document.descendants().find(|n| n.has_tag_name("main")).unwrap();
     let last = main.children().rfind(|n| n.has_tag_name("details")).unwrap();
@@ -195,6 +202,7 @@ fn what_matters_first_comes_first_and_what_does_not_apply_last_and_folded() {
     let folded: String = last.descendants().filter_map(|n| n.text()).collect();
     assert!(folded.contains("1 method that does not apply") && folded.contains("it needs two classes"), "{folded}");
     assert_eq!(html.matches("it needs two classes").count(), 1);
+    assert!(html.contains(" dpopt 0.1.0 (development build, x86_64-linux, processor with avx2).</footer>"), "{html}");
     // without effects the coefficients are what the model says
     let html = sample("").html();
     assert_eq!(headings(&parsed(&html))[..3], ["How good it is", "Coefficients", "What was released"]);
@@ -239,7 +247,7 @@ fn each_class_has_a_curve_of_its_own() {
 }
 
 #[test]
-fn more_classes_than_colours_are_said_to_be() {
+fn more_classes_than_colours_are_reported() {
     let mut report = of_classes("");
     let effects = report.effects.as_mut().unwrap();
     effects.scale = Scale::Scores { classes: (0..9).map(|k| format!("class {k}")).collect() };
@@ -259,26 +267,31 @@ fn more_classes_than_colours_are_said_to_be() {
 #[test]
 fn excess_risk_is_explained_beside_a_plain_baseline() {
     let html = of_classes("").html();
-    let said = text(&parsed(&html));
-    for part in
-        ["the excess risk", "gives every class the same probability has a mean loss of 1.099", "1.1 % of that: little"]
-    {
-        assert!(said.contains(part), "{part}: {said}");
+    let shown = text(&parsed(&html));
+    for part in [
+        "Predicted excess risk",
+        "gives every class the same probability has a mean loss of 1.099",
+        "1.1 % of that: small",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
     }
     let mut report = sample("");
     report.baseline = Some(Baseline::new(&Loss::Squared, Some((0.0, 600.0))));
-    let said = text(&parsed(&report.html()));
+    let shown = text(&parsed(&report.html()));
     // √(2 · 0.0123) of half the range
     for part in [
-        "a further error of 47.05",
-        "answering 300, the middle of its range, to everybody is off by up to 300",
+        "a root-mean-square error of 47.05",
+        "always predicting 300 (the middle of its range) is off by up to 300",
         "2.5 % of that",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(shown.contains(part), "{part}: {shown}");
     }
     report.baseline = Some(Baseline::new(&Loss::Absolute, Some((0.0, 600.0))));
-    let said = text(&parsed(&report.html()));
-    assert!(said.contains("off by up to 300, a loss of at most 1.") && !said.contains("root mean square)"), "{said}");
+    let shown = text(&parsed(&report.html()));
+    assert!(
+        shown.contains("off by up to 300, a loss of at most 1.") && !shown.contains("root-mean-square error"),
+        "{shown}"
+    );
     let Outcome::Planned(row) = &mut report.candidates[0].outcome else { panic!() };
     row.predicted_excess_risk = 1.2;
     assert!(text(&parsed(&report.html())).contains("no better than a guess"));
@@ -292,18 +305,23 @@ fn a_released_score_has_a_band() {
     let (low, high) = report.score.as_ref().unwrap().band();
     // 1.96 · √(.01² + .8·.2/1600)
     assert!((low - 0.7723).abs() < 1e-4 && (high - 0.8277).abs() < 1e-4, "{low} {high}");
-    let said = text(&parsed(&report.html()));
-    // what runs of a search released is not told, calibration neither
-    assert!(!said.contains("alibrated"), "{said}");
-    assert!(said.contains("Accuracy on the 1,600 rows that were kept aside: 0.8, between 0.7723 and 0.8277"), "{said}");
+    let shown = text(&parsed(&report.html()));
+    // the report omits what runs of a search released, and calibration
+    assert!(!shown.contains("alibrated"), "{shown}");
+    assert!(
+        shown.contains(
+            "Accuracy on the 1,600 rows of the validation set: 0.8, with a 95 % interval from 0.7723 to 0.8277"
+        ),
+        "{shown}"
+    );
 }
 
 #[test]
-fn calibration_is_told_where_it_was() {
+fn calibration_is_reported_where_it_was() {
     let mut report = of_classes("");
     assert!(text(&parsed(&report.html())).contains("Not calibrated"));
     report.releases[1].push(ReleaseRecord { label: "calibration", event: Event::gaussian(17.0), count: 3 });
-    assert!(text(&parsed(&report.html())).contains("Calibrated: 3 noisy sums"));
+    assert!(text(&parsed(&report.html())).contains("fitted from 3 noisy sums"));
 }
 
 /// A table is never wider than the page: it scrolls in a place of its own.

@@ -1,5 +1,6 @@
-//! From a table of several classes to a model, with nothing said but ranges and levels.
+//! From a table of several classes to a model, with nothing declared but ranges and levels.
 
+use dpopt::RunOptions;
 use dpopt::data::{BadCells, Format, ReadOptions, Schema, TableReader, open_bytes};
 use dpopt::model::{Evaluation, Fit, FitOptions};
 
@@ -45,12 +46,12 @@ fn pictures(seed: u64, rows: usize) -> Box<dyn TableReader> {
 /// Logistic regression without privacy tells all of these apart. Plain full-batch DP descent, in a few lines of numpy and with none of our
 /// code, has .91 to .93 on such tables at this budget (four seeds, three units of noise in a score): .85 is the floor.
 #[test]
-fn digits_are_told_apart_at_half_a_unit_of_epsilon() {
+fn digits_are_recognised_at_half_a_unit_of_epsilon() {
     let mut bounds: String = (0..64).map(|j| format!("[p{j}]\nlower = 0\nupper = 16\n")).collect();
     bounds += "[digit]\nlevels = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']\n";
-    let options =
-        || FitOptions { schema: Schema::from_toml(&bounds).unwrap(), insecure_seed: Some(1), ..FitOptions::default() };
-    let fitted = Fit::new(pictures(1, 1500), "digit", 0.5, options()).unwrap().run().unwrap();
+    let options = || FitOptions::default().schema(Schema::from_toml(&bounds).unwrap());
+    let run = RunOptions::within(0.5).insecure_seed(1);
+    let fitted = Fit::new(pictures(1, 1500), "digit", run, options()).unwrap().run().unwrap();
     assert!(fitted.model.guarantee().certified_epsilon <= 0.5);
     let evaluation = fitted.model.evaluate(&*pictures(2, 1000), BadCells::default()).unwrap();
     let Some(Evaluation::Classification(metrics)) = evaluation else { panic!("digits are classes") };

@@ -1,8 +1,9 @@
 //! A person with many rows is protected as a whole.
 
 use dpopt::data::{Format, ReadOptions, Schema, open_bytes};
-use dpopt::model::{Fit, FitError, FitOptions, Fitted, StageShares, UnitClipping, UnitOptions};
+use dpopt::model::{Fit, FitError, FitOptions, Fitted, StageShares};
 use dpopt::optimize::MethodOptions;
+use dpopt::{RunOptions, UnitClipping, UnitOptions};
 use dpopt_privacy::{Event, Relation, Unit};
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ const PERSONS: usize = 400;
 const ROWS: usize = 10;
 const BOUNDS: &str = "[x]\nlower = -1\nupper = 1\n[z]\nlower = -1\nupper = 1\n[y]\nlevels = ['no', 'yes']\n";
 
-/// Rows of persons: y says whether x is above 0, ten rows each, nobody's together.
+/// Rows of persons: y says whether x is above 0, ten rows each.
 fn table() -> String {
     let mut text = String::from("person,x,z,y\n");
     for row in 0..PERSONS * ROWS {
@@ -22,29 +23,25 @@ fn table() -> String {
 }
 
 fn unit(most_rows: Option<u64>) -> UnitOptions {
-    UnitOptions {
-        columns: vec!["person".into()],
-        most_rows: most_rows.map(|most| most.try_into().unwrap()),
-        clipping: UnitClipping::Auto,
-        units: None,
-    }
+    let mut unit = UnitOptions::of("person");
+    unit.most_rows = most_rows.map(|most| most.try_into().unwrap());
+    unit
 }
 
-fn options(unit: Option<UnitOptions>) -> FitOptions {
-    FitOptions {
-        schema: Schema::from_toml(BOUNDS).unwrap(),
-        delta: Some(1e-5),
-        unit,
-        insecure_seed: Some(1),
-        ..FitOptions::default()
-    }
+/// Options of a run and of a fit.
+type Options = (RunOptions, FitOptions);
+
+fn options(unit: Option<UnitOptions>) -> Options {
+    let mut run = RunOptions::within(4.0).delta(1e-5).insecure_seed(1);
+    run.unit = unit;
+    (run, FitOptions::default().schema(Schema::from_toml(BOUNDS).unwrap()))
 }
 
-fn fit(text: &str, options: FitOptions) -> Result<Fit, FitError> {
-    Fit::new(open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default())?, "y", 4.0, options)
+fn fit(text: &str, (run, options): Options) -> Result<Fit, FitError> {
+    Fit::new(open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default())?, "y", run, options)
 }
 
-fn fitted(text: &str, options: FitOptions) -> Fitted {
+fn fitted(text: &str, options: Options) -> Fitted {
     fit(text, options).unwrap().run().unwrap()
 }
 
@@ -68,8 +65,13 @@ fn what_is_promised_is_promised_per_person_and_says_so() {
     assert_eq!(written, *guarantee);
     assert_eq!((report.facts.rows, report.facts.units), (Some((PERSONS * ROWS) as u64), Some(PERSONS as u64)));
     let html = report.html();
-    for told in ["protects each", "A person has one value of `person`", "all rows of one user contribute"] {
-        assert!(html.contains(told), "{told}");
+    for sentence in [
+        "protects each",
+        "Each person has one value of `person`",
+        "all rows of one user contribute",
+        "How many rows one unit has: what the unit",
+    ] {
+        assert!(html.contains(sentence), "{sentence}");
     }
     assert!(!html.contains("Each person has one row") && !html.contains("k rows per person"));
     // n is the number of persons, and a person is no feature
@@ -82,10 +84,8 @@ fn what_is_promised_is_promised_per_person_and_says_so() {
 #[test]
 fn a_units_mean_is_clipped_or_a_group_of_rows_is_accounted() {
     let planned = |clipping, most, method: &str| {
-        let asked = UnitOptions { clipping, ..unit(most) };
-        let mut methods = MethodOptions::default();
-        methods.method = Some(method.into());
-        let fit = fit(&table(), FitOptions { method: methods, ..options(Some(asked)) })?;
+        let (run, options) = options(Some(unit(most).clipping(clipping)));
+        let fit = fit(&table(), (run, options.method(MethodOptions::of(method))))?;
         let planned = fit.planned(2)?;
         let plan = planned.plan()?;
         Ok::<_, FitError>((plan.summary().noise_multiplier, is_of_a_group(plan.summary().certificate.event())))
@@ -98,10 +98,10 @@ fn a_units_mean_is_clipped_or_a_group_of_rows_is_accounted() {
     // output perturbation solves for rows one by one
     let (_, group) = planned(UnitClipping::Auto, Some(3), "output-perturbation").unwrap();
     assert!(group);
-    let told = planned(UnitClipping::Auto, None, "output-perturbation").unwrap_err().to_string();
-    assert!(told.contains("max-rows-per-unit"), "{told}");
+    let refusal = planned(UnitClipping::Auto, None, "output-perturbation").unwrap_err().to_string();
+    assert!(refusal.contains("`max_rows_per_unit`"), "{refusal}");
     assert!(planned(UnitClipping::Unit, Some(3), "output-perturbation").is_err());
-    assert!(planned(UnitClipping::Row, None, "noisy-sgd").unwrap_err().to_string().contains("max-rows-per-unit"));
+    assert!(planned(UnitClipping::Row, None, "noisy-sgd").unwrap_err().to_string().contains("`max_rows_per_unit`"));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn both_ways_run_and_learn() {
         }
     };
     let by_unit = fitted(&table(), options(Some(unit(None))));
-    let by_row = fitted(&table(), options(Some(UnitOptions { clipping: UnitClipping::Row, ..unit(Some(2)) })));
+    let by_row = fitted(&table(), options(Some(unit(Some(2)).clipping(UnitClipping::Row))));
     assert!(is_of_a_group(&by_row.model.guarantee().stages[0].event));
     assert!(!is_of_a_group(&by_unit.model.guarantee().stages[0].event));
     assert!(accuracy(&by_unit) > 0.85, "{}", accuracy(&by_unit));
@@ -128,10 +128,10 @@ fn labels_are_counted_by_persons() {
     for _ in 0..3_000 {
         text += "p0,0.5,0,rare\n";
     }
-    let undeclared = |unit| FitOptions {
-        schema: Schema::from_toml("[x]\nlower = -1\nupper = 1\n[z]\nlower = -1\nupper = 1\n").unwrap(),
-        shares: StageShares { labels: 0.5, ..StageShares::default() },
-        ..options(unit)
+    let undeclared = |unit| {
+        let schema = Schema::from_toml("[x]\nlower = -1\nupper = 1\n[z]\nlower = -1\nupper = 1\n").unwrap();
+        let (run, options) = options(unit);
+        (run, options.schema(schema).shares(StageShares { labels: 0.5, ..StageShares::default() }))
     };
     let labels = |fitted: &Fitted| fitted.model.labels().to_vec();
     assert_eq!(labels(&fitted(&text, undeclared(None))), ["no", "rare", "yes"]);
@@ -145,59 +145,54 @@ fn what_cannot_be_kept_is_refused_before_anything_is_read() {
         change(&mut asked);
         asked
     };
-    let refused = |unit: UnitOptions, change: fn(&mut FitOptions)| {
+    let refused = |unit: UnitOptions, change: fn(&mut Options)| {
         let mut options = options(Some(unit));
         change(&mut options);
         why(fit(&table(), options))
     };
-    assert!(refused(asked(|u| u.columns = vec!["y".into()]), |_| ()).contains("what is learned"));
+    assert!(refused(asked(|u| u.columns = vec!["y".into()]), |_| ()).contains("both the target and the privacy unit"));
     assert!(refused(asked(|u| u.columns = vec!["persons".into()]), |_| ()).contains("not a column"));
-    let guess = |o: &mut FitOptions| {
-        o.relation = Relation::AddOrRemove;
-        o.rows = Some(5_000);
+    let guess = |(run, options): &mut Options| {
+        run.relation = Relation::AddOrRemove;
+        options.rows = Some(5_000);
     };
-    assert!(refused(unit(None), guess).contains("--units"));
-    assert!(
-        fit(
-            &table(),
-            FitOptions {
-                relation: Relation::AddOrRemove,
-                rows: Some(5_000),
-                ..options(Some(asked(|u| u.units = Some(500))))
-            }
-        )
-        .is_ok()
-    );
+    assert!(refused(unit(None), guess).contains("`units`"));
+    let mut guessed = options(Some(asked(|u| u.units = Some(500))));
+    guess(&mut guessed);
+    assert!(fit(&table(), guessed).is_ok());
     // a person as a feature with levels, or as something else than a unit
     let declared =
-        |o: &mut FitOptions| o.schema = Schema::from_toml(&format!("{BOUNDS}[person]\nhash = true\n")).unwrap();
-    assert!(refused(unit(None), declared).contains("is the unit of privacy"));
+        |o: &mut Options| o.1.schema = Schema::from_toml(&format!("{BOUNDS}[person]\nhash = true\n")).unwrap();
+    assert!(refused(unit(None), declared).contains("is the privacy unit"));
     // fewer than there are, or more than there are rows; one that has no row left is none the less counted
-    let told = |units: u64| {
-        let asked = UnitOptions { units: Some(units), ..unit(None) };
+    let refusal = |units: u64| {
+        let asked = unit(None).units(units);
         fit(&table(), options(Some(asked))).unwrap().run().err().map(|why| why.to_string())
     };
     for wrong in [399, 4_001, u64::MAX] {
-        assert!(told(wrong).unwrap().contains(&format!("--units is {wrong}")));
+        assert!(refusal(wrong).unwrap().contains(&format!("`units` is {wrong}")));
     }
-    assert_eq!(told(450), None);
+    assert_eq!(refusal(450), None);
     let schema = Schema::from_toml(&format!("[dpopt]\npairs = 'private'\n{BOUNDS}")).unwrap();
-    let private = FitOptions { schema, ..options(Some(unit(None))) };
-    let told = fit(&table(), private).unwrap().run().err().unwrap();
-    assert!(told.to_string().contains("units of several rows") && !matches!(told, FitError::Spent(_)));
+    let (run, options) = options(Some(unit(None)));
+    let private = (run, options.schema(schema));
+    let refusal = fit(&table(), private).unwrap().run().err().unwrap();
+    assert!(refusal.to_string().contains("a unit has several rows") && !matches!(refusal, FitError::Spent(_)));
 }
 
 #[test]
 fn rows_may_lie_on_disk_where_units_are_clipped() {
-    let asked =
-        |clipping, most| FitOptions { memory: Some(1 << 10), ..options(Some(UnitOptions { clipping, ..unit(most) })) };
+    let asked = |clipping, most| {
+        let (run, options) = options(Some(unit(most).clipping(clipping)));
+        (run, options.memory(1 << 10))
+    };
     let fitted = fitted(&table(), asked(UnitClipping::Auto, None));
     assert_eq!(fitted.model.guarantee().unit, Unit::User);
-    let told = match fit(&table(), asked(UnitClipping::Row, Some(3))) {
+    let refusal = match fit(&table(), asked(UnitClipping::Row, Some(3))) {
         Ok(fit) => fit.run().err().unwrap().to_string(),
         Err(why) => why.to_string(),
     };
-    assert!(told.contains("all rows in memory"), "{told}");
+    assert!(refusal.contains("all rows in memory"), "{refusal}");
 }
 
 #[test]
@@ -210,7 +205,7 @@ fn the_order_of_the_file_changes_no_guarantee() {
         format!("{header}\n{}\n", rows.join("\n"))
     };
     for clipping in [UnitClipping::Auto, UnitClipping::Row] {
-        let asked = || Some(UnitOptions { clipping, ..unit(Some(2)) });
+        let asked = || Some(unit(Some(2)).clipping(clipping));
         let (a, b) = (fitted(&table(), options(asked())), fitted(&shuffled, options(asked())));
         assert_eq!(a.model.guarantee(), b.model.guarantee());
     }

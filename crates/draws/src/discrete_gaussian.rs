@@ -1,9 +1,10 @@
-//! Discrete Gaussian noise P(X = k) ∝ e^(−k²/(2σ²)) (Canonne, Kamath, Steinke 2020), for integer counts; spec 19 §1.2.
+//! Discrete Gaussian noise P(X = k) ∝ e^(−k²/(2σ²)) (Canonne, Kamath, Steinke 2020), for integer counts.
 //!
 //! Not a rounding of the continuous law: its δ can be larger (σ = ½, shift 1, ε = 1: .603 against .510). Account it as
 //! zCDP with ρ = Δ²/(2σ²), never with the event of the continuous Gaussian.
 use dpopt_noise::parts::{Fixed, Interval, LazyUniform};
 use dpopt_noise::{Geometric, ScaleError, Stream};
+use dpopt_process::stop::paced;
 
 /// Discrete Gaussian noise with parameter σ (its variance is at most σ²).
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ impl DiscreteGaussian {
         Ok(Self { sigma, size: Geometric::new(sigma)? })
     }
 
-    /// σ.
+    /// The parameter σ of the law, in units of the integers.
     pub fn sigma(&self) -> f64 {
         self.sigma
     }
@@ -56,7 +57,7 @@ impl DiscreteGaussian {
 
     /// Adds independent samples to every cell, modulo 2^64.
     pub fn add_to(&self, sums: &mut [i64], stream: &mut Stream) {
-        for cell in sums {
+        for cell in paced(sums) {
             *cell = cell.wrapping_add(self.sample(stream));
         }
     }

@@ -1,4 +1,4 @@
-//! Contributions within a diagonal ellipsoid: anisotropic clipping on the integer grid (spec 19 §1.3).
+//! Contributions within a diagonal ellipsoid: anisotropic clipping on the integer grid (docs/proofs/adaptive-gradients.md).
 //!
 //! ‖v‖_w = √Σ(w_j·v_j)². Adding N(0, (σ/w_j)²) to coordinate j of a sum of such contributions of ‖·‖_w ≤ C is the Gaussian
 //! mechanism with multiplier σ/C after a fixed change of units. Weights are not integers, so the norm of the integer vector is
@@ -26,7 +26,7 @@ pub struct EllipsoidQuantizer {
     weights: Vec<f64>,
     clip_norm: f64,
     grid: Grid,
-    /// 1/γ.
+    /// 1/γ: grid steps per unit of value.
     per_unit: f64,
     /// C/γ, rounded down, less what the upward evaluation may add.
     limit: f64,
@@ -56,12 +56,12 @@ impl EllipsoidQuantizer {
         self.grid
     }
 
-    /// C.
+    /// The clip norm C.
     pub fn clip_norm(&self) -> f64 {
         self.clip_norm
     }
 
-    /// w.
+    /// The public weights w_j of the ellipsoid norm.
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }

@@ -1,4 +1,5 @@
-//! Which coordinates of a noisy vector exceed a level, without drawing the noise of the others (spec 20 §5, spec 19 §4).
+//! Which coordinates of a noisy vector exceed a level, without drawing the noise of the others
+//! (docs/proofs/embeddings.md, docs/proofs/largest-coordinates.md).
 //!
 //! y = μ + noise in d coordinates, μ an integer vector that is zero outside a small *touched* set. A touched coordinate is
 //! compared as it is. Of the others a random subset has real noise above the level, each coordinate with a known

@@ -1,10 +1,11 @@
 //! Euclidean projection of a noisy vector on the intersection of an l1 and an l2 ball, from its largest coordinates only
-//! (spec 19 §4.4, K' of spec 15).
+//! (Ghazi, Guzmán, Kamath, Kumar, Manurangsi 2024; docs/proofs/largest-coordinates.md).
 //!
 //! The answer is soft(y, λ)·min(1, L/‖soft(y, λ)‖₂) with the smallest λ ≥ 0 whose l1 norm fits. Its level depends on the
 //! coordinates above it only, and ‖soft‖₁/‖soft‖₂ does not increase with the level, so a descending stream suffices.
 use crate::order_statistics::Descending;
 use dpopt_noise::{Grid, RoundedGaussian, Stream};
+use dpopt_process::stop::{Pace, paced};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -92,18 +93,19 @@ pub fn project_l1_l2(
 pub fn project_l1_l2_dense(noisy: &[i64], grid: Grid, radius: f64, sparsity: f64) -> Vec<(u64, f64)> {
     // building the heap is linear, and few entries leave it
     let mut sizes: BinaryHeap<(u64, Reverse<u64>)> =
-        noisy.iter().enumerate().map(|(j, y)| (y.unsigned_abs(), Reverse(j as u64))).collect();
+        paced(noisy.iter().enumerate()).map(|(j, y)| (y.unsigned_abs(), Reverse(j as u64))).collect();
     project(|| sizes.pop().map(|(_, Reverse(j))| (j, noisy[j as usize])), grid, radius, sparsity)
 }
 
 /// Reads (index, value) in descending order of size; the answer by increasing index.
 fn project(mut next: impl FnMut() -> Option<(u64, i64)>, grid: Grid, radius: f64, sparsity: f64) -> Vec<(u64, f64)> {
     let step = grid.step();
-    let mut read: Vec<(u64, i64)> = Vec::new();
+    let (mut read, mut pace): (Vec<(u64, i64)>, _) = (Vec::new(), Pace::default());
     let shrinkage = shrinkage(
         || {
             let entry = next()?;
             read.push(entry);
+            pace.step();
             Some(entry.1.unsigned_abs() as f64 * step)
         },
         radius,
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_wide_vector_needs_few_coordinates() {
-        // spec 19 §4.4: d = 300, σ = .15, s = 4, means (.9, .3): mean level .2691
+        // d = 300, σ = .15, s = 4, means (.9, .3): mean level .2691
         let grid = Grid::new(-20);
         let noise = RoundedGaussian::new(0.15, grid).unwrap();
         let mut stream = NoiseSource::insecure(2).stream(Purpose::Audit, 0);

@@ -29,7 +29,7 @@ const REACH: u64 = 250;
 pub struct LaplaceMaximum {
     noise: DiscreteLaplace,
     scale: u64,
-    /// 1 + e^(−1/t).
+    /// 1 + e^(−1/t), t the scale of the noise.
     one_plus_ratio: Fixed<L>,
 }
 

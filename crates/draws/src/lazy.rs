@@ -1,4 +1,5 @@
-//! Lazily aggregated noise: noisy descent with sparse gradients at a cost per step that does not depend on d (spec 19 §3).
+//! Lazily aggregated noise: noisy descent with sparse gradients at a cost per step that does not depend on d
+//! (docs/proofs/lazy-noise.md).
 //!
 //! Dense reference: at each step noise is added to *every* coordinate of the gradient sum. Nobody reads an untouched
 //! coordinate, so its noises of the missed steps may be drawn together when it is next touched, or at the end. Steps are
@@ -31,11 +32,12 @@ const LONG_RUN: u64 = 4;
 
 /// A lazily noised descent that can't be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LazyNoiseError {
     /// A parameter is out of range.
     #[error("{0}")]
     Parameter(&'static str),
-    /// The state could overflow.
+    /// The fixed-point state of a coordinate could overflow.
     #[error(
         "the iterate could grow beyond 2^40 times the noise of one step; more noise, fewer steps or a smaller clip norm"
     )]
@@ -61,14 +63,14 @@ pub struct StepRule {
 pub struct Phase {
     /// How many, at least 1.
     pub steps: u32,
-    /// All of them.
+    /// The rule of each of these steps.
     pub rule: StepRule,
 }
 
 /// What is public about a lazily noised descent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LazyOptions {
-    /// d.
+    /// Number d of coordinates.
     pub dimension: usize,
     /// All T ≤ 2^21 steps, in order.
     pub runs: Vec<Phase>,
@@ -88,7 +90,7 @@ pub struct LazyOptions {
 struct Layout {
     parts: Parts,
     steps: u32,
-    /// f: units of 2^-f grid units, for all components.
+    /// f: all components are stored in units of 2^-f quanta of the grid.
     fraction_bits: i32,
     /// log2 of the read grid in units, and that of the published average.
     read_shift: u32,
@@ -239,7 +241,7 @@ pub struct RowSeats {
 /// for step in 0..10 {
 ///     let mut stream = source.stream(Purpose::Touch, step);
 ///     let w = descent.read(7, &mut stream); // one of few coordinates
-///     descent.add(7, if w > 0.5 { 1 << 20 } else { 0 }); // its gradient, in grid units
+///     descent.add(7, if w > 0.5 { 1 << 20 } else { 0 }); // its gradient, in quanta of the grid
 ///     assert!(descent.end_step(&mut stream));
 /// }
 /// let weights = descent.finish(&mut source.stream(Purpose::Flush, 0));
@@ -297,7 +299,7 @@ impl LazyIterate {
         Ok(Self { state, flushes: options.flushes(), per_read: -per(layout.read_shift), per_sum, layout })
     }
 
-    /// Steps done.
+    /// Number of steps done so far.
     pub fn step(&self) -> u32 {
         each!(&self.state, cells => cells.step)
     }
@@ -364,8 +366,8 @@ impl LazyIterate {
         });
     }
 
-    /// Adds to coordinate j of this step's gradient sum, in grid units. The sum saturates and is then clamped to
-    /// [`max_gradient`](LazyOptions::max_gradient): both move no further than the added units, so one record's share is
+    /// Adds to coordinate j of this step's gradient sum, in quanta (integers of the grid). The sum saturates and is then clamped to
+    /// [`max_gradient`](LazyOptions::max_gradient): both move no further than what is added, so one record's share is
     /// bounded by its own, however many records there are.
     ///
     /// # Panics

@@ -1,4 +1,5 @@
-//! The exponential mechanism over very many candidates whose integer scores change a few at a time (spec 20 §4, "sampler").
+//! The exponential mechanism over very many candidates whose integer scores change a few at a time
+//! (docs/proofs/frank-wolfe.md, "Sampler").
 //!
 //! P(i) ∝ e^(score_i/scale). Candidates lie in levels of equal width, at most one scale wide. A draw takes a level with
 //! probability ∝ (its number of candidates)·e^(its upper edge/scale), a uniform candidate of it, and keeps that with
@@ -20,12 +21,12 @@ const REACH: f64 = 120.0;
 /// Most candidates, so that sums of weights stay below 2^64.
 const MOST: u64 = 1 << 34;
 
-/// What a draw chose.
+/// The candidate that a draw chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// +p.
+    /// The candidate +p, of this number p.
     Plus(u32),
-    /// −p.
+    /// The candidate −p, of this number p.
     Minus(u32),
     /// One of the candidates without a number: the how-manieth.
     Other(u64),
@@ -54,7 +55,7 @@ pub struct LeveledChoice {
     gap: Geometric,
     /// Width of a level in units of the scores: at most one scale, at least 1.
     width: i64,
-    /// e^(−k·width/scale).
+    /// e^(−k·width/scale) for k = 0, 1, …: weights of the levels.
     powers: Vec<Fixed<L>>,
     pairs: Vec<Pair>,
     /// Places of +p and −p within their levels.
@@ -88,7 +89,7 @@ impl LeveledChoice {
         Self::with(epsilon, sensitivity, scores, others, true)
     }
 
-    /// The same without the candidates −p.
+    /// A choice among the candidates +p only, each with its score, and `others` candidates whose score is 0.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -132,7 +133,7 @@ impl LeveledChoice {
         [(2 * number, score), (2 * number + 1, -score)].into_iter().take(1 + usize::from(self.signed))
     }
 
-    /// Score of +p.
+    /// Score of the candidate +p of a number p.
     #[inline]
     pub fn score(&self, number: u32) -> i64 {
         self.pairs[number as usize].score
@@ -266,7 +267,7 @@ fn level_of(score: i64, width: i64) -> i64 {
     if score.rem_euclid(width) == 0 { floor } else { floor + 1 }
 }
 
-/// e^(−width/scale).
+/// e^(−width/scale): the ratio of the weights of neighbouring levels.
 fn level_ratio(scale: f64, width: i64) -> Result<Fixed<L>, ScaleError> {
     Ok(exp_minus(&inverse(scale)?.times_integer(width as u64)))
 }

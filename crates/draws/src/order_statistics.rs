@@ -1,4 +1,4 @@
-//! The largest coordinates of a noisy vector without drawing all of its noise (spec 19 §4).
+//! The largest coordinates of a noisy vector without drawing all of its noise (docs/proofs/largest-coordinates.md).
 //!
 //! y = μ + noise in d coordinates, μ an integer vector that is zero outside a small *touched* set, noise rounded Gaussian.
 //! Outside the touched set the coordinates whose noise exceeds L standard deviations are a random subset with a known
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn hard_threshold_numbers() {
-        // spec 19 §4.2: d = 300, μ = (3, −1.5, .5, 0, …), σ = 1, k = 5
+        // d = 300, μ = (3, −1.5, .5, 0, …), σ = 1, k = 5
         let grid = Grid::new(-20);
         let noise = RoundedGaussian::new(1.0, grid).unwrap();
         let touched = [(0u64, 3i64 << 20), (1, -3 << 19), (2, 1 << 19)];
@@ -347,7 +347,7 @@ mod tests {
             assert!((norm - 2.5).abs() < 1e-9);
             support += x.len() as f64;
         }
-        // spec 19 §4.3: mean support 9.575 (of dense and lazy runs); standard deviation of one run about 2.8
+        // mean support 9.575 (of dense and lazy runs); standard deviation of one run about 2.8
         assert!((support / f64::from(n) - 9.575).abs() < 0.3, "mean support {}", support / f64::from(n));
         // all coordinates accepted and ‖y‖ > R: θ must not be 0 (the ball must hold the answer)
         for _ in 0..200 {

@@ -1,8 +1,8 @@
 //! A secret number of repetitions for private selection: truncated negative binomial and zero-truncated Poisson
-//! (Papernot and Steinke 2022; spec 20 §3).
+//! (Papernot and Steinke 2022; docs/proofs/repeat-and-select.md).
 //!
 //! Weights follow the law's recurrence in integers and a uniform integer below their sum picks one, so the sampled law is
-//! known exactly; its distance from the named one is bounded by counting the roundings. Every draw walks through all
+//! known exactly; its distance from the named one is bounded by counting the roundings. Every draw visits all
 //! weights: its time does not depend on the number drawn.
 
 use dpopt_noise::Stream;
@@ -27,6 +27,7 @@ enum Family {
 
 /// A law that can't be sampled.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RepetitionsError {
     /// The mean is out of range.
     #[error("the mean number of runs must be a finite number from 1 to 10000 (from 1 to 16 for the Poisson law)")]
@@ -114,7 +115,7 @@ impl Repetitions {
         self.total_variation
     }
 
-    /// One draw.
+    /// One draw of the number of repetitions K.
     pub fn sample(&self, stream: &mut Stream) -> u64 {
         let mask = u128::MAX >> self.total.leading_zeros();
         let chosen = loop {
@@ -133,7 +134,7 @@ impl Repetitions {
     }
 }
 
-/// The weights in order.
+/// The weights of K = 1, 2, … one after another.
 struct Walk {
     family: Family,
     k: u64,
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn parameters_for_a_mean_of_ten_and_a_hundred() {
-        // spec 20 §3.1: γ for E[K] = 10 (η = 0: .0269183, η = 1: .1) and 100 (.00154212, .01)
+        // γ for E[K] = 10 (η = 0: .0269183, η = 1: .1) and 100 (.00154212, .01)
         for (shape, gamma, mean) in
             [(0.0, 0.0269183, 10.0), (1.0, 0.1, 10.0), (0.0, 0.00154212, 100.0), (1.0, 0.01, 100.0)]
         {

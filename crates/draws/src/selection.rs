@@ -1,9 +1,10 @@
 //! Private choice among candidates with *integer* scores: permute-and-flip and the exponential mechanism, exactly
-//! (spec 19 §1.8).
+//! (McKenna, Sheldon 2020; McSherry, Talwar 2007; docs/proofs/counts.md).
 //!
 //! Scores must be integers whose sensitivity is known exactly, e.g. sums of per-record integers; a score summed in
 //! floating point has no proved sensitivity, and rounding it afterwards does not help.
 use dpopt_noise::{Geometric, ScaleError, Stream};
+use dpopt_process::stop::{Pace, paced};
 
 /// Scale Δ'/ε of a choice, rounded up, with Δ' = 2Δ in general and Δ if all scores move the same way.
 pub(crate) fn choice_scale(epsilon: f64, sensitivity: u64, monotone: bool) -> Result<f64, ScaleError> {
@@ -36,7 +37,7 @@ impl NoisyMax {
     pub fn choose(&self, scores: impl IntoIterator<Item = i64>, stream: &mut Stream) -> Option<usize> {
         let mut best: Option<(i128, usize)> = None;
         let mut ties = 1;
-        for (index, score) in scores.into_iter().enumerate() {
+        for (index, score) in paced(scores.into_iter().enumerate()) {
             let noisy = i128::from(score) + i128::from(self.noise.sample(stream));
             match best {
                 Some((value, _)) if noisy < value => {}
@@ -83,7 +84,9 @@ impl ExponentialChoice {
     /// Index of the chosen candidate; `None` without candidates.
     pub fn choose(&self, scores: &[i64], stream: &mut Stream) -> Option<usize> {
         let max = *scores.iter().max()?;
+        let mut pace = Pace::default();
         loop {
+            pace.step();
             let index = stream.below(scores.len() as u64) as usize;
             if self.keeps(max.abs_diff(scores[index]), stream) {
                 return Some(index);
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn permute_and_flip_probabilities() {
-        // spec 19 §1.8: scores (2,1,0,0,0), λ = ½: .43541, .21071, .11796 (each of the three)
+        // scores (2,1,0,0,0), λ = ½: .43541, .21071, .11796 (each of the three)
         let choice = NoisyMax::new(1.0, 1, false).unwrap();
         let mut stream = NoiseSource::insecure(1).stream(Purpose::Selection, 0);
         let mut counts = [0.0; 5];

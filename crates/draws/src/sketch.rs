@@ -1,5 +1,5 @@
 //! A random matrix of independent normal entries, rounded to a coarse grid, whose columns can be drawn again: a public
-//! random projection that need not be kept in memory (spec 15 §2).
+//! random projection that need not be kept in memory (docs/proofs/l1-recovery.md).
 use dpopt_noise::{Grid, RoundedGaussian, Stream};
 
 /// Entries are multiples of 2^-20: exact in an `f32` up to 8.
@@ -39,7 +39,7 @@ impl Sketch {
         Ok(Self { key, rows, normal: RoundedGaussian::new(1.0, Grid::new(SKETCH_EXPONENT))? })
     }
 
-    /// m.
+    /// Number m of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

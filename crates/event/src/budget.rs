@@ -23,6 +23,7 @@ struct Unchecked {
 
 /// Why a pair is not a budget.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum BudgetError {
     /// ε must be a positive, finite number.
     #[error("epsilon is {}; give a positive, finite number, for example 1", shown(.0))]

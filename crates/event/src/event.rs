@@ -1,7 +1,7 @@
 //! Mechanisms described as plain values: a tree that every accountant can read.
 //!
-//! Names and meaning follow Google's `dp_accounting` (`dp_event.py`), node by node; spec 18 §1 lists the
-//! conditions. A *noise multiplier* is the noise standard deviation (or scale) divided by C, where C bounds the
+//! Names and meaning follow Google's `dp_accounting` (`dp_event.py`), node by node; docs/proofs/accounting-pld.md
+//! lists the conditions. A *noise multiplier* is the noise standard deviation (or scale) divided by C, where C bounds the
 //! norm of **one record's contribution** (not the diameter of the set of contributions).
 //!
 //! An event can be written and read as JSON ([`json`]), is checked against a relation by [`Event::check`], has a
@@ -49,7 +49,7 @@ pub enum Event {
     },
     /// Integer noise with P(x) ∝ exp(-noise_parameter·|x|) on integer sums of l1 sensitivity `sensitivity`.
     DiscreteLaplace {
-        /// Decay per unit.
+        /// Decay of the noise's law per unit of the integers.
         noise_parameter: f64,
         /// l1 norm of one record's contribution, an integer.
         sensitivity: u64,
@@ -77,7 +77,7 @@ pub enum Event {
     },
     /// μ-GDP: the pair N(0,1), N(μ,1) dominates in both directions, under the relation it is accounted for.
     Gdp {
-        /// μ ≥ 0.
+        /// The parameter μ ≥ 0.
         mu: f64,
     },
     /// Rényi curve: divergence at most `divergences[i]` nats at `orders[i]`, in both directions.
@@ -89,9 +89,9 @@ pub enum Event {
     },
     /// (ξ, ρ)-zCDP: Rényi divergence at most ξ + ρα at every order α > 1.
     Zcdp {
-        /// ρ ≥ 0.
+        /// ρ ≥ 0, the coefficient of the order α.
         rho: f64,
-        /// ξ ≥ 0.
+        /// ξ ≥ 0, the constant term.
         xi: f64,
     },
     /// (`epsilons[i]`, `deltas[i]`)-DP for every i, in both directions, of one and the same mechanism.
@@ -103,12 +103,12 @@ pub enum Event {
     },
     /// Any *interactive* ε-DP mechanism, for example the answers of AboveThreshold; may run concurrently with others.
     PureStream {
-        /// ε.
+        /// ε of the whole interaction.
         epsilon: f64,
     },
     /// Gaussian noise behind a fresh random projection: X ~ χ²_m is public and the shift is mu·√(X/m).
     ChiSquareGaussian {
-        /// m.
+        /// Number m of rows of the projection: the degrees of freedom of X.
         degrees_of_freedom: u64,
         /// Shift at X = m for contributions of norm at most C (twice that under replace-one).
         mu: f64,
@@ -126,9 +126,9 @@ pub enum Event {
     },
     /// Pair Σ p_j N(c_j, σ²) (record present) against N(0, σ²) (record absent); all c_j ≥ 0.
     MixtureOfGaussians {
-        /// σ.
+        /// Noise standard deviation σ.
         standard_deviation: f64,
-        /// c_j ≥ 0.
+        /// Shifts c_j ≥ 0, in the units of σ.
         sensitivities: Vec<f64>,
         /// p_j, adding up to 1.
         sampling_probs: Vec<f64>,
@@ -138,7 +138,7 @@ pub enum Event {
     SingleEpochTreeAggregation {
         /// Noise per node divided by C.
         noise_multiplier: f64,
-        /// Steps of each tree.
+        /// Number of steps of each tree.
         step_counts: Vec<u64>,
     },
     /// Poisson sampling of which at most `truncated_batch_size` records are kept, a uniform choice of them. An absent record
@@ -146,38 +146,38 @@ pub enum Event {
     TruncatedSubsampledGaussian {
         /// n, public. Under add-or-remove a public upper bound: the data (with the record) never have more records.
         dataset_size: u64,
-        /// q.
+        /// Probability q in (0, 1] with which each record is sampled.
         sampling_probability: f64,
-        /// Largest batch.
+        /// Largest number of records that a batch keeps.
         truncated_batch_size: u64,
-        /// σ/C.
+        /// Noise standard deviation σ divided by C.
         noise_multiplier: f64,
     },
     /// `event` repeated a random, secret number of times and the best output released (Rényi accountant).
     RepeatAndSelect {
-        /// What is repeated.
+        /// The event of one run, its score included.
         event: Box<Event>,
-        /// Mean number of runs.
+        /// Mean E[K] of the secret number of runs.
         mean: f64,
         /// 0 logarithmic, 1 geometric, between truncated negative binomial, +∞ Poisson.
         shape: f64,
     },
     /// A mechanism of which nothing is known but that it is (ε, δ)-DP.
     EpsilonDelta {
-        /// ε.
+        /// ε of the mechanism.
         epsilon: f64,
-        /// δ.
+        /// δ of the mechanism, a probability.
         delta: f64,
     },
     /// Any interactive (ε, δ)-DP mechanism.
     ApproxDp {
-        /// ε.
+        /// ε of the whole interaction.
         epsilon: f64,
-        /// δ.
+        /// δ of the whole interaction, a probability.
         delta: f64,
     },
-    /// Objective perturbation of a regularised GLM at its *exact* minimiser (spec 17 §3.1–3.4).
-    /// Must be composed with the closing Gaussian of spec 17 §3.5.
+    /// Objective perturbation of a regularised GLM at its *exact* minimiser (docs/proofs/objective-perturbation-profile.md).
+    /// Must be composed with the closing Gaussian of docs/proofs/objective-perturbation.md.
     ObjectivePerturbation {
         /// Standard deviation σ of the linear term b ~ N(0, σ²I), divided by R·C: row norm R, slope bound C (1 for
         /// softmax, whose factor √2 the accountants add).
@@ -189,7 +189,7 @@ pub enum Event {
     },
     /// Each record enters with probability `sampling_probability`, independently and secretly.
     PoissonSampled {
-        /// q in (0, 1].
+        /// Sampling probability q in (0, 1].
         sampling_probability: f64,
         /// What is done with the sample.
         event: Box<Event>,
@@ -199,23 +199,23 @@ pub enum Event {
     Gated {
         /// q in [0, 1], a bound on the coin's probability.
         probability: f64,
-        /// What happens then.
+        /// The event that happens if the coin says so.
         event: Box<Event>,
     },
     /// A uniformly random set of `sample_size` of the `source_dataset_size` records, fresh each time.
     SampledWithoutReplacement {
-        /// n.
+        /// Public number n of records.
         source_dataset_size: u64,
-        /// m ≤ n.
+        /// Number m ≤ n of records in the sample.
         sample_size: u64,
         /// What is done with the sample.
         event: Box<Event>,
     },
     /// `sample_size` records drawn with replacement from `source_dataset_size`, fresh each time.
     SampledWithReplacement {
-        /// n.
+        /// Public number n of records.
         source_dataset_size: u64,
-        /// m.
+        /// Number m of draws.
         sample_size: u64,
         /// What is done with the sample.
         event: Box<Event>,
@@ -225,9 +225,9 @@ pub enum Event {
     RandomAllocation {
         /// What is done in each step.
         event: Box<Event>,
-        /// k ≤ t.
+        /// Number k ≤ t of calls that a record takes part in.
         num_selected: u64,
-        /// t ≥ 1.
+        /// Number t ≥ 1 of calls.
         num_steps: u64,
     },
     /// Disjoint blocks of records, split independently of the records' values; block i is released by `blocks[i]`.
@@ -237,29 +237,29 @@ pub enum Event {
     },
     /// Protects a user who owns at most `records_per_user` records (enforced); `event` is per record.
     UserUnit {
-        /// k.
+        /// Largest number k of records that a user owns.
         records_per_user: u64,
         /// The release, described for one record.
         event: Box<Event>,
     },
     /// `event`, `count` times, each with fresh randomness; parameters fixed in advance, inputs may be adaptive.
     SelfComposed {
-        /// What is repeated.
+        /// The event that is repeated.
         event: Box<Event>,
-        /// How often.
+        /// Number of repetitions.
         count: u64,
     },
     /// All of `events`, in any adaptive order of inputs; parameters fixed in advance.
     Composed {
-        /// The parts.
+        /// The events that are composed.
         events: Vec<Event>,
     },
     /// The code's sampler is within `total_variation` of the exact law of `event`, summed over the whole event
-    /// (spec 18 §1.2): δ grows by (1 + e^ε)·`total_variation`.
+    /// (docs/proofs/accounting-pld.md, "Samplers' error"): δ grows by (1 + e^ε)·`total_variation`.
     Approximate {
         /// Upper bound on the summed total-variation distance.
         total_variation: f64,
-        /// The exact law.
+        /// The event of the exact law.
         event: Box<Event>,
     },
 }
@@ -267,14 +267,14 @@ pub enum Event {
 /// Shape of a per-record loss φ(score) that objective perturbation relies on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GlmLink {
-    /// Slope c in [0, 1] with curvature at most c(1-c): logistic and shifted logistic (Theorem A of spec 17 §3.2).
+    /// Slope c in [0, 1] with curvature at most c(1-c): logistic and shifted logistic.
     Monotone,
-    /// |slope| ≤ 1 (after division by C), curvature ≤ `smoothness` (divided by C); Theorem B of spec 17 §3.3.
+    /// |slope| ≤ 1 (after division by C), curvature ≤ `smoothness` (divided by C).
     Smooth {
         /// Upper bound on the curvature.
         smoothness: f64,
     },
-    /// Softmax cross-entropy over `classes` classes (spec 17 §7.1).
+    /// Softmax cross-entropy over `classes` classes.
     Softmax {
         /// Number of classes, at least 2.
         classes: u32,
@@ -282,7 +282,7 @@ pub enum GlmLink {
 }
 
 impl Event {
-    /// Gaussian mechanism.
+    /// The Gaussian mechanism with noise of standard deviation `noise_multiplier`·C.
     pub fn gaussian(noise_multiplier: f64) -> Self {
         Self::Gaussian { noise_multiplier }
     }
@@ -297,17 +297,17 @@ impl Event {
         Self::Gated { probability, event: Box::new(self) }
     }
 
-    /// `self`, `count` times.
+    /// `self` repeated `count` times, each with fresh randomness.
     pub fn self_composed(self, count: u64) -> Self {
         Self::SelfComposed { event: Box::new(self), count }
     }
 
-    /// All of `events`.
+    /// The composition of all of `events`.
     pub fn composed(events: Vec<Event>) -> Self {
         Self::Composed { events }
     }
 
-    /// Laplace mechanism.
+    /// The Laplace mechanism with noise of scale `noise_multiplier`·C.
     pub fn laplace(noise_multiplier: f64) -> Self {
         Self::Laplace { noise_multiplier }
     }

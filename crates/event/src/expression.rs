@@ -15,7 +15,7 @@ mod mechanisms;
 #[cfg(test)]
 mod tests;
 
-pub use mechanisms::{Mechanism, mechanisms};
+pub use mechanisms::{Mechanism, mechanism, mechanisms};
 
 use crate::Event;
 use thiserror::Error;
@@ -24,10 +24,18 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("character {position} of the mechanism: {message}")]
 pub struct ExpressionError {
-    /// Counted from 1.
+    /// Position of the character at fault, counted from 1.
     pub position: usize,
     /// What is wrong and what would be right.
     pub message: String,
+    /// The name at fault: one that is no mechanism, or of a mechanism without its parameters.
+    pub name: Option<String>,
+}
+
+impl ExpressionError {
+    fn at(position: usize, message: impl Into<String>) -> Self {
+        Self { position, message: message.into(), name: None }
+    }
 }
 
 /// Reads an event; `unknown` is the value of every `?`.
@@ -148,14 +156,10 @@ impl<'a> Parser<'a> {
         }
         let start = self.at;
         let name = self.name();
-        let at_name = |message: String| ExpressionError { position: start + 1, message };
         if name.is_empty() {
             return Err(self.wrong("expected a mechanism such as gaussian(1.1)"));
         }
-        if !self.eat("(") {
-            return Err(self.wrong("expected `(` after the name of a mechanism, as in gaussian(1.1)"));
-        }
-        let event = self.mechanism(&name).map_err(|e| if e.position == 0 { at_name(e.message) } else { e })?;
+        let event = self.mechanism(&name, start + 1)?;
         self.close()?;
         Ok(event)
     }
@@ -188,7 +192,7 @@ impl<'a> Parser<'a> {
         if value.fract() == 0.0 && (1.0..=9_007_199_254_740_992.0).contains(&value) {
             Ok(value as u64)
         } else {
-            Err(ExpressionError { position: start + 1, message: "expected a whole number of at least 1".into() })
+            Err(ExpressionError::at(start + 1, "expected a whole number of at least 1"))
         }
     }
 
@@ -206,7 +210,7 @@ impl<'a> Parser<'a> {
             self.free.push(free);
         }
         let message = "`?` is a number to be found; give a budget to find it with, or write a number";
-        self.unknown.ok_or(ExpressionError { position, message: message.into() })
+        self.unknown.ok_or_else(|| ExpressionError::at(position, message))
     }
 
     fn positive(&mut self, label: &str, free: Option<Free>) -> Parsed<f64> {
@@ -232,7 +236,7 @@ impl<'a> Parser<'a> {
             (false, true) => format!("a number of at least {low}"),
             (false, false) => format!("a number from {low} to {high}"),
         };
-        Err(ExpressionError { position: start + 1, message: format!("{label} must be {range}") })
+        Err(ExpressionError::at(start + 1, format!("{label} must be {range}")))
     }
 
     fn ratio(&mut self) -> Parsed<f64> {
@@ -254,9 +258,7 @@ impl<'a> Parser<'a> {
             end += 1;
         }
         self.at = end;
-        self.text[start..self.at]
-            .parse()
-            .map_err(|_| ExpressionError { position: start + 1, message: "expected a number".into() })
+        self.text[start..self.at].parse().map_err(|_| ExpressionError::at(start + 1, "expected a number"))
     }
 
     /// Accepts `name =` before an argument.
@@ -268,10 +270,7 @@ impl<'a> Parser<'a> {
             if name == expected {
                 return Ok(());
             }
-            return Err(ExpressionError {
-                position: start + 1,
-                message: format!("expected `{expected}`, not `{name}`"),
-            });
+            return Err(ExpressionError::at(start + 1, format!("expected `{expected}`, not `{name}`")));
         }
         self.at = start;
         Ok(())
@@ -310,6 +309,6 @@ impl<'a> Parser<'a> {
     }
 
     fn wrong(&self, message: &str) -> ExpressionError {
-        ExpressionError { position: self.at + 1, message: message.into() }
+        ExpressionError::at(self.at + 1, message)
     }
 }

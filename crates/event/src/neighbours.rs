@@ -42,7 +42,7 @@ impl std::fmt::Display for Relation {
     }
 }
 
-/// Who is protected.
+/// The privacy unit: what neighbouring data sets differ in one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -71,30 +71,30 @@ impl std::fmt::Display for Unit {
     }
 }
 
-/// Which data sets are neighbours: they differ in one unit, in the way of the relation. Whoever knows what a unit of the data
-/// is says so ([`of_records`](Self::of_records), [`of_users`](Self::of_users),
-/// [`of_rounds`](Self::of_rounds)); everybody else hands it on.
+/// Which data sets are neighbours: they differ in one unit, in the way of the relation. Made where the privacy unit of
+/// the data is known ([`of_records`](Self::of_records), [`of_users`](Self::of_users),
+/// [`of_rounds`](Self::of_rounds)), and handed on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbours {
-    /// Who is protected.
+    /// The privacy unit.
     pub unit: Unit,
     /// How they differ in one unit.
     pub relation: Relation,
 }
 
 impl Neighbours {
-    /// Of data whose unit is one record.
+    /// Neighbours for data whose privacy unit is one record.
     pub const fn of_records(relation: Relation) -> Self {
         Self { unit: Unit::Record, relation }
     }
 
-    /// Of data whose unit is all that one user has.
+    /// Neighbours for data whose privacy unit is all that one user has.
     pub const fn of_users(relation: Relation) -> Self {
         Self { unit: Unit::User, relation }
     }
 
-    /// Of streams whose unit is one round.
+    /// Neighbours for streams whose privacy unit is one round.
     pub const fn of_rounds(relation: Relation) -> Self {
         Self { unit: Unit::Round, relation }
     }
@@ -114,7 +114,7 @@ impl std::fmt::Display for Neighbours {
 /// What is promised: a budget, between neighbours. Every certificate has its terms, and is worth nothing under others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
-    /// (ε, δ).
+    /// The budget (ε, δ).
     pub budget: Budget,
     /// Between which data sets it holds.
     pub neighbours: Neighbours,

@@ -1,4 +1,4 @@
-//! Normal tails, Mills' ratio and the Gaussian privacy profile in the log domain (spec 18 §5).
+//! Normal tails, Mills' ratio and the Gaussian privacy profile in the log domain (Balle, Wang 2018).
 //!
 //! With a = μ/2 − ε/μ, b = −μ/2 − ε/μ and R(t) = Φ(−t)/φ(t) the profile of the pair N(0,1), N(μ,1) is
 //! δ(ε;μ) = φ(a)·(R(−a) − R(−b)), which has no cancellation but that of the bracket; a narrow bracket is the
@@ -283,7 +283,7 @@ pub fn gaussian_noise_multiplier(epsilon: f64, delta: f64) -> f64 {
     (1.0 / gaussian_mu(epsilon, delta)).next_up()
 }
 
-/// ln(e^x + e^y).
+/// ln(e^x + e^y), without overflow.
 pub fn log_add_exp(x: f64, y: f64) -> f64 {
     let (low, high) = if x < y { (x, y) } else { (y, x) };
     if low == f64::NEG_INFINITY || high == f64::INFINITY {
@@ -320,7 +320,7 @@ pub fn ln_gamma(x: f64) -> f64 {
     libm::lgamma(x)
 }
 
-/// ln C(n, k).
+/// Logarithm of the binomial coefficient C(n, k).
 pub fn ln_binomial(n: u64, k: u64) -> f64 {
     if k > n {
         return f64::NEG_INFINITY;
@@ -357,7 +357,7 @@ pub fn ln_binomial_mass(k: u64, n: u64, p: f64, q: f64) -> f64 {
         + 0.5 * (nf / (2.0 * PI * kf * rest)).ln()
 }
 
-/// ln n! − ln(√(2πn)(n/e)^n).
+/// Error of Stirling's formula: ln n! − ln(√(2πn)(n/e)^n).
 fn stirling_error(n: f64) -> f64 {
     if n <= 15.0 {
         return libm::lgamma(n + 1.0) - (n + 0.5) * n.ln() + n - LN_SQRT_2PI;

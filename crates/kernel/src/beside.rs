@@ -1,25 +1,25 @@
 //! What the crate beside the kernel needs of it: `dpopt-mechanism`, whose mechanisms read what is sensitive and release it too.
 //!
-//! **Who names this module is trusted for privacy.** With it a sensitive value can be read, a value released that nobody charged, and a
+//! **Who names this module is trusted for privacy.** With it a sensitive value can be read, a value released that is not charged, and a
 //! mechanism made whose event is not what it does. Only `dpopt-mechanism` names it. It is the only package that depends on this crate,
 //! which `crates/dpopt/tests/sources/what_ships.rs` asks cargo, and it does not hand this module on, so the compiler keeps it from every other crate.
 
 use crate::curator::Curator;
-use crate::curator::batch::{BatchId, FixedBatch, PoissonBatch};
-use crate::curator::door::Opening;
+use crate::curator::batch::{Batch, BatchId, FixedBatch};
+use crate::curator::mechanism::InteractiveStart;
 use crate::sums::grid_sum::GridSum;
 use crate::sums::vectors::{BatchSum, ClippedVectors};
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, Quantizer};
 use dpopt_privacy::Event;
 
-pub use crate::curator::door::sealed::Sealed;
+pub use crate::curator::mechanism::sealed::Sealed;
 pub use crate::curator::seen::Seen;
+pub use crate::sums::aggregate_query::remote_sums;
 pub use crate::sums::clipped::{Scratch, Touched, Weights};
 pub use crate::sums::contributions::merge_equal;
 pub use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
-pub use crate::sums::majorant::majorant_elsewhere;
-pub use crate::sums::question::sums_elsewhere;
+pub use crate::sums::majorant::remote_majorant;
 pub use crate::sums::vectors::rounded_laplace;
 
 /// Reads sensitive values: in a mechanism, or in a step whose result is [`Sensitive`] again.
@@ -50,9 +50,9 @@ pub trait Members {
     fn records(&self) -> &[u64];
 }
 
-impl Members for PoissonBatch {
+impl Members for Batch {
     fn records(&self) -> &[u64] {
-        PoissonBatch::records(self)
+        Batch::records(self)
     }
 }
 
@@ -64,18 +64,18 @@ impl Members for FixedBatch {
 
 /// Reads a sum whose vectors are still coming, which is as sensitive as the records.
 pub trait Units: Sized {
-    /// Nothing yet, over `batch`.
-    fn over(quantizer: &Quantizer, batch: PoissonBatch, dimension: usize) -> Self;
-    /// Nothing yet, over the records at public positions, which no curator releases.
+    /// Begins a sum over `batch`, without any vector yet.
+    fn over(quantizer: &Quantizer, batch: Batch, dimension: usize) -> Self;
+    /// Begins a sum over the records at public positions, without any vector yet; no curator releases it.
     fn of_positions(quantizer: &Quantizer, positions: Vec<u64>, dimension: usize) -> Self;
-    /// The sums so far.
+    /// The integer sums of the vectors so far.
     fn sums(&self) -> &[i64];
     /// What was added, if it is the sum that has this id.
     fn into_units_of(self, id: BatchId) -> Option<Vec<i64>>;
 }
 
 impl Units for BatchSum {
-    fn over(quantizer: &Quantizer, batch: PoissonBatch, dimension: usize) -> Self {
+    fn over(quantizer: &Quantizer, batch: Batch, dimension: usize) -> Self {
         Self::new(quantizer, batch, dimension)
     }
 
@@ -96,37 +96,37 @@ impl Units for BatchSum {
 pub fn sum_of_sets<R: Sync>(
     clipped: &ClippedVectors,
     sets: &[Sensitive<R>],
-    batch: Option<PoissonBatch>,
+    batch: Option<Batch>,
     dimension: usize,
     vector: impl Fn(&R, &mut Vec<f64>) + Sync,
 ) -> Sensitive<GridSum> {
     clipped.sum_of_sets(sets, batch, dimension, vector)
 }
 
-/// A value that a mechanism lets out: of an opened one, whose answers are all charged when it is opened.
+/// A value that an open mechanism releases; all its answers were charged when it was opened.
 pub fn released<T>(value: T) -> Released<T> {
     Released::new(value)
 }
 
-/// What an opened mechanism draws with, and whom it shows what it lets out.
+/// What an opened mechanism draws with, and where it records what it releases.
 pub struct Opened<'a> {
-    /// Source of its noise.
+    /// The source of the mechanism's noise.
     pub noise: &'a mut NoiseSource,
-    /// Of a watched curator: what the mechanism lets out goes here too.
+    /// Where a test or an audit watches the curator: what the mechanism releases goes here too.
     pub seen: Option<Seen>,
 }
 
 /// The parts of an opening that mechanisms beside the kernel use.
-pub fn opened(opening: Opening<'_>) -> Opened<'_> {
+pub fn opened(opening: InteractiveStart<'_>) -> Opened<'_> {
     Opened { noise: opening.noise, seen: opening.seen }
 }
 
-/// A curator for an event that nobody certified, and whose samplers are taken as exact: for tests and audits, whose records are made up.
+/// A curator for an event without a certificate, whose samplers are taken as exact: for tests and audits, whose records are made up.
 pub fn uncharged(event: &Event, noise: NoiseSource) -> Curator {
     Curator::for_event(event, noise)
 }
 
-/// An [uncharged] curator that also keeps what it lets out.
+/// An [uncharged] curator that also keeps what it releases.
 pub fn watched(event: &Event, noise: NoiseSource) -> Curator {
     Curator::watched(event, noise)
 }

@@ -9,19 +9,19 @@
 pub(crate) mod allowances;
 pub(crate) mod batch;
 pub(crate) mod blocks;
-pub(crate) mod door;
+pub(crate) mod mechanism;
 pub(crate) mod seen;
 
 use self::allowances::{Allowances, Denied};
-use self::batch::{BatchId, FixedBatch, PoissonBatch, Sampling};
+use self::batch::{Batch, BatchId, FixedBatch, Sampling};
 use self::blocks::Block;
-use self::door::{Interactive, Mechanism, Opening};
+use self::mechanism::{Interactive, InteractiveStart, Mechanism};
 use self::seen::Seen;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream, SubsetKey};
-use dpopt_objective::objective::Warrant;
+use dpopt_objective::objective::Evidence;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Certificate, Event, Relation};
 use dpopt_process::{Process, stop};
@@ -33,22 +33,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// One line of a run's ledger.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReleaseRecord {
-    /// What was released.
+    /// What was released, in words.
     pub label: &'static str,
-    /// Its event.
+    /// The event of one such release.
     pub event: Event,
-    /// How often.
+    /// Number of such releases.
     pub count: u64,
 }
 
-/// Guards one run.
+/// Guards one run: opens its mechanisms, and refuses every release that its certified event does not foresee.
 pub struct Curator {
     /// No other curator of the process has this number: it ties batches to the one that drew them.
     number: u64,
-    /// That it was opened in: a forked one has the same allowances, which were charged once.
+    /// The process in which it was opened: a forked copy has the same allowances, which were charged once.
     process: Process,
     allowances: Allowances,
-    /// Of the certificate; `None` for an event alone.
+    /// The certificate's neighbouring relation; `None` for an event alone.
     relation: Option<Relation>,
     /// Whether the certificate has a δ to pay samplers from.
     pays: bool,
@@ -59,8 +59,8 @@ pub struct Curator {
     batches: u64,
     unused: BTreeSet<u64>,
     /// The least sure of what its releases rest on.
-    rests_on: Warrant,
-    /// Everything let out so far, if somebody watches: it is public, so keeping it shows nothing more.
+    rests_on: Evidence,
+    /// Everything released so far, where a test or an audit watches: it is public, so keeping it shows nothing more.
     seen: Option<Seen>,
 }
 
@@ -77,12 +77,12 @@ impl Curator {
         }
     }
 
-    /// For an event whose samplers are taken as exact.
+    /// A curator for an event whose samplers are taken as exact.
     pub(crate) fn for_event(event: &Event, noise: NoiseSource) -> Self {
         Self::with(Allowances::exact(event), noise)
     }
 
-    /// For the records of a block.
+    /// A curator for the records of one block.
     pub(crate) fn of_block(
         allowances: Allowances,
         block: Block,
@@ -108,7 +108,7 @@ impl Curator {
             records,
             batches: 0,
             unused,
-            rests_on: Warrant::Enforced,
+            rests_on: Evidence::Enforced,
             seen: None,
         }
     }
@@ -137,7 +137,7 @@ impl Curator {
         }
     }
 
-    /// A curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
+    /// A curator that also keeps what it releases: the view of the strongest adversary that the event allows.
     pub(crate) fn watched(event: &Event, noise: NoiseSource) -> Self {
         Self { seen: Some(Seen::default()), ..Self::for_event(event, noise) }
     }
@@ -148,7 +148,7 @@ impl Curator {
     }
 
     /// Draws a secret Poisson sample of `0..records` with `sampling_probability` for exactly one release.
-    pub fn poisson_sample(&mut self, records: usize, sampling_probability: f64) -> Result<PoissonBatch, CuratorError> {
+    pub fn poisson_sample(&mut self, records: usize, sampling_probability: f64) -> Result<Batch, CuratorError> {
         let places = self.places(records)?;
         let (count, first) = (places.len() as u64, places.start as u64);
         let (skips, key) = self.subset(count, sampling_probability)?;
@@ -158,27 +158,27 @@ impl Curator {
         if self.block.is_some() {
             chosen.sort_unstable();
         }
-        Ok(PoissonBatch::of(self.next_batch(Sampling::Poisson { probability: sampling_probability }), chosen))
+        Ok(Batch::of(self.next_batch(Sampling::Poisson { probability: sampling_probability }), chosen))
     }
 
-    /// The same of all records of a set: nobody outside needs to know how many there are.
+    /// Draws a Poisson batch of all records of a set, for exactly one release: nobody outside needs to know how many records there are.
     pub fn poisson_sample_of<R: RecordSet>(
         &mut self,
         records: &Sensitive<R>,
         sampling_probability: f64,
-    ) -> Result<PoissonBatch, CuratorError> {
+    ) -> Result<Batch, CuratorError> {
         self.poisson_sample(records.expose().len(), sampling_probability)
     }
 
-    /// The same for [`Clipped::sum_of`](crate::Clipped::sum_of), which takes a sample of records that are elsewhere too: it is found by those who hold them, and has no
-    /// records here.
+    /// Draws a Poisson batch for [`Clipped::sum_of`](crate::Clipped::sum_of). Of remote records it lists none here: those who hold them find out which ones are
+    /// in it.
     pub fn poisson_sample_for_sum<R: RecordSet>(
         &mut self,
         records: &Sensitive<R>,
         sampling_probability: f64,
-    ) -> Result<PoissonBatch, CuratorError> {
+    ) -> Result<Batch, CuratorError> {
         let records = records.expose();
-        if !records.is_elsewhere() {
+        if !records.is_remote() {
             return self.poisson_sample(records.len(), sampling_probability);
         }
         // the places of a block are known here only
@@ -188,7 +188,7 @@ impl Curator {
         let count = records.len() as u64;
         let (_, key) = self.subset(count, sampling_probability)?;
         let id = self.next_batch(Sampling::Poisson { probability: sampling_probability });
-        Ok(PoissonBatch { key: Some((key, count)), ..PoissonBatch::of(id, Vec::new()) })
+        Ok(Batch { key: Some((key, count)), ..Batch::of(id, Vec::new()) })
     }
 
     /// What decides a subset of so many records, paid for.
@@ -213,24 +213,24 @@ impl Curator {
         self.noise.stream(Purpose::Initialisation, self.batches)
     }
 
-    /// Of the certificate; `None` where there is none.
+    /// The certificate's neighbouring relation; `None` without a certificate.
     pub(crate) fn relation(&self) -> Option<Relation> {
         self.relation
     }
 
     /// What is released from here on rests on a caller's word.
     pub(crate) fn rest_on_a_word(&mut self) {
-        self.rests_on = self.rests_on.and(Warrant::Vouched);
+        self.rests_on = self.rests_on.and(Evidence::Assumed);
     }
 
     /// What the releases so far rest on: a caller's word makes all of them research grade.
-    pub fn rests_on(&self) -> Warrant {
+    pub fn rests_on(&self) -> Evidence {
         self.rests_on
     }
 
-    /// What post-processing of releases came to. Outside of the kernel nothing sensitive can be read, so whatever a method computes
+    /// The result of post-processing of releases, marked as released. Outside of the kernel nothing sensitive can be read, so whatever a method computes
     /// there is post-processing, by type.
-    pub fn answer<T>(&self, value: T) -> Released<T> {
+    pub fn postprocess<T>(&self, value: T) -> Released<T> {
         Released::new(value)
     }
 
@@ -261,7 +261,7 @@ impl Curator {
         Ok(FixedBatch { id: self.next_batch(sampling), records: chosen })
     }
 
-    /// The same of all records of a set.
+    /// Draws `size` of all records of a set without replacement, in random order, for exactly one release.
     ///
     /// # Errors
     /// As [`fixed_sample`](Self::fixed_sample).
@@ -273,12 +273,12 @@ impl Curator {
         self.fixed_sample(records.expose().len(), size)
     }
 
-    /// The same for records that are loaded outside of this library: the batch, and the indices of its records. **The indices are as secret as the
-    /// records.**
+    /// Draws a batch of `size` of the records `0..records` for data that are loaded outside of this library: the batch, and the indices of its records.
+    /// **The indices are as secret as the records.**
     ///
     /// # Errors
     /// As [`fixed_sample`](Self::fixed_sample).
-    pub fn fixed_for_loader(&mut self, records: usize, size: usize) -> Result<(PoissonBatch, Vec<u64>), CuratorError> {
+    pub fn fixed_for_loader(&mut self, records: usize, size: usize) -> Result<(Batch, Vec<u64>), CuratorError> {
         let batch = self.fixed_sample(records, size)?.unordered();
         let indices = batch.records.clone();
         Ok((batch, indices))
@@ -288,31 +288,32 @@ impl Curator {
     ///
     /// # Errors
     /// If the block was made for another number of records.
-    pub fn all_of(&mut self, records: usize) -> Result<PoissonBatch, CuratorError> {
+    pub fn all_of(&mut self, records: usize) -> Result<Batch, CuratorError> {
         let places = self.places(records)?;
         let mut chosen: Vec<u64> = (0..places.len() as u64).collect();
         self.at_places(places.start as u64, &mut chosen);
         if self.block.is_some() {
             chosen.sort_unstable();
         }
-        Ok(PoissonBatch::of(self.next_batch(Sampling::All), chosen))
+        Ok(Batch::of(self.next_batch(Sampling::All), chosen))
     }
 
-    /// The same for records that are loaded outside of this library: the batch, and the indices of its records, which may be as secret as the records.
+    /// All records of the block, or of the run, for data that are loaded outside of this library: the batch, and the indices of its records, which may be as
+    /// secret as the records.
     ///
     /// # Errors
     /// As [`all_of`](Self::all_of).
-    pub fn all_for_loader(&mut self, records: usize) -> Result<(PoissonBatch, Vec<u64>), CuratorError> {
+    pub fn all_for_loader(&mut self, records: usize) -> Result<(Batch, Vec<u64>), CuratorError> {
         let batch = self.all_of(records)?;
         let indices = batch.records.clone();
         Ok((batch, indices))
     }
 
-    /// All records of a set, as far as they are in the block: what is computed on it says so. `None` where there are no blocks, and nothing need be said.
+    /// The block's records of a set, as a batch that ties what is computed on them to the block. `None` where there are no blocks: then no batch is needed.
     ///
     /// # Errors
     /// As [`all_of`](Self::all_of).
-    pub fn block_of<R: RecordSet>(&mut self, records: &Sensitive<R>) -> Result<Option<PoissonBatch>, CuratorError> {
+    pub fn block_of<R: RecordSet>(&mut self, records: &Sensitive<R>) -> Result<Option<Batch>, CuratorError> {
         self.is_of_block().then(|| self.all_of(records.expose().len())).transpose()
     }
 
@@ -329,7 +330,7 @@ impl Curator {
         &mut self,
         records: usize,
         sampling_probability: f64,
-    ) -> Result<(PoissonBatch, Vec<u64>), CuratorError> {
+    ) -> Result<(Batch, Vec<u64>), CuratorError> {
         let batch = self.poisson_sample(records, sampling_probability)?;
         let indices = batch.records.clone();
         Ok((batch, indices))
@@ -337,10 +338,10 @@ impl Curator {
 
     /// A batch that a loader outside this library drew. The caller vouches that each record entered it with
     /// `sampling_probability`, independently of everything else; the guarantee rests on that.
-    pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
+    pub fn sampled_remotely(&mut self, sampling_probability: f64) -> Batch {
         self.rest_on_a_word();
         let id = self.next_batch(Sampling::Poisson { probability: sampling_probability });
-        PoissonBatch { drawn_here: false, ..PoissonBatch::of(id, Vec::new()) }
+        Batch { drawn_here: false, ..Batch::of(id, Vec::new()) }
     }
 
     /// Applies `mechanism` to `input` if the plan foresees exactly this release.
@@ -384,7 +385,8 @@ impl Curator {
     /// Charges a mechanism that stays open, as a whole, and opens it.
     ///
     /// # Errors
-    /// If the plan does not foresee it, or this is a copy in a forked process; within a block only doors that know their records can be opened, and there are none yet.
+    /// If the plan does not foresee it, or this is a copy in a forked process; within a block only mechanisms that know their records can be opened, and
+    /// there are none yet.
     pub fn open<M: Interactive>(&mut self, mechanism: &M) -> Result<M::Opened, CuratorError> {
         self.here()?;
         if self.block.is_some() {
@@ -392,7 +394,7 @@ impl Curator {
         }
         self.same_relation(mechanism.relation(), mechanism.label())?;
         self.charge(&mechanism.event(), mechanism.sampler_error()?, mechanism.label())?;
-        mechanism.start(Opening {
+        mechanism.start(InteractiveStart {
             noise: &mut self.noise,
             allowances: &mut self.allowances,
             relation: self.relation,
@@ -479,10 +481,6 @@ mod tests {
         // nothing was spent by it
         curator.process = Process::here();
         assert!(curator.release(&mechanism, &sum).is_ok());
-        assert!(
-            copied
-                .to_string()
-                .contains("opened in another process, of which this one is a copy: it goes on there only")
-        );
+        assert!(copied.to_string().contains("opened in another process, and a forked copy cannot continue it"));
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel: what is sensitive, and the only doors out of it.
+//! The kernel: sensitive values, and the mechanisms that alone release anything of them.
 //!
 //! [`Sensitive`] depends on records, [`Released`] has passed through a mechanism that was planned, certified and charged, and only
 //! the [`Curator`] turns one into the other. What is sensitive can't be read outside of this crate, and the compiler says so; an
@@ -35,9 +35,9 @@ mod sums;
 mod tests;
 mod views;
 
-pub use curator::batch::{BatchId, FixedBatch, PoissonBatch};
+pub use curator::batch::{Batch, BatchId, FixedBatch};
 pub use curator::blocks::Blocks;
-pub use curator::door::{Interactive, Mechanism, Opening};
+pub use curator::mechanism::{Interactive, InteractiveStart, Mechanism};
 pub use curator::{Curator, ReleaseRecord};
 pub use refused::{CuratorError, NotApplicable};
 pub use sampler_error::SamplerError;
@@ -50,7 +50,7 @@ pub use sums::grid_sum::GridSum;
 pub use sums::histograms::{HistogramShape, Histograms};
 pub use sums::matrix::{SecondMoment, symmetric_matrix};
 pub use sums::moments::{FeatureMoments, TargetMoment, moment_bound};
-pub use sums::numbers_elsewhere::{answer_numbers, below_counts};
+pub use sums::remote_numbers::{answer_numbers, below_counts};
 pub use sums::stream::{Batching, Correlation, GradientStream, StreamPlan, StreamShape};
 pub use sums::vectors::{BatchSum, ClippedVectors, L1Sum, Laplace, PieceSum};
 pub use views::PublicShape;

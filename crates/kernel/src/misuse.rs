@@ -50,15 +50,15 @@ misuse!(
 misuse!(
     SecretSample,
     "E0624",
-    "use dpopt_kernel::PoissonBatch;",
-    "fn f(batch: &PoissonBatch) -> usize { batch.records().len() }" instead_of "fn f(batch: &PoissonBatch) -> usize { size_of_val(batch) }"
+    "use dpopt_kernel::Batch;",
+    "fn f(batch: &Batch) -> usize { batch.records().len() }" instead_of "fn f(batch: &Batch) -> usize { size_of_val(batch) }"
 );
 misuse!(ForgedRelease, "E0624", "", "let _ = dpopt_kernel::Released::new(3.0_f64);" instead_of "let _ = dpopt_kernel::Public::declare(3.0_f64);");
 misuse!(
     SealOfMechanisms,
     "E0603",
     "",
-    "use dpopt_kernel::curator::door::sealed::Sealed;" instead_of "use dpopt_kernel::Mechanism;"
+    "use dpopt_kernel::curator::mechanism::sealed::Sealed;" instead_of "use dpopt_kernel::Mechanism;"
 );
 
 /// The offending line comes before the body of the implementation here: the trait's seal makes it fail, and the same body

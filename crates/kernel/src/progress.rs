@@ -6,11 +6,11 @@ pub trait Progress: Sync {
     fn start(&self, phase: &str, steps: u64);
     /// One planned step is done.
     fn tick(&self);
-    /// The phase ends.
+    /// The phase that was begun ends.
     fn finish(&self);
 }
 
-/// Shows nothing.
+/// Receives progress and shows nothing of it.
 pub struct Silent;
 
 impl Progress for Silent {

@@ -5,11 +5,13 @@ use dpopt_objective::solver::NoPromise;
 use dpopt_privacy::Relation;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_process::Process;
+use dpopt_refusal::{Refusal, Text};
 use std::convert::Infallible;
 use thiserror::Error;
 
 /// Why a release was refused. Nothing was released. Holds public numbers only.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum CuratorError {
     /// The plan's event has no (more) such release.
     #[error("a release of `{label}` was refused: the certified plan does not foresee it (a bug; please report it)")]
@@ -44,8 +46,8 @@ pub enum CuratorError {
     },
     /// Its samplers are further from their exact laws than what the certificate pays for.
     #[error(
-        "a release of `{label}` was refused: its samplers would be further from their exact laws than the certificate pays for; \
-         certify the event with SamplerError::on"
+        "a release of `{label}` was refused: its samplers are further from their exact distributions than the \
+         certificate accounts for; certify the event with SamplerError::on"
     )]
     Inexact {
         /// What the mechanism calls itself.
@@ -53,15 +55,16 @@ pub enum CuratorError {
     },
     /// The noise was made for another relation than the certificate's.
     #[error(
-        "a release of `{label}` was refused: its noise was made for {}, the certificate is for {}; make it for the same",
+        "a release of `{label}` was refused: its noise was made for {}, and the certificate is for {}; use the same \
+         neighbours for both",
         made_for.name(), certified.name()
     )]
     OtherRelation {
         /// What the mechanism calls itself.
         label: &'static str,
-        /// Of the mechanism.
+        /// The relation of the mechanism's noise.
         made_for: Relation,
-        /// Of the certificate.
+        /// The relation of the certificate.
         certified: Relation,
     },
     /// The noise that would be drawn is less than what the mechanism's event says.
@@ -71,20 +74,18 @@ pub enum CuratorError {
         label: &'static str,
     },
     /// A block's curator was given what was not computed on a batch of the block.
-    #[error(
-        "a release of `{label}` was refused: it is not known to read records of its block only; sum over a batch of the block"
-    )]
+    #[error("a release of `{label}` was refused: it may read records outside its block; sum over a batch of the block")]
     OutsideBlock {
         /// What the mechanism calls itself.
         label: &'static str,
     },
     /// It was opened in a process of which this one is a forked copy: two would go on with what was paid for once.
     #[error(
-        "this {what} was opened in another process, of which this one is a copy: it goes on there only; open another after \
+        "this {what} was opened in another process, and a forked copy cannot continue it; open another after \
          forking"
     )]
     Copied {
-        /// What was opened.
+        /// What was opened, in words.
         what: &'static str,
     },
     /// A sampler could not be built for the planned scale.
@@ -92,7 +93,7 @@ pub enum CuratorError {
     Noise(String),
     /// The release succeeded but its (private) outcome can't be used; says what to do.
     #[error("{0}")]
-    Unusable(String),
+    Unusable(Text),
 }
 
 impl CuratorError {
@@ -121,13 +122,14 @@ impl From<ReadError> for CuratorError {
 
 /// Why a method does not apply to a problem.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum NotApplicable {
     /// The method needs something the problem lacks.
-    #[error("{0}")]
-    Problem(String),
+    #[error(transparent)]
+    Problem(Refusal),
     /// An option is outside its range.
-    #[error("{0}")]
-    Option(String),
+    #[error(transparent)]
+    Option(Refusal),
     /// The budget can't be met.
     #[error(transparent)]
     Budget(#[from] CertifyError),
@@ -136,26 +138,34 @@ pub enum NotApplicable {
 /// What can't be drawn or added up is no plan.
 impl From<CuratorError> for NotApplicable {
     fn from(e: CuratorError) -> Self {
-        Self::Problem(e.to_string())
+        Self::Problem(e.to_string().into())
     }
 }
 
 impl From<NoPromise> for NotApplicable {
     fn from(none: NoPromise) -> Self {
         match none {
-            NoPromise::Problem(text) => Self::Problem(text),
-            NoPromise::Option(text) => Self::Option(text),
+            NoPromise::Problem(text) => Self::Problem(text.into()),
+            NoPromise::Option(text) => Self::Option(text.into()),
         }
     }
 }
 
 impl NotApplicable {
-    /// The same, and says of which method.
-    pub fn of(self, method: &str) -> Self {
-        let named = |text: String| if text.starts_with(method) { text } else { format!("{method}: {text}") };
+    /// What is wrong and what to do, as a value.
+    pub fn refusal(&self) -> Refusal {
         match self {
-            Self::Problem(text) => Self::Problem(named(text)),
-            Self::Option(text) => Self::Option(named(text)),
+            Self::Problem(why) | Self::Option(why) => why.clone(),
+            Self::Budget(why) => why.to_string().into(),
+        }
+    }
+
+    /// Names the method in the reason, unless the reason does so already.
+    pub fn of(self, method: &str) -> Self {
+        let named = |why: Refusal| if why.to_string().starts_with(method) { why } else { why.by(method) };
+        match self {
+            Self::Problem(why) => Self::Problem(named(why)),
+            Self::Option(why) => Self::Option(named(why)),
             budget => budget,
         }
     }

@@ -21,10 +21,10 @@ use std::ops::{Add, Mul};
 pub struct SamplerError(f64);
 
 impl SamplerError {
-    /// Nothing is drawn, or exactly.
+    /// No distance: nothing is drawn, or drawn exactly.
     pub const NONE: Self = Self(0.0);
 
-    /// `draws` variables of a rounded Gaussian or of a choice by levels: 2^-110 each (spec 19 §1.6).
+    /// `draws` variables of a rounded Gaussian or of a choice by levels: 2^-110 each (docs/proofs/rounded-gaussian.md, docs/proofs/frank-wolfe.md).
     pub fn rounded(draws: f64) -> Self {
         Self(draws * 7.703_719_777_548_943e-34)
     }
@@ -39,12 +39,12 @@ impl SamplerError {
         Self(PoissonSkips::total_variation(records))
     }
 
-    /// As proved elsewhere.
+    /// A total-variation distance that is proved elsewhere.
     pub fn proved(total_variation: f64) -> Self {
         Self(total_variation)
     }
 
-    /// The number.
+    /// The total-variation distance.
     pub fn total_variation(self) -> f64 {
         self.0
     }

@@ -20,17 +20,17 @@ impl<T> Sensitive<T> {
         Self(value)
     }
 
-    /// For mechanisms and for steps whose result is again [`Sensitive`]: the kernel's, and nobody else's.
+    /// Reads the value, for mechanisms and for steps whose result is again [`Sensitive`]: only the kernel can call it.
     pub(crate) fn expose(&self) -> &T {
         &self.0
     }
 
-    /// The same, for a value that nobody needs afterwards.
+    /// Takes the value out, where nobody needs the [`Sensitive`] afterwards: only the kernel can call it.
     pub(crate) fn into_exposed(self) -> T {
         self.0
     }
 
-    /// The same, to change a value that stays [`Sensitive`].
+    /// Changes a value that stays [`Sensitive`]: only the kernel can call it.
     pub(crate) fn expose_mut(&mut self) -> &mut T {
         &mut self.0
     }

@@ -1,5 +1,6 @@
 //! Sums of what records give, each record clipped, and the noise that is added to them.
 
+pub(crate) mod aggregate_query;
 pub(crate) mod answers;
 pub(crate) mod clipped;
 pub(crate) mod columns;
@@ -10,7 +11,6 @@ pub(crate) mod histograms;
 pub(crate) mod majorant;
 pub(crate) mod matrix;
 pub(crate) mod moments;
-pub(crate) mod numbers_elsewhere;
-pub(crate) mod question;
+pub(crate) mod remote_numbers;
 pub(crate) mod stream;
 pub(crate) mod vectors;

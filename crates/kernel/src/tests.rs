@@ -88,7 +88,7 @@ fn a_batch_belongs_to_the_curator_that_drew_it() {
     let [one, two] = &mut curators;
     assert!(matches!(two.release(&mechanism, &first), Err(CuratorError::ForeignBatch { .. })));
     assert!(matches!(one.release(&mechanism, &second), Err(CuratorError::ForeignBatch { .. })));
-    // nothing was charged and nobody's batch was used up
+    // nothing was charged and no batch was used up
     assert!(one.records().is_empty() && two.records().is_empty());
     assert!(one.release(&mechanism, &first).is_ok() && two.release(&mechanism, &second).is_ok());
     // batches of fixed size carry the same mark
@@ -109,7 +109,7 @@ fn one_record_moves_the_sum_by_at_most_the_clip_norm_exactly() {
                 let examples = table(trial, 1, 3, 4, 1.0, loss);
                 let weights: Vec<f64> = (0..13 * loss.outputs()).map(|_| 30.0 * random.normal()).collect();
                 let sum = gradient.sum(&Sensitive::new(examples), &weights);
-                let exact: u128 = sum.expose().units.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
+                let exact: u128 = sum.expose().quanta.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
                 assert!(exact as f64 <= limit, "{loss:?}");
             }
         }
@@ -129,7 +129,7 @@ fn unclipped_sums_are_the_gradient() {
         down[j] -= 1e-5;
         let mean = |w: &[f64]| dpopt_objective::synthetic::mean_loss(&examples, loss, w);
         let numeric = 400.0 * (mean(&up) - mean(&down)) / 2e-5;
-        let exact = sum.expose().units[j] as f64 * 2f64.powi(-40);
+        let exact = sum.expose().quanta[j] as f64 * 2f64.powi(-40);
         assert!((exact - numeric).abs() < 1e-5, "{j}: {exact} {numeric}");
     }
 }
@@ -140,7 +140,7 @@ fn integer_sums_do_not_depend_on_threads() {
     let weights: Vec<f64> = (0..31).map(|j| f64::from(j) * 0.1).collect();
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| gradient(0.5, 31).sum(&examples, &weights).expose().units.clone())
+        pool.install(|| gradient(0.5, 31).sum(&examples, &weights).expose().quanta.clone())
     };
     assert_eq!(with(1), with(4));
 }
@@ -166,7 +166,7 @@ fn matrix_noise_is_isometric_and_its_sum_exact() {
     let d_rows = examples.rows.columns();
     let moment = SecondMoment::new(0.25, 1.0, Grid::new(-40)).unwrap();
     let Ok(sum) = moment.sum(&Sensitive::new(examples.clone()));
-    let exact: Vec<f64> = sum.expose().units.iter().map(|&u| u as f64 * 2f64.powi(-40)).collect();
+    let exact: Vec<f64> = sum.expose().quanta.iter().map(|&u| u as f64 * 2f64.powi(-40)).collect();
     let matrix = symmetric_matrix(d_rows, &exact);
     let mut direct = vec![0.0; d_rows * d_rows];
     for i in 0..examples.rows.len() {
@@ -220,13 +220,13 @@ fn unusable_targets_contribute_nothing_and_stop_nothing() {
     let good = table(1, 20, 2, 3, 1.0, loss);
     let gradient = Clipped::new(Linear::new(loss, 7, 1.0), 0.5, Grid::new(-30)).unwrap();
     let weights = vec![0.1; 21];
-    let clean = gradient.sum(&Sensitive::new(good.clone()), &weights).expose().units.clone();
+    let clean = gradient.sum(&Sensitive::new(good.clone()), &weights).expose().quanta.clone();
     let mut ugly = good.clone();
     for bad in [f32::NAN, -1.0, 3.0, f32::INFINITY] {
         ugly.rows.push_clipped(&mut [(0, 0.5)], 1.0);
         ugly.targets.push(bad);
     }
-    assert_eq!(gradient.sum(&Sensitive::new(ugly), &weights).expose().units, clean);
+    assert_eq!(gradient.sum(&Sensitive::new(ugly), &weights).expose().quanta, clean);
 }
 
 fn certified(event: &Event) -> Certificate {
@@ -261,7 +261,7 @@ fn absolute(features: usize) -> Clipped<Linear> {
 }
 
 /// Sum of the records' first coordinates over a batch of `block`, with noise so small that it shows who was in.
-fn members(block: &mut Curator, examples: &Sensitive<Examples>, batch: PoissonBatch) -> Result<Vec<f64>, CuratorError> {
+fn members(block: &mut Curator, examples: &Sensitive<Examples>, batch: Batch) -> Result<Vec<f64>, CuratorError> {
     let width = examples.expose().rows.columns();
     let sum = absolute(width).sum_batch(examples, batch, &vec![0.0; width]);
     Ok(block.release(&Gaussian::new(1e-6, 1.0, Grid::new(-30), width, "members"), &sum)?.into_inner())
@@ -312,7 +312,7 @@ fn blocks_are_charged_as_one_and_each_reads_its_own_records_only() {
 }
 
 #[test]
-fn blocks_of_said_sizes_in_an_order_of_coins_read_each_record_in_one_block() {
+fn blocks_of_given_sizes_in_an_order_of_coins_read_each_record_in_one_block() {
     let n = 60;
     let one = Event::gaussian(1e-6);
     let sampled = one.clone().poisson_sampled(0.5);
@@ -361,7 +361,7 @@ fn a_block_refuses_what_may_have_read_other_blocks() {
     let mut curator = curator(Event::composed(vec![blocks.event(), one.poisson_sampled(0.5)]));
     let mut open = curator.open(&blocks).unwrap();
     let examples = marked(n);
-    // a sum over everybody
+    // a sum over all records
     let unit = absolute(examples.expose().rows.columns());
     let whole = unit.sum(&examples, &vec![0.0; n]);
     let mechanism = Gaussian::new(1e-6, 1.0, Grid::new(-30), n, "members");
@@ -374,7 +374,7 @@ fn a_block_refuses_what_may_have_read_other_blocks() {
     // another number of records has other borders
     assert!(matches!(open[0].all_of(n + 1), Err(CuratorError::Shape)));
     assert!(matches!(open[0].poisson_sample(n - 1, 0.5), Err(CuratorError::Shape)));
-    // doors that stay open do not know their records
+    // mechanisms that stay open do not know their records
     assert!(matches!(open[0].open(&blocks), Err(CuratorError::OutsideBlock { .. })));
     // nothing of this was taken
     let own = open[0].all_of(n).unwrap();
@@ -412,7 +412,7 @@ fn blocks_pay_for_their_samplers_and_have_noise_of_their_own() {
         .map(|mut block| {
             let empty = block.poisson_sample(n, 0.0).unwrap();
             assert!(empty.records().is_empty());
-            let batch = PoissonBatch { records: Vec::new(), ..block.all_of(n).unwrap() };
+            let batch = Batch { records: Vec::new(), ..block.all_of(n).unwrap() };
             block.release(&mechanism, &unit.sum_batch(&zero, batch, &vec![0.0; n])).unwrap().into_inner()
         })
         .collect();
@@ -455,7 +455,7 @@ fn a_batch_of_more_records_than_there_are_finds_nothing_beyond_them_and_nobody_h
     let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
     let [known, more] = [200, 1000].map(|records| curator.poisson_sample(records, 1.0).unwrap());
     let [known, more] = [known, more].map(|batch| clipped.sum_batch(&examples, batch, &weights));
-    assert_eq!(known.expose().units(), more.expose().units());
+    assert_eq!(known.expose().quanta(), more.expose().quanta());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 pub struct PublicShape {
     /// Number of records, which are rows or the rows of a unit; `None` where it is protected.
     pub records: Option<u64>,
-    /// d.
+    /// Number d of features.
     pub features: usize,
     /// Bound on their norm, as they were built.
     pub row_norm: f64,
@@ -80,7 +80,7 @@ impl Sensitive<Owners> {
 }
 
 impl Sensitive<KeptRows> {
-    /// Of `rows` those that were kept: a unit owns at most so many, and they say so; see [`KeptRows::of`].
+    /// Those of `rows` that were kept: a unit owns at most so many, and they say so; see [`KeptRows::of`].
     ///
     /// # Errors
     /// If the choice was made of another number of rows (a bug of the caller, never of the data).
@@ -90,7 +90,7 @@ impl Sensitive<KeptRows> {
 }
 
 impl Sensitive<Units<Examples>> {
-    /// The same units, the rows of each next to each other in memory; see [`Units::gathered`].
+    /// Moves the rows of each unit next to each other in memory; see [`Units::gathered`].
     pub fn gathered(self) -> Self {
         Self::new(self.into_exposed().gathered())
     }

@@ -1,4 +1,4 @@
-//! Private adaptive gradients: PASAN and PAGAN, Adam and AdaGrad on released gradients (spec 14).
+//! Private adaptive gradients: PASAN and PAGAN (Asi, Duchi, Fallah, Javidbakht, Talwar 2021, Algorithms 1 and 2), Adam and AdaGrad on released gradients.
 //!
 //! Each record's gradient is clipped to an ellipsoid {‖g‖_C ≤ B} and gets noise of the same shape, N(0, z²B²C⁻¹): large where
 //! gradients are large, small where they are small. In coordinates √C_j·g_j the ellipsoid is a ball, so the mechanism and the
@@ -32,10 +32,10 @@ use dpopt_objective::objective::NearestPoint;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
 use dpopt_optimize::algorithm::ByRow;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
 use dpopt_optimize::choices::{AdaptiveRule, Domain};
 use dpopt_optimize::driver::{AdaptiveStep, AdaptiveSteps, Watched};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::SAMPLING_PROBABILITY;
 use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem};
@@ -53,7 +53,7 @@ pub trait AdaptiveKind: Clone + Send + Sync + 'static {
     const NAME: &'static str;
     /// What it releases, and when to take it.
     const ABOUT: &'static str;
-    /// How steps adapt.
+    /// How the step sizes of the method adapt.
     const RULE: AdaptiveRule;
     /// √C ∝ σ^−e for the moments σ: ½ where one rate serves all weights, ⅔ where each has its own.
     const EXPONENT: f64;
@@ -92,23 +92,26 @@ macro_rules! kinds {
 kinds! {
     /// PASAN: SGD with one adaptive rate and adaptive noise.
     PasanKind, Pasan, "pasan",
-    "noisy mean squares of the features, then noisy sums in the shape of an ellipsoid and one adaptive rate (PASAN); for features of very different size",
+    "noisy mean squares of the features, then noisy gradient sums clipped to an ellipsoid, with one adaptive \
+     learning rate (PASAN); for features of very different scale",
     Scalar, 0.5, 0.0, true, None;
     /// PAGAN: AdaGrad with adaptive noise.
     PaganKind, Pagan, "pagan",
-    "noisy mean squares of the features, then noisy sums in the shape of an ellipsoid and a rate per weight (PAGAN); for features of very different size",
+    "noisy mean squares of the features, then noisy gradient sums clipped to an ellipsoid, with a learning rate per \
+     weight (PAGAN); for features of very different scale",
     Diagonal, 2.0 / 3.0, 0.0, true, None;
     /// Adam on noisy gradients.
     DpAdamKind, DpAdam, "dp-adam",
-    "Adam on noisy sums over secret Poisson batches; for comparison",
+    "Adam on noisy gradient sums over Poisson batches (DP-Adam); for comparison",
     Adam, 2.0 / 3.0, 0.9, false, None;
     /// AdaGrad on noisy gradients: PAGAN in a ball.
     DpAdaGradKind, DpAdaGrad, "dp-adagrad",
-    "AdaGrad on noisy sums over secret Poisson batches; for comparison",
+    "AdaGrad on noisy gradient sums over Poisson batches (DP-AdaGrad); for comparison",
     Diagonal, 2.0 / 3.0, 0.0, false, None;
     /// PDP-SGD: one adaptive rate, noisy gradients projected on the leading directions of the features.
     PdpSgdKind, PdpSgd, "pdp-sgd",
-    "noisy sums projected on the leading directions of the features, which are released first; for comparison",
+    "noisy gradient sums projected on the leading directions of the features, which are released first; for \
+     comparison",
     Scalar, 0.5, 0.0, false, Some(20);
 }
 
@@ -117,7 +120,7 @@ kinds! {
 pub struct Adaptive<K> {
     /// q in (0, 1]. Default 0.1.
     pub sampling_probability: Option<f64>,
-    /// Ellipsoid, domain, clip.
+    /// Options of the ellipsoid, of the domain and of the clip.
     pub adaptive: AdaptiveOptions,
     /// What every descent has. The learning rate is α; with every step about α/√t (Adam: α) long, its default depends on
     /// the loss and the row norm only.
@@ -137,7 +140,7 @@ impl<K> Default for Adaptive<K> {
 }
 
 impl<K> Adaptive<K> {
-    /// With the given options.
+    /// The method with the given options.
     pub fn new(sampling_probability: Option<f64>, adaptive: AdaptiveOptions, descent: DescentOptions) -> Self {
         Self { sampling_probability, adaptive, descent, kind: PhantomData }
     }
@@ -149,9 +152,9 @@ pub struct AdaptiveSchedule {
     /// Steps, clip norm B, noise in units of the ellipsoid.
     #[serde(flatten)]
     pub descent: DescentSchedule,
-    /// How steps adapt.
+    /// How the step sizes of the method adapt.
     pub rule: AdaptiveRule,
-    /// β₂ of Adam.
+    /// β₂: decay of the second moments of Adam.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_momentum: Option<f64>,
     /// Where the weights lie.
@@ -160,7 +163,7 @@ pub struct AdaptiveSchedule {
     pub euclidean_clip: bool,
     /// Where the ellipsoid comes from.
     pub moments: MomentSchedule,
-    /// √C ∝ σ^−exponent.
+    /// e of √C ∝ σ^−e, the scales of the ellipsoid from the moments σ.
     pub exponent: f64,
     /// Where gradients are projected.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,7 +193,11 @@ impl<K: AdaptiveKind> Adaptive<K> {
         let settled = |release: Option<MomentRelease>| match release {
             Some(release) => MomentSchedule::Private { release, share },
             None => MomentSchedule::None {
-                because: Some("so few records would hide the moments in noise: nothing is spent on them".into()),
+                because: Some(
+                    "there are too few records to estimate the moments privately, so no budget is spent on \
+                               them"
+                        .into(),
+                ),
             },
         };
         Ok(match &self.adaptive.moments {
@@ -256,7 +263,7 @@ impl<K: AdaptiveKind> Adaptive<K> {
         let noise = units.noise(driver.driver.reach().map(|factor| factor * std));
         // a mean of points of the domain lies in it up to rounding
         s.domain.keep(&mut solution.weights);
-        Ok(curator.answer(Solution { noise: Some(noise), ..solution }))
+        Ok(curator.postprocess(Solution { noise: Some(noise), ..solution }))
     }
 }
 
@@ -286,7 +293,7 @@ impl<K: AdaptiveKind> Adaptive<K> {
         let std = gradient_noise(schedule, problem);
         let noise = driver.reach().map(|factor| factor * std).collect();
         s.domain.keep(&mut solution.weights);
-        Ok(curator.answer(Solution { noise: Some(noise), ..solution }))
+        Ok(curator.postprocess(Solution { noise: Some(noise), ..solution }))
     }
 }
 
@@ -297,19 +304,28 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
     type Schedule = AdaptiveSchedule;
     const NAME: &'static str = K::NAME;
     const ABOUT: &'static str = K::ABOUT;
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities =
+        Capabilities { rows: RowAccess::Batches, supports_user_level: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         let more = More { adam: matches!(K::RULE, AdaptiveRule::Adam), projections: true };
-        Self::new(said.get(&SAMPLING_PROBABILITY), AdaptiveOptions::read(said, more), DescentOptions::read(said))
+        Self::new(
+            options.get(&SAMPLING_PROBABILITY),
+            AdaptiveOptions::read(options, more),
+            DescentOptions::read(options),
+        )
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveSchedule>, NotApplicable> {
         if problem.is_pooled() && !self.clips_to_a_ball() {
-            return Err(NotApplicable::Problem(format!(
-                "the ellipsoid, the subspace or the Euclidean clip of {} is of single rows: ask for it by name with a bound on the rows of a unit, or take dp-adam or dp-adagrad",
-                K::NAME
-            )));
+            return Err(NotApplicable::Problem(
+                format!(
+                    "{} clips row by row (ellipsoid, subspace or Euclidean clip) and cannot clip a unit as a whole; \
+                 choose it by name with a bound on the rows of a unit, or choose dp-adam or dp-adagrad",
+                    K::NAME
+                )
+                .into(),
+            ));
         }
         self.plan_for(problem, problem, budget)
     }
@@ -321,7 +337,7 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
         match run.by_row(K::NAME)? {
             ByRow::Memory(run) => self.run_watched(plan, run, &mut |_, _| {}),
             ByRow::Disk(run) => self.run_watched(plan, run, &mut |_, _| {}),
-            ByRow::Parts(_) => Err(RunError::InMemory { method: K::NAME }),
+            ByRow::Partitions(_) => Err(RunError::InMemory { method: K::NAME }),
         }
     }
 
@@ -332,7 +348,7 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
 }
 
 /// What is released before the first step, and what plans of all releases say.
-struct Before {
+struct Started {
     events: Vec<Event>,
     /// How often all records are read.
     passes: f64,
@@ -341,7 +357,7 @@ struct Before {
     assumptions: Vec<Assumption>,
 }
 
-impl Before {
+impl Started {
     /// Nothing before steps whose samplers are `drawn` from their laws.
     fn nothing(drawn: SamplerError) -> Self {
         Self { events: Vec::new(), passes: 0.0, drawn, assumptions: vec![sampled_secretly()] }
@@ -388,22 +404,26 @@ impl<K: AdaptiveKind> Adaptive<K> {
             || (self.adaptive.moments.is_none() && K::PRIVATE_MOMENTS);
         if self.adaptive.moment_share.is_some() && !private && subspace.is_none_or(|s| s.event().is_none()) {
             return Err(NotApplicable::Option(
-                "`moment_share` pays for private moments or a private subspace, and neither is asked for; ask for `moments` private, or leave \
-                 it out"
+                "`moment_share` has no effect without private moments or a private subspace; give `moments` private, \
+                 or leave it out"
                     .into(),
             ));
         }
         if self.adaptive.moment_ratio.is_some() && self.adaptive.moments != Some(Moments::PrivateHalving) {
             return Err(NotApplicable::Option(
-                "`moment_ratio` is of `moments` private-halving; leave it out here".into(),
+                "`moment_ratio` has no effect without `moments` private-halving; leave it out".into(),
             ));
         }
         if self.adaptive.second_momentum.is_some() && K::RULE != AdaptiveRule::Adam {
-            return Err(NotApplicable::Option("`second_momentum` is of Adam's steps; leave it out here".into()));
+            return Err(NotApplicable::Option(
+                "`second_momentum` has no effect without Adam's steps; leave it out".into(),
+            ));
         }
         if matches!(moments, MomentSchedule::Private { .. }) && subspace.is_some_and(|s| s.event().is_some()) {
             return Err(NotApplicable::Option(
-                "private moments and a private subspace (`subspace_rank`) would both be paid for; choose one of them, or `moments` none".into(),
+                "private moments and a private subspace (`subspace_rank`) exclude each other, since each costs \
+                 budget; choose one of them, or set `moments` to none"
+                    .into(),
             ));
         }
         Ok(())
@@ -436,11 +456,14 @@ impl<K: AdaptiveKind> Adaptive<K> {
         budget: Budget,
     ) -> Result<Plan<AdaptiveSchedule>, NotApplicable> {
         if self.adaptive.lazy == Some(true) {
-            return Err(NotApplicable::Option(format!(
-                "{} can't draw noise lazily: the length of its steps depends on the noisy gradient of every weight at every \
-                 step; take noisy-sgd, or leave lazy out",
-                K::NAME
-            )));
+            return Err(NotApplicable::Option(
+                format!(
+                    "{} cannot draw noise lazily: its step size depends on the noisy gradient of every weight in every \
+                 step; choose noisy-sgd, or leave lazy out",
+                    K::NAME
+                )
+                .into(),
+            ));
         }
         let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
         let steps = self.descent.steps.unwrap_or(STEPS);
@@ -463,12 +486,12 @@ impl<K: AdaptiveKind> Adaptive<K> {
         self.check_payments(&moments, subspace.as_ref())?;
         // a subset per step, one rounded Gaussian per weight and step
         let step = SamplerError::subset(problem.rows) + SamplerError::rounded(problem.weights() as f64);
-        let mut before = Before::nothing(step * steps as f64);
+        let mut before = Started::nothing(step * steps as f64);
         before.add_moments(&moments, features)?;
         if let Some(subspace) = &subspace {
             before.add_subspace(subspace, features);
         }
-        let Before { events: before, passes, drawn, assumptions } = before;
+        let Started { events: before, passes, drawn, assumptions } = before;
         let releases = Releases {
             method: K::NAME,
             sampling_probability: q,
@@ -478,7 +501,7 @@ impl<K: AdaptiveKind> Adaptive<K> {
                 drawn.on(Event::composed(all))
             },
             assumptions,
-            noise_drawn: "at each step: the length of a step depends on the noisy gradient of every weight".into(),
+            noise_drawn: "at each step: the step size depends on the noisy gradient of every weight".into(),
         };
         let schedule = recipe.rates;
         let plan = recipe.plan(problem, budget, releases)?;

@@ -10,7 +10,7 @@ use dpopt_objective::records::Examples;
 use dpopt_objective::synthetic::{mean_loss, table};
 use dpopt_optimize::calibration::*;
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::plan::RecordOf;
+use dpopt_optimize::plan::RecordUnit;
 use dpopt_optimize::{MethodOptions, Prepared, Run, Solution};
 use dpopt_privacy::{Budget, Relation, certify};
 
@@ -29,7 +29,7 @@ fn after(examples: &Examples, problem: &Problem, weights: Vec<f64>, own: Loss, s
     assert!(noise > 0.0);
     let mut curator = Curator::new(&certificate, NoiseSource::insecure(seed));
     let examples = Sensitive::new(examples.clone());
-    let solution = curator.answer(Solution::from(weights));
+    let solution = curator.postprocess(Solution::from(weights));
     let run = Run::new(problem, &examples, &mut curator, &Silent).unwrap();
     calibrate(solution, &Ended { loss: own, usual_scale: 1.0, weight_noise: None }, run).unwrap().into_inner().weights
 }
@@ -134,7 +134,7 @@ fn rows_of_a_unit_share_the_noise_of_a_group() {
     let examples = table(7, 500, 2, 4, 1.0, LOGISTIC);
     let problem = calibrated(&examples, LOGISTIC, 1.0);
     let most = std::num::NonZeroU64::new(4).unwrap();
-    let group = Problem { record: RecordOf::UnitsRow { most }, ..problem.clone() };
+    let group = Problem { record: RecordUnit::UnitsRow { most }, ..problem.clone() };
     let noise = |problem: &Problem| problem.calibration_noise(problem.calibrated.as_ref().unwrap());
     assert!((noise(&group) / noise(&problem) - 4.0).abs() < 1e-12);
 }

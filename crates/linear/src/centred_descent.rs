@@ -13,11 +13,11 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::objective::RowAndSquare;
 use dpopt_objective::records::Shear;
-use dpopt_optimize::options::Said;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{NotApplicable, Plan, Problem};
-use dpopt_optimize::planning::{MOST_DENSE_FEATURES, SamplerError, in_range, sum_grid};
-use dpopt_optimize::{Algorithm, Run, RunResult, Solution, Traits};
+use dpopt_optimize::planning::{MAX_DENSE_FEATURES, SamplerError, in_range, sum_grid};
+use dpopt_optimize::{Algorithm, Capabilities, Run, RunResult, Solution};
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
@@ -48,14 +48,14 @@ pub struct CentredSchedule {
     pub mean_multiplier: f64,
     /// log2 of the grid step of that sum.
     pub mean_grid_exponent: i32,
-    /// The constant feature.
+    /// Index of the constant feature.
     pub intercept: usize,
     /// Bound on the noise in a weight in the new coordinates.
     pub centred_weight_noise: f64,
 }
 
 /// Entries of a centred copy of the rows that are still made: 512 MiB with their columns.
-const MOST_ENTRIES: f64 = (1u64 << 26) as f64;
+const MAX_ENTRIES: f64 = (1u64 << 26) as f64;
 /// Weight of a row's squared norm over R beside the row: costs 3 % of the mean's noise.
 const SQUARE_WEIGHT: f64 = 0.25;
 /// Standard deviations of its noise that a mean has to be large to be taken off.
@@ -141,27 +141,27 @@ impl CentredSchedule {
 impl Algorithm for CentredDescent {
     type Schedule = CentredSchedule;
     const NAME: &'static str = "centred-descent";
-    const ABOUT: &'static str =
-        "releases the mean of the rows, then noisy sums of clipped gradients of rows around it; for several classes";
-    const TRAITS: Traits = Traits { usual_scale: 0.6, ..Traits::NONE };
+    const ABOUT: &'static str = "releases the mean of the rows, then noisy sums of clipped gradients of the centred rows; for several \
+         classes";
+    const CAPABILITIES: Capabilities = Capabilities { usual_scale: 0.6, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
-        Self { intercept: said.intercept(), descent: DescentOptions::read(said), ..Self::default() }
+    fn read(options: &OptionReader<'_>) -> Self {
+        Self { intercept: options.intercept(), descent: DescentOptions::read(options), ..Self::default() }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<CentredSchedule>, NotApplicable> {
         if !matches!(problem.loss, Loss::Softmax { .. }) {
-            return Err(NotApplicable::Problem("rows are centred for several classes only".into()));
+            return Err(NotApplicable::Problem("it needs three or more classes; choose noisy-gradient-descent".into()));
         }
         let Some(intercept) = self.intercept.map(|j| j as usize).filter(|&j| j < problem.features) else {
             return Err(NotApplicable::Problem(
-                "rows are centred along a constant feature; fit an intercept, or take noisy-gradient-descent".into(),
+                "centring rows needs a constant feature; fit an intercept, or choose noisy-gradient-descent".into(),
             ));
         };
         let (d, entries) = (problem.features, problem.rows as f64 * problem.features as f64);
-        if entries > MOST_ENTRIES || d > MOST_DENSE_FEATURES || d > 2 * problem.nonzeros {
+        if entries > MAX_ENTRIES || d > MAX_DENSE_FEATURES || d > 2 * problem.nonzeros {
             return Err(NotApplicable::Problem(
-                "centred rows have no zeros, and so many would take much memory and time; take noisy-gradient-descent"
+                "centred rows are dense and would need too much memory and time here; choose noisy-gradient-descent"
                     .into(),
             ));
         }
@@ -219,7 +219,7 @@ impl Algorithm for CentredDescent {
         let solution = descent.scaled(solution);
         let weights: Vec<f64> = solution.weights.chunks_exact(d).flat_map(|line| shear.back(line)).collect();
         let noise = s.noise(problem, &shear, centre, &weights);
-        Ok(curator.answer(Solution { weights, noise: Some(noise), usual_row: Some(shear.shifts), ..solution }))
+        Ok(curator.postprocess(Solution { weights, noise: Some(noise), usual_row: Some(shear.shifts), ..solution }))
     }
 }
 

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateSchedule {
-    /// One rate.
+    /// One learning rate for all steps.
     #[default]
     Constant,
-    /// In equal steps down to an eighth.
+    /// The rate falls in equal steps down to an eighth.
     Linear,
     /// Along half a cosine, down to about a hundredth.
     Cosine,
-    /// As 1/√(1 + stage).
+    /// The rate falls as 1/√(1 + stage).
     InverseSqrt,
 }
 
@@ -26,7 +26,7 @@ pub enum Moments {
     None,
     /// Public knowledge: σ_j ≥ 0 in any unit, one per encoded feature.
     Public {
-        /// σ.
+        /// σ_j: spread of each encoded feature, in any unit.
         spreads: Vec<f64>,
     },
     /// A release of all squares of features before the first step.
@@ -43,12 +43,12 @@ pub enum Moments {
 pub enum Subspace {
     /// The first k features: publicly known to be the largest.
     Coordinates {
-        /// k.
+        /// k: number of features kept.
         rank: usize,
     },
     /// The k leading directions of Σxxᵀ, released for a share of the budget.
     Private {
-        /// k.
+        /// k: number of directions kept.
         rank: usize,
     },
 }
@@ -67,7 +67,7 @@ pub struct AdaptiveOptions {
     pub moment_ratio: Option<f64>,
     /// Where the weights may lie. Default: anywhere.
     pub domain: Option<Domain>,
-    /// Clip to the nearest point of the ellipsoid in l2, as the source defines it, instead of radially: its bound on the bias
+    /// Clip to the nearest point of the ellipsoid in l2, as Asi et al. 2021 define it, instead of radially: its bound on the bias
     /// does not hold then. Slow.
     pub euclidean_clip: bool,
     /// β₂ of Adam in [0, 1). Default 0.999.
@@ -79,7 +79,7 @@ pub struct AdaptiveOptions {
 /// Options of the private choice of rows. `None` means: chosen from public facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Selection {
+pub struct RowSelection {
     /// σ₁/σ₂: noise of the counts over noise of the gradients, in [0.1, 100]. Default 3: 5% more noise on gradients than
     /// without a choice.
     pub noise_ratio: Option<f64>,
@@ -96,6 +96,6 @@ pub struct Selection {
 pub enum InnerSteps {
     /// Option I: geometric with mean B/b.
     Geometric,
-    /// Option II: B/b.
+    /// Option II: B/b steps in each epoch.
     Fixed,
 }

@@ -1,4 +1,4 @@
-//! Noisy descent: one recipe and one loop for full batches, Poisson batches and streams (spec 17 §5).
+//! Noisy descent: one recipe and one loop for full batches, Poisson batches and streams (docs/proofs/noisy-gradient-descent.md).
 //!
 //! T steps of v ← βv + (Σ clip(∇φ_i) + noise)/(qn), θ ← aθ − ηv. Only the learning time s = ηT/(1−β) decides what noise and
 //! data do to the answer (a direction without curvature ends with noise s·C/(μn)), so s is chosen by the noise that is
@@ -23,7 +23,7 @@ use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::driver::{Course, Driver, HeavyBall, drive};
 use dpopt_optimize::options::common::{CLIP_NORM, LEARNING_RATE, MOMENTUM, REGULARIZATION, STEPS};
-use dpopt_optimize::options::{Choice, Said, Setting};
+use dpopt_optimize::options::{Choice, OptionReader, Setting};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
     asked_or_stable_rate, asked_steps, check_decay, check_problem, clipped, gaussian_mu, in_range, noise, positive,
@@ -32,15 +32,20 @@ use dpopt_optimize::planning::{
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{RunError, Solution};
 use dpopt_privacy::{Budget, Event};
+use dpopt_refusal::option;
 use serde::Serialize;
 
 static RATE_SCHEDULE: Setting<RateSchedule> = Setting::choice(
     "rate_schedule",
     &[
-        Choice { word: "constant", meaning: "one step size", value: RateSchedule::Constant },
-        Choice { word: "linear", meaning: "in equal steps down to an eighth", value: RateSchedule::Linear },
-        Choice { word: "cosine", meaning: "along half a cosine, down to a hundredth", value: RateSchedule::Cosine },
-        Choice { word: "inverse-sqrt", meaning: "as 1/√(1 + stage), eight stages", value: RateSchedule::InverseSqrt },
+        Choice { word: "constant", meaning: "a constant step size", value: RateSchedule::Constant },
+        Choice { word: "linear", meaning: "falls linearly to an eighth", value: RateSchedule::Linear },
+        Choice { word: "cosine", meaning: "falls along half a cosine to a hundredth", value: RateSchedule::Cosine },
+        Choice {
+            word: "inverse-sqrt",
+            meaning: "falls as 1/√(1 + stage), in eight stages",
+            value: RateSchedule::InverseSqrt,
+        },
     ],
     "how the step size falls during the run [default: constant]",
 );
@@ -65,15 +70,15 @@ pub struct DescentOptions {
 }
 
 impl DescentOptions {
-    /// As a user says them.
-    pub(crate) fn read(said: &Said<'_>) -> Self {
+    /// Reads the options that the user gave.
+    pub(crate) fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            steps: said.get(&STEPS),
-            learning_rate: said.get(&LEARNING_RATE),
-            rate_schedule: said.get(&RATE_SCHEDULE).unwrap_or_default(),
-            clip_norm: said.get(&CLIP_NORM),
-            momentum: said.get(&MOMENTUM),
-            regularization: said.get(&REGULARIZATION),
+            steps: options.get(&STEPS),
+            learning_rate: options.get(&LEARNING_RATE),
+            rate_schedule: options.get(&RATE_SCHEDULE).unwrap_or_default(),
+            clip_norm: options.get(&CLIP_NORM),
+            momentum: options.get(&MOMENTUM),
+            regularization: options.get(&REGULARIZATION),
             ..Self::default()
         }
     }
@@ -150,25 +155,25 @@ pub enum Average {
 pub struct DescentSchedule {
     /// The loss that is minimised.
     pub loss: Loss,
-    /// T.
+    /// T: number of noisy steps.
     pub steps: u64,
     /// η on the mean loss, the largest of all steps.
     pub learning_rate: f64,
-    /// How it falls.
+    /// How the learning rate falls during the run.
     pub rate_schedule: RateSchedule,
-    /// β.
+    /// β: momentum of the heavy ball.
     pub momentum: f64,
-    /// C.
+    /// C: l2 clip norm of a record's gradient.
     pub clip_norm: f64,
     /// z: noise standard deviation of the *sum*, over C.
     pub noise_multiplier: f64,
     /// Noise standard deviation of the sum, per coordinate.
     pub noise_std: f64,
-    /// q; 1 for full batches.
+    /// q: probability of a record to be in a batch; 1 for full batches.
     pub sampling_probability: f64,
     /// λ of the sum objective.
     pub regularization: f64,
-    /// What is returned.
+    /// Which iterates make the answer.
     pub average: Average,
     /// What that is multiplied with: the order of scores stays, and they become no surer than their noise allows.
     pub answer_scale: f64,
@@ -178,8 +183,8 @@ pub struct DescentSchedule {
     pub noise_drawn: String,
 }
 
-/// Noise std of a score that is tolerable in a flat direction, in units of a useful score (spec 17 §5: κ = 3 for
-/// classification); scores of regression targets in [−1, 1] are ten times smaller.
+/// Noise std of a score that is tolerable in a flat direction, in units of a useful score (κ = 3 for
+/// classification, chosen on synthetic tables); scores of regression targets in [−1, 1] are ten times smaller.
 pub(crate) fn tolerable_noise(loss: Loss) -> f64 {
     match loss {
         Loss::Logistic { .. } | Loss::Softmax { .. } | Loss::Sigmoid => 3.0,
@@ -188,7 +193,8 @@ pub(crate) fn tolerable_noise(loss: Loss) -> f64 {
     }
 }
 
-/// The same for a problem whose rows' directions are known: where bias and the noise of gradients clipped to `clip_norm` balance.
+/// Noise std of a score at which bias and the noise of gradients clipped to `clip_norm` balance, where the rows' directions are known; the tolerable noise of the
+/// loss elsewhere.
 pub(crate) fn balanced_noise(problem: &Problem, clip_norm: f64, mu: f64) -> f64 {
     let balanced = |model: RiskModel| {
         model.clipped(clip_norm, problem.lipschitz()).tolerable_noise(clip_norm / mu, problem.row_norm)
@@ -239,7 +245,7 @@ fn most_steps(problem: &Problem) -> u64 {
 /// Products of entries with weights that a descent for several classes may take beyond its 80 steps: a few seconds.
 const QUICK: f64 = 4e9;
 
-/// Everything but the noise.
+/// All numbers of a descent but its noise.
 pub(crate) struct Recipe {
     pub(crate) steps: u64,
     pub(crate) learning_rate: f64,
@@ -262,7 +268,7 @@ impl DescentOptions {
         require_delta(budget)?;
         let several = matches!(problem.loss, Loss::Softmax { .. });
         let momentum = self.momentum.unwrap_or(if several { 0.9 } else { 0.95 });
-        let momentum = in_range("momentum", momentum, 0.0, 0.999)?;
+        let momentum = in_range(option("momentum"), momentum, 0.0, 0.999)?;
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
         let regularization = in_range("the regularization", self.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let n = problem.rows as f64;
@@ -310,13 +316,13 @@ impl DescentOptions {
 pub(crate) struct Releases<E> {
     /// Name as in `--method`.
     pub(crate) method: &'static str,
-    /// q; 1 for full batches.
+    /// q: probability of a record to be in a batch; 1 for full batches.
     pub(crate) sampling_probability: f64,
     /// Event of all steps for a noise multiplier.
     pub(crate) event: E,
     /// What the guarantee rests on besides the clip.
     pub(crate) assumptions: Vec<Assumption>,
-    /// See [`DescentSchedule::noise_drawn`].
+    /// The text of [`DescentSchedule::noise_drawn`].
     pub(crate) noise_drawn: String,
 }
 
@@ -403,7 +409,7 @@ impl DescentSchedule {
         1.0 / (self.sampling_probability * problem.rows as f64)
     }
 
-    /// η_t.
+    /// η_t: learning rate of a step.
     pub fn rate(&self, step: u64) -> f64 {
         self.learning_rate * self.rate_schedule.factor(step, self.steps)
     }

@@ -2,7 +2,7 @@
 //!
 //! The whole gradient of a record is clipped, so the event is that of DP-SGD whatever the model is; the loss is not convex in
 //! the weights, and nothing about privacy rests on it. Step sizes are those of the linear model that the embedding model is near
-//! its start: a score's gradient there has a public length. With [`Selection`] only rows that a noisy count chose are moved.
+//! its start: a score's gradient there has a public length. With [`RowSelection`] only rows that a noisy count chose are moved.
 
 mod selection;
 #[cfg(test)]
@@ -12,7 +12,7 @@ pub use selection::SelectionSchedule;
 
 use super::descent::{DescentOptions, DescentSchedule, NoisySgd, descend, train};
 use crate::adaptive::{AdaptiveSchedule, DpAdam, More, Pagan, Pasan, only_with};
-use crate::choices::{AdaptiveOptions, Moments, Selection};
+use crate::choices::{AdaptiveOptions, Moments, RowSelection};
 use dpopt_mechanism::Clipped;
 use dpopt_noise::Grid;
 use dpopt_objective::loss::embedding::Embedding;
@@ -21,11 +21,11 @@ use dpopt_objective::objective::{Embedded, Scaled};
 use dpopt_objective::records::Records;
 use dpopt_optimize::RunError;
 use dpopt_optimize::algorithm::ByRow;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
 use dpopt_optimize::choices::AdaptiveRule;
 use dpopt_optimize::driver::AdaptiveSteps;
 use dpopt_optimize::options::common::SAMPLING_PROBABILITY;
-use dpopt_optimize::options::{Choice, Range, Said, Setting};
+use dpopt_optimize::options::{Choice, OptionReader, Range, Setting};
 use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{NotApplicable, Plan, Problem};
 use dpopt_optimize::{Algorithm, Run, RunResult};
@@ -34,44 +34,44 @@ use serde::Serialize;
 
 static SELECT_ROWS: Setting<bool> = Setting::flag(
     "select_rows",
-    "train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse",
+    "train only embeddings of features chosen by a noisy count in each batch, so that the model stays sparse",
 );
 static COUNT_NOISE: Setting<f64> = Setting::real(
     "count_noise",
     Range::closed(0.1, 100.0, "a number from 0.1 to 100"),
-    "with select_rows: noise of the counts over noise of the gradients [default: 3]",
+    "with select_rows: ratio of the noise of counts to that of gradients [default: 3]",
 )
 .called("RATIO");
 static COUNT_LEVEL: Setting<f64> = Setting::real(
     "count_level",
     Range::closed(0.125, 9.0, "a number from 0.125 to 9"),
-    "with select_rows: level of the noisy counts, in standard deviations of their noise",
+    "with select_rows: threshold of the noisy counts, in standard deviations of their noise",
 )
 .called("LEVEL");
 static EMBEDDING_UPDATE: Setting<AdaptiveRule> = Setting::choice(
     "embedding_update",
     &[
-        Choice { word: "scalar", meaning: "one adaptive rate, as pasan", value: AdaptiveRule::Scalar },
-        Choice { word: "diagonal", meaning: "a rate per weight, as pagan", value: AdaptiveRule::Diagonal },
+        Choice { word: "scalar", meaning: "one adaptive learning rate, as in pasan", value: AdaptiveRule::Scalar },
+        Choice { word: "diagonal", meaning: "a learning rate per weight, as in pagan", value: AdaptiveRule::Diagonal },
         Choice { word: "adam", meaning: "as dp-adam", value: AdaptiveRule::Adam },
     ],
-    "adaptive steps instead of momentum; moments and domain shape them",
+    "adaptive steps instead of momentum; `moments` and `domain` configure them",
 );
 
 /// Options of DP-SGD for embeddings.
 #[derive(Clone, Debug)]
 pub struct EmbeddingSgd {
-    /// The model.
+    /// The embedding model that is trained.
     pub model: Embedding,
     /// Move only privately chosen rows. Default: none, all rows get noise.
-    pub selection: Option<Selection>,
+    pub selection: Option<RowSelection>,
     /// q in (0, 1]. Default 0.1.
     pub sampling_probability: Option<f64>,
     /// Whether the noise of untouched weights is drawn lazily. Default: if that costs less.
     pub lazy: Option<bool>,
     /// Adaptive steps instead of momentum, with ellipsoid and domain. Default: none.
     pub update: Option<AdaptiveRule>,
-    /// Of an adaptive update.
+    /// Options of an adaptive update.
     pub adaptive: AdaptiveOptions,
     /// What every descent has. Momentum is .95 by default, but 0 with a choice of rows or a given rate; steps: four times
     /// those of a linear model, since vectors have to grow before their products tell anything.
@@ -81,7 +81,7 @@ pub struct EmbeddingSgd {
 /// The schedule of DP-SGD for embeddings.
 #[derive(Clone, Debug, Serialize)]
 pub struct EmbeddingSchedule {
-    /// As in `noisy-sgd`.
+    /// The descent, as in the schedule of `noisy-sgd`.
     #[serde(flatten)]
     pub descent: DescentSchedule,
     /// Form and length of the vectors, public start.
@@ -106,37 +106,40 @@ pub(super) fn linearised(model: &Embedding, problem: &Problem) -> Problem {
     }
 }
 
-pub(super) const NOT_CONVEX: &str = "an embedding model is not convex in its weights: the predicted risk is that of the \
-     linear model that it is near its start, and serves to compare noise only";
+pub(super) const NOT_CONVEX: &str = "an embedding model is not convex: the predicted risk is that of its linear \
+                                     approximation at the start, and only serves to compare noise";
 
 impl Algorithm for EmbeddingSgd {
     type Schedule = EmbeddingSchedule;
     const NAME: &'static str = "embedding-sgd";
     const ABOUT: &'static str = "DP-SGD for embedding models, sums of embeddings and two towers";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, calibrates: false, ..Traits::NONE };
+    const CAPABILITIES: Capabilities =
+        Capabilities { rows: RowAccess::Batches, supports_user_level: true, calibrates: false, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
-        only_with(said, &EMBEDDING_UPDATE);
-        said.needs(&COUNT_NOISE, &SELECT_ROWS);
-        said.needs(&COUNT_LEVEL, &SELECT_ROWS);
-        let (noise_ratio, level) = (said.get(&COUNT_NOISE), said.get(&COUNT_LEVEL));
-        let selection = Selection { noise_ratio, level, ..Selection::default() };
+    fn read(options: &OptionReader<'_>) -> Self {
+        only_with(options, &EMBEDDING_UPDATE);
+        options.needs(&COUNT_NOISE, &SELECT_ROWS);
+        options.needs(&COUNT_LEVEL, &SELECT_ROWS);
+        let (noise_ratio, level) = (options.get(&COUNT_NOISE), options.get(&COUNT_LEVEL));
+        let selection = RowSelection { noise_ratio, level, ..RowSelection::default() };
         Self {
-            model: said.embedding().unwrap_or(Embedding { dimension: 16, towers: None, seed: 0 }),
-            selection: said.get(&SELECT_ROWS).map(|_| selection),
-            sampling_probability: said.get(&SAMPLING_PROBABILITY),
+            model: options.embedding().unwrap_or(Embedding { dimension: 16, towers: None, seed: 0 }),
+            selection: options.get(&SELECT_ROWS).map(|_| selection),
+            sampling_probability: options.get(&SAMPLING_PROBABILITY),
             lazy: None,
-            update: said.get(&EMBEDDING_UPDATE),
-            adaptive: AdaptiveOptions::read(said, More { adam: true, projections: false }),
-            descent: DescentOptions::read(said),
+            update: options.get(&EMBEDDING_UPDATE),
+            adaptive: AdaptiveOptions::read(options, More { adam: true, projections: false }),
+            descent: DescentOptions::read(options),
         }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<EmbeddingSchedule>, NotApplicable> {
-        self.model.check(problem.features, &problem.loss).map_err(NotApplicable::Option)?;
+        self.model.check(problem.features, &problem.loss).map_err(|why| NotApplicable::Option(why.into()))?;
         if problem.is_pooled() && (self.update.is_some() || self.selection.is_some()) {
             return Err(NotApplicable::Option(
-                "adaptive steps and a choice of rows work on the table's rows one by one: give a bound on the rows of a unit, or leave them out".into(),
+                "adaptive steps and the choice of rows (`select_rows`) clip row by row and cannot clip a unit as a \
+                 whole; give a bound on the rows of a unit, or leave them out"
+                    .into(),
             ));
         }
         let linear = linearised(&self.model, problem);
@@ -185,7 +188,7 @@ impl Algorithm for EmbeddingSgd {
             return match (Run { problem, examples, curator, progress }).by_row(Self::NAME)? {
                 ByRow::Memory(run) => run_adaptive(adaptive, &linear, embedded, run),
                 ByRow::Disk(run) => run_adaptive(adaptive, &linear, embedded, run),
-                ByRow::Parts(_) => Err(RunError::InMemory { method: Self::NAME }),
+                ByRow::Partitions(_) => Err(RunError::InMemory { method: Self::NAME }),
             };
         }
         if let Some(selection) = selection {
@@ -193,7 +196,7 @@ impl Algorithm for EmbeddingSgd {
             return match (Run { problem, examples, curator, progress }).by_row(Self::NAME)? {
                 ByRow::Memory(run) => selection::run(schedule, selection, &gradient, run),
                 ByRow::Disk(run) => selection::run(schedule, selection, &gradient, run),
-                ByRow::Parts(_) => Err(RunError::InMemory { method: Self::NAME }),
+                ByRow::Partitions(_) => Err(RunError::InMemory { method: Self::NAME }),
             };
         }
         let on_weights = Run { problem: &linear, examples, curator, progress };
@@ -218,8 +221,8 @@ impl EmbeddingSgd {
     ) -> Result<Plan<EmbeddingSchedule>, NotApplicable> {
         if self.selection.is_some() || self.adaptive.subspace.is_some() || self.adaptive.euclidean_clip {
             return Err(NotApplicable::Option(
-                "adaptive steps of an embedding move all rows and clip radially: leave out the choice of rows, the subspace and the \
-                 Euclidean clip"
+                "adaptive steps of an embedding model update all embeddings and clip radially; leave out the choice \
+                 of rows, the subspace and the Euclidean clip"
                     .into(),
             ));
         }
@@ -288,7 +291,7 @@ fn run_adaptive<R: Records>(
         }
         Ok(noisy)
     })?;
-    Ok(curator.answer(embedded.started(solution.weights).into()))
+    Ok(curator.postprocess(embedded.started(solution.weights).into()))
 }
 
 impl EmbeddingSchedule {

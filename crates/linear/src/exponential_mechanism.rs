@@ -1,4 +1,4 @@
-//! The regularised exponential mechanism (spec 03 §3, 04 §A2): one draw from e^(−β(Σφ + (λ/2)‖θ‖²)), made by a proximal
+//! The regularised exponential mechanism (Liu 2024, Theorems 3.1.5 and 4.4.2): one draw from e^(−β(Σφ + (λ/2)‖θ‖²)), made by a proximal
 //! sampler with a certified distance from that law.
 //!
 //! One exact draw is s-GDP with s = G_Δ·√(β/λ); the sampler's error is added to δ. It needs neither smoothness nor an exact
@@ -22,29 +22,30 @@ use dpopt_mechanism::{GibbsDraw, GibbsFacts, LpGeometry, Mechanism, Released};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
-use dpopt_optimize::options::{Range, Said, Setting};
+use dpopt_optimize::options::{OptionReader, Range, Setting};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_optimize::planning::{TARGET_BOUND, check_problem, left_of_mu, positive, products, require_delta};
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunError, RunResult, Solution};
 use dpopt_privacy::{Budget, Relation, Shown};
+use dpopt_refusal::{Text, option, text};
 use parameters::{Shares, shares};
 use schedule::gradients;
 use serde::Serialize;
 
 static DRAWS: Setting<u64> =
-    Setting::whole("draws", "draws that share the budget; the answer is their mean [default: 1]");
+    Setting::whole("draws", "number of draws that share the budget; the result is their mean [default: 1]");
 static CONSTANT_TIME: Setting<bool> =
-    Setting::flag("constant_time", "as many evaluations whatever the data, at many times the cost");
+    Setting::flag("constant_time", "make the number of evaluations independent of the data, at many times the cost");
 
 static GEOMETRY: Setting<f64> = Setting::norm(
     "geometry",
-    "norm in which weights are regularised and the dual of which bounds rows; p above 2 is l2 [default: l2]",
+    "norm of the regularizer; rows are bounded in its dual norm; p above 2 is l2 [default: l2]",
 );
 static DUAL_ROW_NORM: Setting<f64> = Setting::real(
     "dual_row_norm",
     Range::POSITIVE,
-    "with geometry: rows are shrunk to this norm of order p/(p-1) [default: their l2 norm, which shrinks none]",
+    "with geometry: rows are clipped to this norm of order p/(p-1) [default: their l2 norm, which clips none]",
 );
 
 /// Options of the exponential mechanism. `None` means: chosen from public facts.
@@ -58,8 +59,8 @@ pub struct ExponentialMechanism {
     pub clip_norm: Option<f64>,
     /// r ≥ 1: draws that share the budget, each s/√r-GDP; the answer is their mean. Default 1.
     pub draws: Option<u64>,
-    /// The same number of evaluations whatever the data, at many times the cost: starts at the public centre, evaluates
-    /// all proposals of every round. Default false.
+    /// Whether the number of evaluations is independent of the data, at many times the cost: the chain starts at the public centre and
+    /// evaluates all proposals of every round. Default false.
     pub constant_time: bool,
     /// p of the norm; from 2 on it is the Euclidean mechanism. Default 2.
     pub geometry: Option<f64>,
@@ -70,7 +71,7 @@ pub struct ExponentialMechanism {
 /// The geometry of a draw as plans show it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct GeometrySchedule {
-    /// p.
+    /// p: order of the norm.
     pub p: f64,
     /// q: the regulariser is λ(c/2)‖θ‖_q².
     pub exponent: f64,
@@ -85,13 +86,13 @@ pub struct GeometrySchedule {
 pub struct GibbsSchedule {
     /// The loss of the potential.
     pub loss: Loss,
-    /// r.
+    /// r: number of draws that share the budget.
     pub draws: u64,
     /// s of one exact draw.
     pub draw_mu: f64,
     /// The chain of one draw.
     pub chain: ChainSchedule,
-    /// `None`: Euclidean.
+    /// The geometry of a norm other than l2; `None` is the Euclidean mechanism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub geometry: Option<GeometrySchedule>,
     /// One draw, its chain proved by the kernel.
@@ -118,29 +119,41 @@ impl ExponentialMechanism {
         if facts.convex && facts.lipschitz.is_some() {
             return Ok(loss);
         }
-        Err(NotApplicable::Problem("the exponential mechanism needs a convex loss with bounded slope".into()))
+        Err(NotApplicable::Problem("it needs a convex loss with bounded gradient; choose logistic or huber".into()))
     }
 
     /// `None`: Euclidean, as for every p from 2 on: ‖·‖₂²/2 is 1-strongly convex in l_p too, and slopes are bounded in l_2.
     fn geometry(&self, problem: &Problem, loss: Loss) -> Result<Option<LpGeometry>, NotApplicable> {
-        let refused = |why: &str| Err(NotApplicable::Option(why.into()));
+        let refused = |why: Text| Err(NotApplicable::Option(why.into()));
         let Some(p) = self.geometry.filter(|p| !(*p >= 2.0)) else {
             return match self.dual_row_norm {
                 None => Ok(None),
-                Some(_) => refused("dual_row_norm means nothing in l2, where the row norm bounds rows; leave it out"),
+                Some(_) => refused(text![
+                    option("dual_row_norm"),
+                    " has no effect in l2, where the row norm bounds rows; leave it out"
+                ]),
             };
         };
         if self.constant_time {
-            return refused("constant_time has no proof in this geometry; leave out one of geometry and constant_time");
+            return refused(text![
+                option("constant_time"),
+                " has no proof in this geometry; leave out one of ",
+                option("geometry"),
+                " and ",
+                option("constant_time")
+            ]);
         }
         if !(p >= 1.0) {
-            return refused("geometry has an order below 1; give l1, l2, or lp:P with a number P from 1 on");
+            return refused(text![option("geometry"), " has an order below 1; give l1, l2, or lp:P with P at least 1"]);
         }
         let bound = match self.dual_row_norm {
             Some(bound) if bound > problem.row_norm => {
-                return refused("dual_row_norm is above the row norm, which bounds it already; leave it out");
+                return refused(text![
+                    option("dual_row_norm"),
+                    " is above the row norm, which bounds it already; leave it out"
+                ]);
             }
-            Some(bound) => positive("the dual_row_norm", bound)?,
+            Some(bound) => positive(option("dual_row_norm"), bound)?,
             None => problem.row_norm,
         };
         Ok(Some(LpGeometry::new(p, bound, loss.outputs() * problem.features)))
@@ -150,11 +163,11 @@ impl ExponentialMechanism {
     fn warnings(&self, in_geometry: bool) -> Vec<String> {
         if in_geometry {
             return vec![
-                "running time depends on the records and is not part of the guarantee; in this geometry constant time has no proof: pad to a \
-                 fixed time if somebody may measure it"
+                "the run time depends on the records and is not covered by the guarantee, and constant time has no \
+                 proof in this geometry; pad the run to a fixed time if it can be measured"
                     .into(),
-                "the predicted risk is that of weights of equal sizes and of rows of equal entries, which are shrunk least; it is a model, and \
-                 no bound"
+                "the predicted risk assumes weights of equal size and rows with equal entries, which are clipped \
+                 least; it is a model, not a bound"
                     .into(),
             ];
         }
@@ -162,8 +175,8 @@ impl ExponentialMechanism {
             return vec!["constant time assumes that exp, ln and sparse rows take the same time for all values".into()];
         }
         vec![
-            "running time depends on the records (how many proposals are refused) and is not part of the guarantee; \
-             constant-time evaluates them all"
+            "the run time depends on the records (through the number of rejected proposals) and is not covered by \
+             the guarantee; `constant_time` makes it independent of them"
                 .into(),
         ]
     }
@@ -175,12 +188,13 @@ fn rests_on(geometry: Option<&GeometrySchedule>) -> Vec<Assumption> {
         Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
         Assumption::proved("the loss is convex with bounded slope: it is one of the registered losses"),
         Assumption::proved(
-            "the sampler's distance from its law is proved, rounding errors included, and paid for in delta",
+            "the distance of the sampler from its exact distribution is proved, rounding errors included, and added \
+             to delta",
         ),
     ];
     if let Some(GeometrySchedule { p, exponent, dual_row_norm, .. }) = geometry {
         assumptions.push(Assumption::enforced(format!(
-            "every row counts with a norm of at most {} in the dual of l_{}: enforced by the draw, which shrinks others",
+            "every row has norm at most {} in the dual of l_{}: enforced by the sampler, which clips longer ones",
             Shown(*dual_row_norm),
             Shown(*p)
         )));
@@ -195,31 +209,37 @@ fn rests_on(geometry: Option<&GeometrySchedule>) -> Vec<Assumption> {
 
 /// Why no chain is certified. In a geometry the slope of the public part outgrows the certificate, and the number of rounds does without.
 fn no_chain(geometry: Option<LpGeometry>) -> NotApplicable {
-    NotApplicable::Problem(match geometry {
-        Some(_) => "no certified chain of affordable length for so many rows and features in this geometry; lower the \
-                    regularization, take a norm nearer l2, or choose another method"
-            .into(),
-        None => "no certified chain of affordable length for so many rows and features; raise the regularization, or \
-                 choose another method"
-            .into(),
-    })
+    NotApplicable::Problem(
+        match geometry {
+            Some(_) => {
+                "no chain of affordable length can be certified for so many rows and features in this geometry; \
+                 lower the regularization, take a norm nearer l2, or choose another method"
+            }
+            None => {
+                "no chain of affordable length can be certified for so many rows and features; raise the \
+                 regularization, or choose another method"
+            }
+        }
+        .into(),
+    )
 }
 
 impl Algorithm for ExponentialMechanism {
     type Schedule = GibbsSchedule;
     const NAME: &'static str = "exponential-mechanism";
-    const ABOUT: &'static str = "releases a draw from exp(-beta * regularised loss) by a certified sampler; for few rows and small budgets, slow";
+    const ABOUT: &'static str = "releases a draw from exp(-beta * regularised loss) by a certified sampler; for few \
+                                 rows and small budgets; slow";
 
-    fn read(said: &Said<'_>) -> Self {
-        said.needs(&DUAL_ROW_NORM, &GEOMETRY);
+    fn read(options: &OptionReader<'_>) -> Self {
+        options.needs(&DUAL_ROW_NORM, &GEOMETRY);
         Self {
-            regularization: said.get(&REGULARIZATION),
-            shift: said.get(&SHIFT),
-            clip_norm: said.get(&CLIP_NORM),
-            draws: said.get(&DRAWS),
-            constant_time: said.get(&CONSTANT_TIME).unwrap_or(false),
-            geometry: said.get(&GEOMETRY),
-            dual_row_norm: said.get(&DUAL_ROW_NORM),
+            regularization: options.get(&REGULARIZATION),
+            shift: options.get(&SHIFT),
+            clip_norm: options.get(&CLIP_NORM),
+            draws: options.get(&DRAWS),
+            constant_time: options.get(&CONSTANT_TIME).unwrap_or(false),
+            geometry: options.get(&GEOMETRY),
+            dual_row_norm: options.get(&DUAL_ROW_NORM),
         }
     }
 
@@ -228,21 +248,21 @@ impl Algorithm for ExponentialMechanism {
         require_delta(budget)?;
         if problem.relation() == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
-                "the number of rows enters the sampler's certificate, and add-or-remove protects it; use zero-out"
+                "the sampler's certificate depends on the number of rows, which add-or-remove protects; use zero-out"
                     .into(),
             ));
         }
         let draws = self.draws.unwrap_or(1);
         if !(1..=10_000).contains(&draws) {
-            return Err(NotApplicable::Option(format!(
-                "the number of draws is {draws}; give a number from 1 to 10000"
-            )));
+            return Err(NotApplicable::Option(
+                format!("the number of draws is {draws}; give a number from 1 to 10000").into(),
+            ));
         }
         let loss = self.loss(problem)?;
         let geometry = self.geometry(problem, loss)?;
         let all = shares(budget);
         // a hair below what is left, for the rounding of sums of squares and of a group's multiple
-        let mu = if problem.group() > 1 || problem.before.is_some() { 1.0 - 1e-9 } else { 1.0 };
+        let mu = if problem.group() > 1 || problem.prior_release.is_some() { 1.0 - 1e-9 } else { 1.0 };
         let all = Shares { mu: mu * left_of_mu(problem, all.mu), ..all };
         let facts = GibbsFacts {
             objective: problem.objective().with_loss(loss),

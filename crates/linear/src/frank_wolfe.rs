@@ -1,4 +1,4 @@
-//! Private Frank–Wolfe on the l1 ball (Talwar, Thakurta, Zhang 2015; spec 20 §4), at the cost of the entries that change
+//! Private Frank–Wolfe on the l1 ball (Talwar, Thakurta, Zhang 2015; docs/proofs/frank-wolfe.md), at the cost of the entries that change
 //! (after Raff, Khanna, Lu 2023): least squares or logistic regression with ‖w‖₁ ≤ λ, for far more features than rows.
 //!
 //! Each step chooses one vertex ±λe_j by the exponential mechanism and moves towards it, so the noise is that of a maximum over
@@ -8,9 +8,9 @@
 use dpopt_mechanism::{Mechanism, Released, SparseVector, VertexChoice, VertexFacts, VertexScores};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::Traits;
+use dpopt_optimize::algorithm::Capabilities;
 use dpopt_optimize::options::common::{CLIP_NORM, MAX_FEATURES, STEPS};
-use dpopt_optimize::options::{Range, Said, Setting};
+use dpopt_optimize::options::{OptionReader, Range, Setting};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
     SamplerError, asked_steps, check_problem, gaussian_mu, in_range, noise, positive, typical_nonzeros,
@@ -18,27 +18,31 @@ use dpopt_optimize::planning::{
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunError, RunResult};
 use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_refusal::{Refusal, option};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 static L1_NORM: Setting<f64> =
     Setting::real("l1_norm", Range::POSITIVE, "largest l1 norm of the weights").called("LAMBDA");
-static REFRESH_EVERY: Setting<u64> =
-    Setting::whole("refresh_every", "all slopes are computed anew every N steps; 1 for exact gradients [default: 10]");
+static REFRESH_EVERY: Setting<u64> = Setting::whole(
+    "refresh_every",
+    "all derivatives are recomputed every N steps; 1 for exact gradients [default: \
+                                     10]",
+);
 
 /// Steps at the start after each of which all slopes are computed anew: the iterate moves far then.
 const FRESH_STEPS: u64 = 8;
-/// R.
+/// R: steps between two computations of all slopes, by default.
 const USUAL_REFRESH: u64 = 10;
 /// Most steps a plan makes by itself.
-const MOST_STEPS: u64 = 1024;
+const MAX_STEPS: u64 = 1024;
 
 /// Options of private Frank–Wolfe. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
 pub struct FrankWolfe {
     /// λ > 0: bound on the l1 norm of the weights, intercept included.
     pub l1_norm: Option<f64>,
-    /// T ≥ 1.
+    /// T ≥ 1: number of steps.
     pub steps: Option<u64>,
     /// k ≥ 1: T is at most this, so that no more weights are not zero.
     pub max_features: Option<u64>,
@@ -54,17 +58,17 @@ pub struct FrankWolfe {
 pub struct VertexSchedule {
     /// The loss that is minimised.
     pub loss: Loss,
-    /// λ.
+    /// λ: bound on the l1 norm of the weights.
     pub l1_norm: f64,
-    /// T.
+    /// T: number of steps.
     pub steps: u64,
-    /// C.
+    /// C: clip of each entry of a record's gradient.
     pub clip_norm: f64,
     /// ε₀ of one choice.
     pub step_epsilon: f64,
     /// Scale of the noise of a score, a sum over records (as if Gumbel noise were added).
     pub noise_scale: f64,
-    /// R.
+    /// R: all slopes are computed anew every R steps.
     pub refresh_every: u64,
 }
 
@@ -92,11 +96,11 @@ impl FrankWolfe {
         let nonzeros = typical_nonzeros(problem);
         let most = self.max_features.unwrap_or(u64::MAX);
         if most == 0 {
-            return Err(NotApplicable::Option("max_features is 0; give at least 1".into()));
+            return Err(NotApplicable::Option(Refusal::of(option("max_features")).given("0").allowed("at least 1")));
         }
         let all_steps: Vec<u64> = match asked_steps(self.steps)? {
             Some(steps) => vec![steps.min(most)],
-            None => (0..=16).map(|i| (2f64.powf(2.0 + 0.5 * f64::from(i)) as u64).min(most).min(MOST_STEPS)).collect(),
+            None => (0..=16).map(|i| (2f64.powf(2.0 + 0.5 * f64::from(i)) as u64).min(most).min(MAX_STEPS)).collect(),
         };
         let mut best = (f64::INFINITY, 1.0, 1, 0.0);
         for &steps in &all_steps {
@@ -117,17 +121,17 @@ impl FrankWolfe {
 impl Algorithm for FrankWolfe {
     type Schedule = VertexSchedule;
     const NAME: &'static str = "frank-wolfe";
-    const ABOUT: &'static str =
-        "releases which vertex of the l1 ball is best, T times; for far more features than rows, also with delta = 0";
-    const TRAITS: Traits = Traits { logarithmic: true, ..Traits::NONE };
+    const ABOUT: &'static str = "releases the best vertex of the l1 ball in each of T steps (private Frank-Wolfe); for far more features \
+         than rows, also with delta = 0";
+    const CAPABILITIES: Capabilities = Capabilities { logarithmic: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            l1_norm: said.get(&L1_NORM),
-            steps: said.get(&STEPS),
-            max_features: said.get(&MAX_FEATURES),
-            clip_norm: said.get(&CLIP_NORM),
-            refresh_every: said.get(&REFRESH_EVERY),
+            l1_norm: options.get(&L1_NORM),
+            steps: options.get(&STEPS),
+            max_features: options.get(&MAX_FEATURES),
+            clip_norm: options.get(&CLIP_NORM),
+            refresh_every: options.get(&REFRESH_EVERY),
         }
     }
 
@@ -135,7 +139,8 @@ impl Algorithm for FrankWolfe {
         check_problem(problem)?;
         if matches!(problem.loss, Loss::Softmax { .. }) {
             return Err(NotApplicable::Problem(
-                "it fits one score per record; with several classes fit one against the rest, or take another method"
+                "it fits one score per record and cannot fit several classes at once; fit one class against the \
+                 rest, or choose another method"
                     .into(),
             ));
         }
@@ -146,7 +151,7 @@ impl Algorithm for FrankWolfe {
         let usual = lipschitz * problem.row_norm / typical_nonzeros(problem).sqrt();
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or(usual))?;
         let refresh_every =
-            in_range("refresh_every", self.refresh_every.unwrap_or(USUAL_REFRESH) as f64, 1.0, 1e9)? as u64;
+            in_range(option("refresh_every"), self.refresh_every.unwrap_or(USUAL_REFRESH) as f64, 1.0, 1e9)? as u64;
         let (l1_norm, steps, predicted) = self.radius_and_steps(problem, budget, clip_norm)?;
         let event = |m: f64| {
             let choices = Event::ExponentialMechanism { epsilon: 1.0 / m }.self_composed(steps);
@@ -160,12 +165,12 @@ impl Algorithm for FrankWolfe {
         let mut warnings = Vec::new();
         if let Some(asked) = self.steps.filter(|asked| *asked > steps) {
             warnings.push(format!(
-                "steps {asked} were cut to {steps}: a step may bring a feature, and max_features is {steps}"
+                "steps was lowered from {asked} to {steps}: each step may add a feature, and max_features is {steps}"
             ));
         }
         if problem.relation() == Relation::AddOrRemove {
             warnings.push(
-                "the number of rows entered the choice of steps and radius: it is taken to be a public guess".into(),
+                "steps and radius were chosen from the number of rows, which is assumed to be a public guess".into(),
             );
         }
         Ok(Plan {
@@ -184,8 +189,8 @@ impl Algorithm for FrankWolfe {
                         "no entry of a record's gradient exceeds the clip norm: enforced in exact integers",
                     ),
                     Assumption::proved(
-                        "slopes are refreshed at steps fixed in advance and in the rows of the released feature: never \
-                         chosen by other records",
+                        "derivatives are recomputed at steps fixed in advance and in the rows of the released \
+                         feature, never depending on other records",
                     ),
                 ],
                 warnings,
@@ -235,7 +240,7 @@ pub fn run_vertices(plan: &Plan<VertexSchedule>, run: Run<'_>) -> Result<Release
         progress.tick();
     }
     progress.finish();
-    Ok(curator.answer(SparseVector::new(weights.into_iter().map(|(j, w)| (j, shrinkage * w)))))
+    Ok(curator.postprocess(SparseVector::new(weights.into_iter().map(|(j, w)| (j, shrinkage * w)))))
 }
 
 #[cfg(test)]

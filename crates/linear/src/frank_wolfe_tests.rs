@@ -34,7 +34,7 @@ fn table(n: usize, d: usize, width: usize, seed: u64) -> Examples {
 fn facts(examples: &Examples, nonzeros: usize) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
@@ -185,7 +185,7 @@ fn budgets_pure_ones_too_are_met_and_not_wasted() {
         let options =
             FrankWolfe { steps: Some(400), l1_norm: Some(10.0), clip_norm: Some(1.0), ..FrankWolfe::default() };
         let plan = options.plan(&problem, Budget::new(1.0, 1e-6).unwrap()).unwrap();
-        // spec 20 §4: ε₀ = .0221054, whatever the relation; the noise is doubled where records are replaced
+        // 400 draws of bounded range compose to (1, 1e-6) at ε₀ = .0221054, whatever the relation; the noise is doubled where records are replaced
         let s = &plan.schedule;
         assert!(s.step_epsilon >= 0.0221054 * 0.9999 && s.step_epsilon < 0.0226, "{}", s.step_epsilon);
         assert!((s.noise_scale * s.step_epsilon - 2.0 * relation.sum_sensitivity()).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! Private sparse learning by iterative hard thresholding (spec 16): at most k features, chosen and fitted privately.
+//! Private sparse learning by iterative hard thresholding (Liang, Tong, Ding, Pan, Bi 2022): at most k features, chosen and fitted privately.
 //!
 //! x ← H_k(x − η·noisy gradient): the noisy vector exists in law only, its k largest entries are what leaves. Then, with the
 //! rest of the budget, the features that were found are fitted again: on k coordinates noise is small. The selection has to be
@@ -30,19 +30,21 @@ pub use variance_reduced::{DpScsgHt, DpSvrgHt, VarianceOptions, VarianceReducedS
 use dpopt_mechanism::SparseVector;
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::options::common::{CLIP_NORM, LEARNING_RATE, MAX_FEATURES, REGULARIZATION, STEPS};
-use dpopt_optimize::options::{Range, Said, Setting};
+use dpopt_optimize::options::{OptionReader, Range, Setting};
 use dpopt_optimize::plan::{NotApplicable, Problem};
 use dpopt_optimize::planning::in_range;
+use dpopt_refusal::{Refusal, Step, option, text};
 
 pub(super) static INITIAL_FEATURES: Setting<u64> = Setting::whole(
     "initial_features",
-    "features kept after the first step, falling to max_features over the first half of the steps [default: max_features]",
+    "number of features kept after the first step; it falls to max_features over the first half of the steps \
+     [default: max_features]",
 )
 .called("K");
 pub(super) static REFIT_SHARE: Setting<f64> = Setting::real(
     "refit_share",
     Range::SHARE,
-    "share of the budget for fitting the chosen features again; 0 for no second fit [default: 0.5]",
+    "share of the budget for refitting the chosen features; 0 for no refit [default: 0.5]",
 )
 .called("SHARE");
 
@@ -71,14 +73,14 @@ pub struct SparseOptions {
 
 impl SparseOptions {
     /// What all methods here have, as a user says it; some have more.
-    pub(crate) fn read(said: &Said<'_>) -> Self {
+    pub(crate) fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            max_features: said.get(&MAX_FEATURES),
-            intercept: said.intercept(),
-            steps: said.get(&STEPS),
-            learning_rate: said.get(&LEARNING_RATE),
-            clip_norm: said.get(&CLIP_NORM),
-            regularization: said.get(&REGULARIZATION),
+            max_features: options.get(&MAX_FEATURES),
+            intercept: options.intercept(),
+            steps: options.get(&STEPS),
+            learning_rate: options.get(&LEARNING_RATE),
+            clip_norm: options.get(&CLIP_NORM),
+            regularization: options.get(&REGULARIZATION),
             ..Self::default()
         }
     }
@@ -97,26 +99,32 @@ impl SparseOptions {
     pub(crate) fn sparsity(&self, problem: &Problem) -> Result<Sparsity, NotApplicable> {
         let Some(k) = self.max_features else {
             return Err(NotApplicable::Problem(
-                "it keeps a number of features that nobody has given; say how many with --max-features".into(),
+                text!["it keeps a fixed number of features, which is not given; give it as ", option("max_features")]
+                    .into(),
             ));
         };
         if matches!(problem.loss, Loss::Softmax { .. }) {
             return Err(NotApplicable::Problem(
-                "it fits one score per record; with several classes fit one against the rest, or leave out --max-features".into(),
+                Refusal::of(
+                    "it fits one score per record and cannot fit several classes at once; fit one class \
+                             against the rest",
+                )
+                .or(Step::LeaveOutMaxFeatures),
             ));
         }
         if let Some(intercept) = self.intercept
             && intercept as usize >= problem.features
         {
-            return Err(NotApplicable::Option(format!(
-                "the intercept is feature {intercept} of {}; give an index below that",
-                problem.features
-            )));
+            return Err(NotApplicable::Option(
+                format!("the intercept is feature {intercept} of {}; give an index below that", problem.features)
+                    .into(),
+            ));
         }
         let most = problem.features - usize::from(self.intercept.is_some());
-        let k = in_range("max_features", k as f64, 1.0, 1e7)? as usize;
+        let k = in_range(option("max_features"), k as f64, 1.0, 1e7)? as usize;
         let initial =
-            in_range("initial_features", self.initial_features.unwrap_or(k as u64) as f64, k as f64, 1e7)? as usize;
+            in_range(option("initial_features"), self.initial_features.unwrap_or(k as u64) as f64, k as f64, 1e7)?
+                as usize;
         Ok(Sparsity {
             max_features: k.min(most.max(1)),
             initial_features: initial.min(most.max(1)),

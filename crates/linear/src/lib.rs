@@ -31,7 +31,7 @@ pub use adaptive::{
     MomentSchedule, Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
 };
 pub use centred_descent::{CentredDescent, CentredSchedule};
-pub use choices::{AdaptiveOptions, InnerSteps, Moments, RateSchedule, Selection, Subspace};
+pub use choices::{AdaptiveOptions, InnerSteps, Moments, RateSchedule, RowSelection, Subspace};
 pub use descent::{
     AdaptiveClipDescent, AdaptiveClipSchedule, Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent,
     NoisySgd, StreamSchedule, expected_risk,

@@ -1,4 +1,4 @@
-//! Double-noise Newton (Ganesh, Haghifam, Steinke, Thakurta 2023; spec 17 §4): each step releases a noisy gradient g̃,
+//! Double-noise Newton (Ganesh, Haghifam, Steinke, Thakurta 2023): each step releases a noisy gradient g̃,
 //! then the Newton step s = H⁻¹g̃ with noise fitted to ‖g̃‖. The matrix H itself is never released.
 //!
 //! H weighs records by tanh(u/2)/(2u), u = shift − margin: the quadratic upper bound of the logistic loss, so that a step
@@ -11,8 +11,8 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Examples;
 use dpopt_objective::solver::norm;
-use dpopt_optimize::algorithm::{ByRow, Traits};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::{ByRow, Capabilities};
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{REGULARIZATION, STEPS};
 use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
@@ -44,9 +44,9 @@ pub struct NoisyNewton {
 pub struct NewtonSchedule {
     /// The loss that is minimised.
     pub loss: Loss,
-    /// T.
+    /// T: number of Newton steps.
     pub steps: u64,
-    /// λ0.
+    /// λ0: regularisation of the matrix H.
     pub regularization: f64,
     /// How H is regularised.
     pub inverse: Inverse,
@@ -74,7 +74,7 @@ impl NoisyNewton {
             relation: problem.relation(),
             regularization,
             inverse: self.inverse,
-            integers: self.solver == Solver::InParts,
+            integers: self.solver == Solver::InPartitions,
         }
     }
 }
@@ -83,13 +83,13 @@ impl Algorithm for NoisyNewton {
     type Schedule = NewtonSchedule;
     const NAME: &'static str = "noisy-newton";
     const ABOUT: &'static str = "releases noisy gradients and noisy Newton steps; for two labels and few features";
-    const TRAITS: Traits = Traits { sums: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { sums: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            steps: said.get(&STEPS),
-            regularization: said.get(&REGULARIZATION),
-            solver: Solver::of(said),
+            steps: options.get(&STEPS),
+            regularization: options.get(&REGULARIZATION),
+            solver: Solver::of(options),
             ..Self::default()
         }
     }
@@ -98,7 +98,11 @@ impl Algorithm for NoisyNewton {
         check_problem(problem)?;
         refuse_large(problem)?;
         let Loss::Logistic { .. } = problem.loss else {
-            return Err(NotApplicable::Problem("double-noise Newton is proved here for logistic loss only".into()));
+            return Err(NotApplicable::Problem(
+                "it is proved for the logistic loss only; use logistic, or choose \
+                                               another method"
+                    .into(),
+            ));
         };
         let steps = asked_steps(self.steps)?.unwrap_or(6);
         let r = problem.row_norm;
@@ -173,7 +177,7 @@ impl Algorithm for NoisyNewton {
         match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => on(&plan.schedule, run),
             ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
-            ByRow::Parts(run) => on(&plan.schedule, run),
+            ByRow::Partitions(run) => on(&plan.schedule, run),
         }
     }
 }
@@ -203,5 +207,5 @@ fn on<R: SolvedRecords + OfRows>(s: &NewtonSchedule, run: Run<'_, R>) -> RunResu
     }
     progress.finish();
     // at most: where the data bend the loss, earlier noise is forgotten and H is larger than λ0
-    Ok(curator.answer(Solution { noise: Some(vec![variance.sqrt(); d]), ..theta.into() }))
+    Ok(curator.postprocess(Solution { noise: Some(vec![variance.sqrt(); d]), ..theta.into() }))
 }

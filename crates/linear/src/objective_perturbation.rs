@@ -1,4 +1,5 @@
-//! Objective perturbation (spec 17 §3): minimise Σφ + (λ/2)‖θ‖² + b·θ for a secret Gaussian b, close with a little noise.
+//! Objective perturbation (Chaudhuri, Monteleoni, Sarwate 2011; docs/proofs/objective-perturbation.md): minimise Σφ + (λ/2)‖θ‖² + b·θ for a secret
+//! Gaussian b, close with a little noise.
 //!
 //! For logistic losses with λ ≥ R²/(ε + R²/(2σ²)) the change of variables is free: it costs exactly one Gaussian release
 //! of sensitivity R (corollary A1), with noise that is small wherever the data determine the answer. The default for
@@ -9,10 +10,10 @@ use dpopt_mechanism::{Mechanism, PerturbedObjective, SolvedRecords, closing_grid
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::Elsewhere;
+use dpopt_objective::records::RemoteRecords;
 use dpopt_objective::solver::Accuracy;
-use dpopt_optimize::algorithm::{ByRow, Traits};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::{ByRow, Capabilities};
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_optimize::planning::{
@@ -90,7 +91,7 @@ impl ObjectiveSchedule {
     }
 }
 
-/// Of the closing noise, where all noise can be drawn.
+/// Standard deviation of the closing noise, if all noise can be drawn.
 fn closing<R: SolvedRecords>(release: &PerturbedObjective<R>) -> Result<f64, NotApplicable> {
     release.can_draw()?;
     Ok(release.closing_std())
@@ -110,7 +111,9 @@ impl ObjectivePerturbation {
         let loss = smooth_loss(problem.loss, self.shift, self.clip_norm)?;
         let facts = loss.facts();
         let (Some(slope), Some(link)) = (facts.lipschitz, facts.link) else {
-            return Err(NotApplicable::Problem("objective perturbation needs a loss with bounded slope".into()));
+            return Err(NotApplicable::Problem(
+                "it needs a loss with bounded gradient; choose logistic or huber".into(),
+            ));
         };
         // Theorems A and B are stated for slopes in [0, 1]: divide the whole objective by C. Softmax keeps its √2 inside
         // the event.
@@ -185,7 +188,7 @@ impl ObjectivePerturbation {
         };
         schedule.closing_std = match self.solver {
             Solver::Here => closing(&schedule.mechanism(problem))?,
-            Solver::InParts => closing(&schedule.mechanism_of::<Elsewhere>(problem))?,
+            Solver::InPartitions => closing(&schedule.mechanism_of::<RemoteRecords>(problem))?,
         };
         Ok((schedule, certificate, multiplier))
     }
@@ -225,22 +228,22 @@ fn curvature_of(link: GlmLink) -> f64 {
 impl Algorithm for ObjectivePerturbation {
     type Schedule = ObjectiveSchedule;
     const NAME: &'static str = "objective-perturbation";
-    const ABOUT: &'static str =
-        "releases the minimiser of the loss plus a random linear term, closed with a little noise; best for two labels";
-    const TRAITS: Traits = Traits {
+    const ABOUT: &'static str = "releases the minimiser of the loss plus a random linear term, with a little noise added for the solver's \
+         error; best for two labels";
+    const CAPABILITIES: Capabilities = Capabilities {
         sums: true,
         // its one release is planned for the largest residuals, which it must clip as descents do: those were better in twelve comparisons of fourteen,
         // on seven tables (docs/decisions/0015)
         stands_last: |loss| loss == Loss::Squared,
-        ..Traits::NONE
+        ..Capabilities::NONE
     };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            regularization: said.get(&REGULARIZATION),
-            shift: said.get(&SHIFT),
-            clip_norm: said.get(&CLIP_NORM),
-            solver: Solver::of(said),
+            regularization: options.get(&REGULARIZATION),
+            shift: options.get(&SHIFT),
+            clip_norm: options.get(&CLIP_NORM),
+            solver: Solver::of(options),
         }
     }
 
@@ -249,7 +252,7 @@ impl Algorithm for ObjectivePerturbation {
         let risk = RiskModel::of(problem);
         let raised = self.regularization.filter(|asked| *asked < schedule.regularization * (1.0 - 1e-9)).map(|asked| {
             let (asked, least) = (Shown(asked), Shown(schedule.regularization));
-            format!("regularization {asked} was raised to {least}: the proof holds from there on")
+            format!("regularization was raised from {asked} to {least}, the smallest value that the proof covers")
         });
         Ok(Plan {
             summary: Summary {
@@ -268,8 +271,8 @@ impl Algorithm for ObjectivePerturbation {
                 assumptions: [
                     Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
                     Assumption::proved(
-                        "the minimiser's gradient is certified below the public tolerance, and closing noise covers \
-                         the rest",
+                        "the gradient at the minimiser is certified to be below the public tolerance, and additional \
+                         noise covers the rest",
                     ),
                 ]
                 .into_iter()
@@ -285,7 +288,7 @@ impl Algorithm for ObjectivePerturbation {
         match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => on(&plan.schedule, run),
             ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
-            ByRow::Parts(run) => on(&plan.schedule, run),
+            ByRow::Partitions(run) => on(&plan.schedule, run),
         }
     }
 }

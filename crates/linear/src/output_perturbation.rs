@@ -1,4 +1,4 @@
-//! Output perturbation: a regularised minimiser with a certified gradient, plus Gaussian noise (spec 17 §2).
+//! Output perturbation: a regularised minimiser with a certified gradient, plus Gaussian noise (docs/proofs/output-perturbation.md).
 //!
 //! Two neighbours' minimisers differ by at most L/λ (zero-out), the solver's error adds 2τ/λ and the grid h√d. The noise
 //! is the same in every direction, also where the data would determine the answer, so other methods are usually better.
@@ -7,10 +7,10 @@ use dpopt_mechanism::{Mechanism, PerturbedMinimiser, SolvedRecords, closing_grid
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::Elsewhere;
+use dpopt_objective::records::RemoteRecords;
 use dpopt_objective::solver::Accuracy;
-use dpopt_optimize::algorithm::{ByRow, Traits};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::{ByRow, Capabilities};
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
@@ -20,6 +20,7 @@ use dpopt_optimize::planning::{
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunError, RunResult, Solution};
 use dpopt_privacy::{Budget, Event};
+use dpopt_refusal::{option, text};
 use serde::Serialize;
 use std::marker::PhantomData;
 
@@ -81,13 +82,18 @@ impl OutputSchedule {
 /// Refuses a shift of a loss that is not logistic, and a slope bound of one that has its own.
 pub(crate) fn check_shape(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Result<(), NotApplicable> {
     if shift.is_some() && !matches!(loss, Loss::Logistic { .. }) {
-        return Err(NotApplicable::Option("`shift` is of the logistic loss of two labels; leave it out here".into()));
+        return Err(NotApplicable::Option(
+            text![option("shift"), " works only with the logistic loss of two labels; leave it out"].into(),
+        ));
     }
     if threshold.is_some() && loss != Loss::Squared {
         return Err(NotApplicable::Option(
-            "`clip_norm` bounds the slope of squared error here, and this loss has a bound of its own; leave it out, or take a method \
-             of steps"
-                .into(),
+            text![
+                option("clip_norm"),
+                " only bounds the gradient of the squared loss here, and this loss has its own bound; leave it out, \
+                 or choose an iterative method such as noisy-sgd"
+            ]
+            .into(),
         ));
     }
     Ok(())
@@ -98,7 +104,7 @@ pub(crate) fn check_shape(loss: Loss, shift: Option<f64>, threshold: Option<f64>
 pub fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Result<Loss, NotApplicable> {
     check_shape(loss, shift, threshold)?;
     match loss {
-        // an explicit shift of the problem's loss is kept; 2 was best on synthetic tables (spec 17 §5)
+        // an explicit shift of the problem's loss is kept; 2 was best on synthetic tables
         Loss::Logistic { shift: given } => {
             let shift = shift.unwrap_or(if given > 0.0 { given } else { 2.0 });
             Ok(Loss::Logistic { shift: in_range("the shift", shift, 0.0, 20.0)? })
@@ -106,10 +112,12 @@ pub fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Re
         Loss::Squared => Ok(Loss::Huber { threshold: positive("the clip norm", threshold.unwrap_or(0.5))? }),
         Loss::Huber { .. } | Loss::SmoothedHinge { .. } | Loss::Softmax { .. } => Ok(loss),
         Loss::Sigmoid => Err(NotApplicable::Problem(
-            "this loss is not convex, so its minimiser says nothing about one record; use logistic, or a method of steps".into(),
+            "this loss is not convex, so that nothing bounds how far one record moves its minimiser; use logistic, \
+             or an iterative method such as noisy-sgd"
+                .into(),
         )),
         Loss::Absolute | Loss::Hinge => Err(NotApplicable::Problem(
-            "the slope of this loss jumps; use huber instead of absolute, smoothed-hinge instead of hinge".into(),
+            "this loss is not smooth; use huber instead of absolute, smoothed-hinge instead of hinge".into(),
         )),
     }
 }
@@ -118,14 +126,14 @@ impl Algorithm for OutputPerturbation {
     type Schedule = OutputSchedule;
     const NAME: &'static str = "output-perturbation";
     const ABOUT: &'static str = "releases the minimiser plus noise; a baseline for smooth losses";
-    const TRAITS: Traits = Traits { sums: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { sums: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            regularization: said.get(&REGULARIZATION),
-            shift: said.get(&SHIFT),
-            clip_norm: said.get(&CLIP_NORM),
-            solver: Solver::of(said),
+            regularization: options.get(&REGULARIZATION),
+            shift: options.get(&SHIFT),
+            clip_norm: options.get(&CLIP_NORM),
+            solver: Solver::of(options),
         }
     }
 
@@ -167,7 +175,7 @@ impl Algorithm for OutputPerturbation {
         };
         (schedule.sensitivity, schedule.noise_std) = match self.solver {
             Solver::Here => scales(&schedule.mechanism(problem))?,
-            Solver::InParts => scales(&schedule.mechanism_of::<Elsewhere>(problem))?,
+            Solver::InPartitions => scales(&schedule.mechanism_of::<RemoteRecords>(problem))?,
         };
         let noise_std = schedule.noise_std;
         Ok(Plan {
@@ -183,7 +191,8 @@ impl Algorithm for OutputPerturbation {
                 assumptions: [
                     Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
                     Assumption::proved(
-                        "the minimiser's gradient is certified below the public tolerance before anything is released",
+                        "the gradient at the minimiser is certified to be below the public tolerance before anything \
+                         is released",
                     ),
                 ]
                 .into_iter()
@@ -199,7 +208,7 @@ impl Algorithm for OutputPerturbation {
         match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => on(&plan.schedule, run),
             ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
-            ByRow::Parts(run) => on(&plan.schedule, run),
+            ByRow::Partitions(run) => on(&plan.schedule, run),
         }
     }
 }

@@ -6,7 +6,7 @@ use dpopt_objective::records::Directions;
 use dpopt_optimize::MethodOptions;
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::regime::FAILURE;
-use dpopt_optimize::{Regime, Regimes};
+use dpopt_optimize::{Regime, Regimes, Selection};
 use dpopt_privacy::{Budget, special};
 use dpopt_privacy::{Neighbours, Relation};
 
@@ -14,7 +14,7 @@ fn problem(features: usize, nonzeros: usize) -> Problem {
     let loss = Loss::Logistic { shift: 0.0 };
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: 1,
@@ -84,4 +84,49 @@ fn at_the_borders_the_bounds_agree() {
     let pure = Regimes::of(&problem(d as usize, s as usize), Budget::new(0.5, 0.0).unwrap()).unwrap();
     assert!(pure.dense > pure.enough && pure.dense > r.dense);
     assert!(((s * (d / FAILURE).ln() * 2.0 / pure.dense).powf(1.0 / 3.0) / (d * 2.0 / pure.dense) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn reasons_are_given_only_where_they_hold() {
+    let budget = Budget::new(1.0, 1e-6).unwrap();
+    let mut reasons = [0; 3];
+    for (rows, features, nonzeros) in
+        [(10_000, 30, 30), (300, 5, 5), (100_000, 200, 20), (2_000, 100_000, 10), (50, 100_000, 10)]
+    {
+        for loss in [Loss::Logistic { shift: 0.0 }, Loss::Squared, Loss::Softmax { classes: 3 }] {
+            let problem = Problem {
+                directions: None,
+                prior_release: None,
+                calibrated: None,
+                record: Default::default(),
+                rows,
+                features,
+                nonzeros,
+                row_norm: 1.0,
+                loss,
+                neighbours: Neighbours::of_records(Relation::ZeroOut),
+            };
+            let all = candidates(&problem, budget, &MethodOptions::default());
+            let risks: Vec<f64> =
+                all.iter().filter_map(|c| Some(c.plan.as_ref().ok()?.summary().predicted_excess_risk)).collect();
+            let smallest = risks.iter().copied().fold(f64::INFINITY, f64::min);
+            let Selection { place, reason } = registry().select(&all, &MethodOptions::default()).unwrap();
+            let plan = all[place].plan.as_ref().unwrap();
+            let own = plan.summary().predicted_excess_risk;
+            let why = reason.to_string();
+            let at = format!("n={rows} d={features} {loss:?} {}: {why}", plan.summary().method);
+            if why.starts_with("there are many features") {
+                let regimes = Regimes::of(&problem, budget).unwrap();
+                assert_eq!(regimes.at(rows as f64), Regime::Sparse, "{at}");
+                reasons[0] += 1;
+            } else if why.contains("within 2×") {
+                assert!(own < 2.0 * smallest && own > smallest, "{at}");
+                reasons[1] += 1;
+            } else {
+                assert!(why.contains("smallest of the") && own == smallest, "{at}");
+                reasons[2] += 1;
+            }
+        }
+    }
+    assert!(reasons[1] > 0 && reasons[2] > 0 && reasons[0] > 0, "{reasons:?}");
 }

@@ -1,4 +1,4 @@
-//! The methods that ship, and what is asked of them where nobody brings a registry of their own.
+//! The methods that ship, and the registry that is used where the user gives none.
 
 use super::{
     AdaptiveClipDescent, CentredDescent, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingSgd,
@@ -6,10 +6,10 @@ use super::{
     OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, RegularizedDescent, ReleasedPreconditioner, SparseExponential,
     SparseOutputPerturbation, SufficientStatistics, expected_risk,
 };
-use dpopt_optimize::Prepared;
 use dpopt_optimize::options::MethodOptions;
 use dpopt_optimize::plan::{NotApplicable, Problem};
-use dpopt_optimize::registry::{Candidate, Described, Registry, asked};
+use dpopt_optimize::registry::{Described, Registry, asked};
+use dpopt_optimize::{Candidate, Prepared};
 use dpopt_privacy::Budget;
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 /// let options = MethodOptions::of("noisy-sgd").with("clip_norm", 0.5).with("steps", 100);
 /// assert!(methods.check(&options).is_ok());
 /// let wrong = methods.check(&MethodOptions::of("noisy-sgd").with("clip_norm", -1.0)).unwrap_err();
-/// assert_eq!(wrong.to_string(), "clip_norm is -1; give a positive, finite number");
+/// assert_eq!(wrong.to_string(), "`clip_norm` is -1; give a positive, finite number");
 /// let unknown = methods.check(&MethodOptions::default().with("clip_nrom", 1.0)).unwrap_err();
 /// assert_eq!(unknown.to_string(), "there is no option `clip_nrom`; did you mean `clip_norm`?");
 /// let refused = methods.check_options(&MethodOptions::of("localized-clipped-sgd")).unwrap_err().to_string();
@@ -29,7 +29,7 @@ use std::sync::LazyLock;
 /// ```
 pub fn registry() -> &'static Registry {
     static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
-        // in the standing order: one release before many, full batches before samples
+        // in the tie-break order: one release before many, full batches before samples
         Registry::new(expected_risk)
             .with::<AdaptiveClipDescent>()
             .with::<ObjectivePerturbation>()
@@ -133,7 +133,7 @@ mod tests {
             for epsilon in [0.1, 0.5, 1.0, 4.0] {
                 let problem = Problem {
                     directions: None,
-                    before: None,
+                    prior_release: None,
                     calibrated: None,
                     record: Default::default(),
                     rows,

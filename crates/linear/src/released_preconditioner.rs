@@ -1,4 +1,4 @@
-//! DP gradient descent with a released preconditioner (spec 17 §4): the matrix βΣxxᵀ, which dominates every Hessian, is
+//! DP gradient descent with a released preconditioner: the matrix βΣxxᵀ, which dominates every Hessian, is
 //! released once with isometric Gaussian noise; then T noisy gradient steps are taken in its geometry.
 
 use super::descent::default_clip_norm;
@@ -8,9 +8,9 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
 use dpopt_objective::solver::Spectrum;
-use dpopt_optimize::algorithm::{ByRow, Traits};
+use dpopt_optimize::algorithm::{ByRow, Capabilities};
 use dpopt_optimize::driver::{Course, Driver, drive};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CLIP_NORM, REGULARIZATION, STEPS};
 use dpopt_optimize::oracle::{NoisyMoment, NoisySum};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
@@ -46,7 +46,7 @@ impl Default for ReleasedPreconditioner {
 pub struct PreconditionedSchedule {
     /// The loss that is minimised.
     pub loss: Loss,
-    /// T.
+    /// T: number of noisy steps.
     pub steps: u64,
     /// C of the gradients.
     pub clip_norm: f64,
@@ -69,10 +69,14 @@ pub(crate) const LARGEST_MATRIX: usize = 1000;
 
 pub(crate) fn refuse_large(problem: &Problem) -> Result<(), NotApplicable> {
     if problem.features > LARGEST_MATRIX {
-        return Err(NotApplicable::Problem(format!(
-            "a {0} x {0} matrix is too large to release; use at most {LARGEST_MATRIX} features or another method",
-            problem.features
-        )));
+        return Err(NotApplicable::Problem(
+            format!(
+                "a {0} x {0} matrix is too large to release; use at most {LARGEST_MATRIX} features, or choose \
+                 another method",
+                problem.features
+            )
+            .into(),
+        ));
     }
     Ok(())
 }
@@ -83,13 +87,13 @@ impl Algorithm for ReleasedPreconditioner {
     const ABOUT: &'static str =
         "releases the noisy second-moment matrix once, then noisy gradients; for features of very different scale";
 
-    const TRAITS: Traits = Traits { sums: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { sums: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            steps: said.get(&STEPS),
-            clip_norm: said.get(&CLIP_NORM),
-            regularization: said.get(&REGULARIZATION),
+            steps: options.get(&STEPS),
+            clip_norm: options.get(&CLIP_NORM),
+            regularization: options.get(&REGULARIZATION),
             ..Self::default()
         }
     }
@@ -170,7 +174,7 @@ impl Algorithm for ReleasedPreconditioner {
         match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => on(&plan.schedule, run),
             ByRow::Disk(_) => Err(RunError::InMemory { method: Self::NAME }),
-            ByRow::Parts(run) => on(&plan.schedule, run),
+            ByRow::Partitions(run) => on(&plan.schedule, run),
         }
     }
 
@@ -214,16 +218,16 @@ fn on<R: Records + OfRows>(s: &PreconditionedSchedule, run: Run<'_, R>) -> RunRe
         (gradient_std * step).powi(2) * variance_of_last_half(1.0 - s.regularization * step, s.steps)
     };
     let noise: Vec<f64> = spectrum.diagonal(variance).iter().map(|v| v.sqrt()).collect();
-    Ok(curator.answer(Solution { noise: Some(noise.repeat(weights / d)), ..mean.into() }))
+    Ok(curator.postprocess(Solution { noise: Some(noise.repeat(weights / d)), ..mean.into() }))
 }
 
 /// θ ← θ − (H + λ + γ)⁻¹(g + λθ), for each output: H is the released matrix, its negative eigenvalues at 0.
 struct Preconditioned<'a> {
     spectrum: &'a Spectrum,
     features: usize,
-    /// λ.
+    /// λ: regularisation of the sum objective.
     regularization: f64,
-    /// λ + γ.
+    /// λ + γ: what is added to the diagonal of the matrix.
     shift: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Restricted Lipschitz continuity: when dimension does not hurt (spec 11, thesis chapter 11).
+//! Restricted Lipschitz continuity: when dimension does not hurt (Liu 2024, chapter 11).
 //!
 //! A function has coefficients G_0 ≥ G_1 ≥ … ≥ G_d = 0 if for every k one projector of rank k, the same for all points,
 //! leaves at most G_k of every gradient. Plain private descent pays for √k directions and a term that shrinks with the G_j
@@ -39,7 +39,7 @@ pub enum Profile {
     },
     /// G_k = G_0 for k < r and 0 from there on: gradients lie in a fixed subspace of dimension r.
     Rank {
-        /// r ≥ 1.
+        /// r ≥ 1: dimension of the subspace.
         rank: u64,
     },
     /// G_k/G_0 for k = 0, 1, …, not increasing; 0 beyond the last.
@@ -92,7 +92,11 @@ impl Profile {
             Profile::Shares(shares) => {
                 let falling = shares.windows(2).all(|w| w[1] <= w[0]);
                 let fits = shares.iter().all(|s| (0.0..=1.0).contains(s)) && falling && !shares.is_empty();
-                (!fits).then(|| "shares of a profile start at most at 1, do not increase and end at least at 0".into())
+                (!fits).then(|| {
+                    "the shares of a profile are out of order; give numbers from 1 down to 0 that do not \
+                                 increase"
+                        .into()
+                })
             }
         }
     }
@@ -119,7 +123,7 @@ pub struct Decay {
 }
 
 impl Decay {
-    /// c.
+    /// c: exponent of the decay G_k ∝ (k + 1)^−c.
     pub fn exponent(&self) -> f64 {
         -self.line.slope
     }

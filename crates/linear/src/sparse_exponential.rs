@@ -1,5 +1,5 @@
 //! Exponential mechanism over a public net of sparse weights: pure differential privacy without smoothness, by exact
-//! enumeration (spec 15 §7; docs/proofs/sparse-exponential.md).
+//! enumeration (Ghazi, Guzmán, Kamath, Kumar, Manurangsi 2024, Theorem 5.5 of the first version; docs/proofs/sparse-exponential.md).
 //!
 //! Truncating the minimiser to its entries above τ costs L·√s·τ and leaves at most D²/τ² of them, so a net of sparse
 //! points is enough. It is a reference: the net is enumerated in full, and refused beyond 10⁷ points.
@@ -9,10 +9,10 @@
 //! Covers: sparse-v1 theorem 5.5 (part: the mechanism is certified; the rate is not claimed)
 //! Covers: sparse-v2 theorem 7.5 (part: the mechanism is certified; the rate is not claimed)
 
-use dpopt_mechanism::{Choice, ChoiceLaw, CuratorError, Mechanism, NET_UNITS, net_scores};
+use dpopt_mechanism::{Choice, ChoiceLaw, CuratorError, Mechanism, NET_QUANTA, net_scores};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::options::Said;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::DISTANCE;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{SamplerError, TARGET_BOUND, check_problem, noise, positive};
@@ -24,8 +24,8 @@ use serde::Serialize;
 /// Largest net that is enumerated.
 pub const LARGEST_NET: f64 = 1e7;
 /// Most losses that are evaluated.
-const MOST_EVALUATIONS: f64 = 1e11;
-/// The same where nobody chose the spacing: some twelve seconds of processor time. A published net of more is made coarser.
+const MAX_EVALUATIONS: f64 = 1e11;
+/// Most losses that are evaluated where the user chose no spacing: some twelve seconds of processor time. A net that would need more is made coarser.
 const USUAL_EVALUATIONS: f64 = 1e9;
 
 /// Options of the sparse exponential mechanism. `None` means: chosen from public facts.
@@ -43,13 +43,13 @@ pub struct SparseExponential {
 /// The schedule of the sparse exponential mechanism.
 #[derive(Clone, Debug, Serialize)]
 pub struct SparseExponentialSchedule {
-    /// The loss.
+    /// The loss that is minimised.
     pub loss: Loss,
-    /// D.
+    /// D: radius of the ball that holds the weights.
     pub radius: f64,
     /// τ: entries of the minimiser below it may be lost.
     pub truncation: f64,
-    /// k.
+    /// k: most non-zero weights of a point of the net.
     pub support: usize,
     /// Distance between values of a coordinate.
     pub spacing: f64,
@@ -129,17 +129,17 @@ fn values_for(dimension: usize, support: usize, most: f64) -> f64 {
 }
 
 fn chosen_by(epsilon: f64, problem: &Problem) -> Result<Choice, CuratorError> {
-    Choice::new(ChoiceLaw::Exponential, epsilon, NET_UNITS, false, problem.relation())
+    Choice::new(ChoiceLaw::Exponential, epsilon, NET_QUANTA, false, problem.relation())
 }
 
 impl Algorithm for SparseExponential {
     type Schedule = SparseExponentialSchedule;
     const NAME: &'static str = "sparse-exponential";
-    const ABOUT: &'static str =
-        "releases one point of a public net of sparse weights; a reference for tiny problems, also with delta = 0";
+    const ABOUT: &'static str = "releases one point of a public net of sparse weight vectors; a reference for tiny problems, also with delta \
+         = 0";
 
-    fn read(said: &Said<'_>) -> Self {
-        Self { radius: said.get(&DISTANCE), support: None, spacing: None }
+    fn read(options: &OptionReader<'_>) -> Self {
+        Self { radius: options.get(&DISTANCE), support: None, spacing: None }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<SparseExponentialSchedule>, NotApplicable> {
@@ -147,7 +147,7 @@ impl Algorithm for SparseExponential {
         let loss = problem.loss;
         let Some(slope) = loss.facts().lipschitz.filter(|_| loss.outputs() == 1) else {
             return Err(NotApplicable::Problem(
-                "a loss with one score and a bounded slope is needed; use huber instead of squared".into(),
+                "it needs a loss with one score and bounded gradient; use huber instead of squared".into(),
             ));
         };
         let model = RiskModel::usual(problem);
@@ -162,17 +162,21 @@ impl Algorithm for SparseExponential {
         let spacing = positive("the spacing", self.spacing.unwrap_or(2.0 * tau / (support as f64).sqrt()))?.min(radius);
         let published = net_size(dimension, support, 2.0 * values_within(radius, spacing));
         let usual = USUAL_EVALUATIONS / n;
-        let enumerated = published <= LARGEST_NET && published * n <= MOST_EVALUATIONS;
+        let enumerated = published <= LARGEST_NET && published * n <= MAX_EVALUATIONS;
         let coarser = self.spacing.is_none() && published > usual && enumerated;
         // the last value lies on the ball's surface
         let spacing = if coarser { radius / values_for(dimension, support, usual) } else { spacing };
         let points = net_size(dimension, support, 2.0 * values_within(radius, spacing));
-        if points > LARGEST_NET || points * n > MOST_EVALUATIONS {
-            return Err(NotApplicable::Problem(format!(
-                "its net of {support}-sparse weights has up to {:.3e} points: at most {LARGEST_NET:.0e} (and \
-                 {MOST_EVALUATIONS:.0e} losses) are enumerated; sampling without enumerating has no proof here",
-                points.min(1e300)
-            )));
+        if points > LARGEST_NET || points * n > MAX_EVALUATIONS {
+            return Err(NotApplicable::Problem(
+                format!(
+                    "its net of {support}-sparse weight vectors has up to {:.3e} points, and at most \
+                     {LARGEST_NET:.0e} (and {MAX_EVALUATIONS:.0e} losses) can be enumerated; give a smaller \
+                     max_features, or choose another method",
+                    points.min(1e300)
+                )
+                .into(),
+            ));
         }
         // noise grows as ε falls
         let drawn = SamplerError::fine(points);
@@ -337,7 +341,7 @@ mod tests {
         let pure = Budget::new(2.0, 0.0).unwrap();
         let refused =
             SparseExponential::default().plan(&Problem { features: 100_000, nonzeros: 20, ..p.clone() }, pure);
-        assert!(matches!(refused, Err(NotApplicable::Problem(text)) if text.contains("enumerated")));
+        assert!(matches!(refused, Err(NotApplicable::Problem(text)) if text.to_string().contains("enumerated")));
         let options = SparseExponential { radius: Some(4.0), support: Some(4), spacing: Some(1.0) };
         let weights = fit(&options, &examples, &p, pure, 1);
         let at = |w: &[f64]| mean_loss(&examples, LOGISTIC, w);

@@ -1,5 +1,6 @@
 //! Output perturbation for sparse rows: a regularised minimiser with Laplace (δ = 0) or Gaussian noise, then the sparsest
-//! l∞-nearest point of a public ball (spec 15 §6; docs/proofs/sparse-output-perturbation.md).
+//! l∞-nearest point of a public ball (Ghazi, Guzmán, Kamath, Kumar, Manurangsi 2024, Theorem 5.1 of the first version;
+//! docs/proofs/sparse-output-perturbation.md).
 //!
 //! The excess risk is at most ‖∇F‖₁·‖x̂ − x_λ‖∞ ≤ 2√s·L·‖ξ‖∞ plus what the regularisation costs: the *largest* entry of the
 //! noise counts, which grows with ln d only, where the norm of the noise grows with √d. The minimiser of the regularised
@@ -19,8 +20,8 @@ use dpopt_objective::geometry::nearest_in_l2_ball;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::solver::Accuracy;
-use dpopt_optimize::algorithm::Traits;
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::Capabilities;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CLIP_NORM, DISTANCE, REGULARIZATION, SHIFT};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
@@ -47,7 +48,7 @@ pub struct SparseOutputPerturbation {
     pub clip_norm: Option<f64>,
 }
 
-/// Whose risk counts.
+/// Which risk the regularisation is chosen for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
@@ -64,9 +65,9 @@ pub enum Goal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoiseLaw {
-    /// δ = 0.
+    /// Laplace noise, for δ = 0.
     Laplace,
-    /// δ > 0.
+    /// Gaussian noise, for δ > 0.
     Gaussian,
 }
 
@@ -77,7 +78,7 @@ pub struct SparseOutputSchedule {
     pub loss: Loss,
     /// λ of the sum objective.
     pub regularization: f64,
-    /// D.
+    /// D: radius of the ball that holds the weights.
     pub radius: f64,
     /// s: bound on the non-zeros of a record's gradient.
     pub sparsity: usize,
@@ -93,7 +94,7 @@ pub struct SparseOutputSchedule {
     pub noise: NoiseLaw,
     /// Scale (Laplace) or standard deviation (Gaussian) over the sensitivity.
     pub noise_multiplier: f64,
-    /// The same per weight.
+    /// Scale (Laplace) or standard deviation (Gaussian) of the noise of each weight.
     pub noise_scale: f64,
     /// With probability 0.95 the excess risk is at most this, if the minimiser of the loss lies in the ball.
     pub risk_bound: f64,
@@ -150,7 +151,7 @@ fn rests_on(problem: &Problem, law: NoiseLaw) -> Vec<Assumption> {
     let mut assumptions = vec![
         Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
         Assumption::proved(
-            "the minimiser's gradient is certified below the public tolerance before anything is released",
+            "the gradient at the minimiser is certified to be below the public tolerance before anything is released",
         ),
     ];
     assumptions.extend(most_rows_assumption(problem));
@@ -160,8 +161,10 @@ fn rests_on(problem: &Problem, law: NoiseLaw) -> Vec<Assumption> {
             problem.nonzeros,
             row_l1_norm(problem)
         )));
-        assumptions
-            .push(Assumption::proved("each sample of the noise is within 2^-170 of its exact law in total variation"));
+        assumptions.push(Assumption::proved(
+            "each sample of the noise is within 2^-170 of its exact distribution in total \
+                                      variation",
+        ));
     }
     assumptions
 }
@@ -175,16 +178,17 @@ impl SparseOutputPerturbation {
 impl Algorithm for SparseOutputPerturbation {
     type Schedule = SparseOutputSchedule;
     const NAME: &'static str = "sparse-output-perturbation";
-    const ABOUT: &'static str = "releases the sparsest point near the minimiser plus noise; for very many features, few in a row, also with delta = 0";
-    const TRAITS: Traits = Traits { logarithmic: true, ..Traits::NONE };
+    const ABOUT: &'static str = "releases the sparsest point near the noisy minimiser; for very many features with \
+                                 few nonzeros per row, also with delta = 0";
+    const CAPABILITIES: Capabilities = Capabilities { logarithmic: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            regularization: said.get(&REGULARIZATION),
-            radius: said.get(&DISTANCE),
+            regularization: options.get(&REGULARIZATION),
+            radius: options.get(&DISTANCE),
             goal: Goal::default(),
-            shift: said.get(&SHIFT),
-            clip_norm: said.get(&CLIP_NORM),
+            shift: options.get(&SHIFT),
+            clip_norm: options.get(&CLIP_NORM),
         }
     }
 
@@ -247,8 +251,8 @@ impl Algorithm for SparseOutputPerturbation {
         let predicted = risk_bound.min(modelled(regularization));
         if risk_bound > shape.lipschitz * radius && (self.goal != Goal::Training || predicted > 0.5 * loss.at_zero()) {
             warnings.push(format!(
-                "the bound on the excess risk, {risk_bound:.3}, is above that of answering 0, {:.3}: raise epsilon or the number \
-                 of rows",
+                "the bound on the excess risk, {risk_bound:.3}, is above that of weights 0, {:.3}; raise epsilon, or \
+                 use more rows",
                 shape.lipschitz * radius
             ));
         }
@@ -369,12 +373,12 @@ mod tests {
                     options.plan(&p, crate::tests::budget(epsilon)).unwrap().summary
                 };
                 let summary = of(Goal::Training);
-                let warned = summary.warnings.iter().any(|warning| warning.contains("above that of answering 0"));
+                let warned = summary.warnings.iter().any(|warning| warning.contains("above that of weights 0"));
                 let predicted = summary.predicted_excess_risk;
                 assert!(!warned || predicted > 0.5 * summary.loss.at_zero(), "{rows} {epsilon}: {predicted}");
                 // whoever asks for the proof is told
                 let proved = of(Goal::Proved);
-                let told = proved.warnings.iter().any(|warning| warning.contains("above that of answering 0"));
+                let told = proved.warnings.iter().any(|warning| warning.contains("above that of weights 0"));
                 good += u32::from(told && !warned);
                 poor += u32::from(warned);
             }

@@ -1,4 +1,4 @@
-//! Least squares from noisy sufficient statistics, two parts (spec 17 §6, after Wang's AdaSSP of 2018): release XᵀX and
+//! Least squares from noisy sufficient statistics, two parts (after AdaSSP, Wang 2018; docs/proofs/sufficient-statistics.md): release XᵀX and
 //! Xᵀy once each, regularise by what the smallest eigenvalue of the *noisy* matrix lacks (free: post-processing).
 
 use super::released_preconditioner::refuse_large;
@@ -7,8 +7,8 @@ use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
-use dpopt_optimize::algorithm::{ByRow, RowAccess, Traits};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::{ByRow, Capabilities, RowAccess};
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::REGULARIZATION;
 use dpopt_optimize::oracle::NoisyMoment;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
@@ -34,7 +34,7 @@ pub struct SufficientStatisticsSchedule {
     pub matrix_std: f64,
     /// Noise standard deviation of Xᵀy.
     pub vector_std: f64,
-    /// Smallest λ.
+    /// Smallest λ that is added to the matrix.
     pub regularization: f64,
     /// Smallest eigenvalue the regularised matrix must reach: twice the size of the noise, 2s√(2d).
     pub eigenvalue_floor: f64,
@@ -47,17 +47,21 @@ impl Algorithm for SufficientStatistics {
     const NAME: &'static str = "sufficient-statistics";
     const ABOUT: &'static str =
         "releases noisy second moments of features and target; for regression with few features";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, sums: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { rows: RowAccess::Passes, sums: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
-        Self { regularization: said.get(&REGULARIZATION) }
+    fn read(options: &OptionReader<'_>) -> Self {
+        Self { regularization: options.get(&REGULARIZATION) }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<SufficientStatisticsSchedule>, NotApplicable> {
         check_problem(problem)?;
         require_delta(budget)?;
         if problem.loss != Loss::Squared {
-            return Err(NotApplicable::Problem("sufficient statistics exist for squared loss only".into()));
+            return Err(NotApplicable::Problem(
+                "sufficient statistics exist for the squared loss only; use squared, \
+                                               or choose another method"
+                    .into(),
+            ));
         }
         refuse_large(problem)?;
         let d = problem.features;
@@ -113,7 +117,7 @@ impl Algorithm for SufficientStatistics {
         match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => on(&plan.schedule, run),
             ByRow::Disk(run) => on(&plan.schedule, run),
-            ByRow::Parts(run) => on(&plan.schedule, run),
+            ByRow::Partitions(run) => on(&plan.schedule, run),
         }
     }
 }

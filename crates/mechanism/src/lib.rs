@@ -10,7 +10,7 @@
 //! | `draws` | draws from laws that depend on the records, minimisers with noise |
 //! | `choices` | counts, and choices among public candidates |
 //!
-//! Mechanisms that stand in `dpopt::mechanism` too are for everybody; the others are made by one method's plan, which knows what they need.
+//! Mechanisms that are in `dpopt::mechanism` too are for general use; the others are made by one method's plan, which knows what they need.
 #![forbid(unsafe_code)]
 
 mod choices;
@@ -34,14 +34,14 @@ pub use choices::experts_blocks::BlockExperts;
 pub use choices::experts_file::{ExpertsFile, SavedExperts};
 pub use choices::fresh_sums::{FreshSums, OpenSums};
 pub use choices::labels::LabelSelection;
-pub use choices::net::{NET_UNITS, net_scores};
+pub use choices::net::{NET_QUANTA, net_scores};
 pub use choices::peeling::{FeaturePick, FeatureScores, PeelingLaw};
-pub use choices::point_scores::{MOST_SCORED, POINT_UNITS, ScoredPoints};
+pub use choices::point_scores::{MAX_SCORED, POINT_QUANTA, ScoredPoints};
 pub use choices::quantiles::{Level, Place, Quantiles};
 pub use choices::ranges::{PrivateBounds, RangeEnd};
-pub use choices::search::{RunScore, Searching, VouchedRun, VouchedSearch};
+pub use choices::search::{AssumedRun, AssumedSearch, RunScore, Searching};
 pub use choices::selection::{FixedRuns, RandomStopping};
-pub use choices::stationarity::{CurvatureSum, MOST_SUMMED, Stationarity, Wanted};
+pub use choices::stationarity::{CurvatureSum, MAX_SUMMED, Stationarity, Wanted};
 pub use choices::sums_file::{SavedSums, SumsFile};
 pub use choices::vertex::{VertexChoice, VertexFacts, VertexScores};
 pub use draws::certified_pass::{CertifiedPass, CertifiedPoints, ClipTest};
@@ -67,9 +67,9 @@ pub use sums::thresholded::{Formed, SparseGridSum, SparseVector, ThresholdedGaus
 
 // the kernel's, by name: its module `beside` is not among them
 pub use dpopt_kernel::{
-    BatchId, BatchSum, Batching, Blocks, Clipped, ClippedVectors, ColumnClip, Correlation, Curator, CuratorError,
-    FeatureMoments, FixedBatch, Gaussian, GradientStream, GridSum, HistogramShape, Histograms, Interactive, L1Sum,
-    Laplace, Mechanism, NotApplicable, Opening, PartFacts, PieceSum, PoissonBatch, Public, PublicShape, ReleaseRecord,
-    Released, SamplerError, SecondMoment, Sensitive, StreamPlan, StreamShape, TargetMoment, answer, answer_numbers,
-    below_counts, moment_bound, progress, symmetric_matrix,
+    Batch, BatchId, BatchSum, Batching, Blocks, Clipped, ClippedVectors, ColumnClip, Correlation, Curator,
+    CuratorError, FeatureMoments, FixedBatch, Gaussian, GradientStream, GridSum, HistogramShape, Histograms,
+    Interactive, InteractiveStart, L1Sum, Laplace, Mechanism, NotApplicable, PartFacts, PieceSum, Public, PublicShape,
+    ReleaseRecord, Released, SamplerError, SecondMoment, Sensitive, StreamPlan, StreamShape, TargetMoment, answer,
+    answer_numbers, below_counts, moment_bound, progress, symmetric_matrix,
 };

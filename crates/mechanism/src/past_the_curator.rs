@@ -1,6 +1,6 @@
-//! What the self-audit needs and nobody else may have: a look at worlds that it made up itself, curators without a
-//! certificate, and releases past the curator, which planted bugs let out. It is compiled with the feature of its name only, and
-//! `cargo test -p dpopt --test sources` holds that nobody but the self-audit names it or switches it on.
+//! What only the self-audit may use: a look at worlds that it made up itself, curators without a
+//! certificate, and releases past the curator, as injected faults make them. It is compiled with the feature of its name only, and
+//! `cargo test -p dpopt --test sources` holds that only the self-audit names it or switches it on.
 
 use crate::choices::above_threshold::AboveThreshold;
 use crate::choices::experts::ExpertPlays;
@@ -9,16 +9,16 @@ use crate::choices::search::Searching;
 use crate::draws::gibbs::GibbsDraw;
 use crate::draws::gibbs_chain::GibbsChain;
 use dpopt_kernel::beside::{self, Expose, Members};
-use dpopt_kernel::{Curator, CuratorError, Mechanism, PoissonBatch, Released, Sensitive};
+use dpopt_kernel::{Batch, Curator, CuratorError, Mechanism, Released, Sensitive};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
 
 /// Records of a world that an audit made up.
-pub fn made_up<T>(world: &Sensitive<T>) -> &T {
+pub fn read_for_tests<T>(world: &Sensitive<T>) -> &T {
     world.expose()
 }
 
-/// What a mechanism lets out if nobody checks and nobody charges.
+/// What a mechanism releases without a check and without a charge.
 pub fn unchecked<M: Mechanism>(
     mechanism: &M,
     input: &Sensitive<M::Input>,
@@ -27,12 +27,12 @@ pub fn unchecked<M: Mechanism>(
     mechanism.apply(input.expose(), noise)
 }
 
-/// A curator for an event that nobody certified, and whose samplers are taken as exact.
+/// A curator for an event without a certificate, whose samplers are taken as exact.
 pub fn uncharged(event: &Event, noise: NoiseSource) -> Curator {
     beside::uncharged(event, noise)
 }
 
-/// An [uncharged](uncharged) curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
+/// An [uncharged](uncharged) curator that also keeps what it releases: the view of the strongest adversary that the event allows.
 pub fn watched(event: &Event, noise: NoiseSource) -> Curator {
     beside::watched(event, noise)
 }
@@ -43,7 +43,7 @@ pub fn seen(curator: &Curator) -> Vec<Vec<f64>> {
 }
 
 /// Indices of the records in a secret sample, increasing.
-pub fn sampled(batch: &PoissonBatch) -> &[u64] {
+pub fn sampled(batch: &Batch) -> &[u64] {
     batch.records()
 }
 

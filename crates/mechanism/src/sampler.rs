@@ -1,6 +1,6 @@
 //! Draws from e^(−F), with a number for how far they are from that law.
 //!
-//! A guarantee of a Gibbs measure (spec 03 §1) is one for its exact law; what a program draws must come with a proved bound
+//! A guarantee of a Gibbs measure (docs/proofs/gibbs-gdp.md) is one for its exact law; what a program draws must come with a proved bound
 //! on the total-variation distance, because (1 + e^ε) times that is added to δ. Heuristic chains (Langevin, Hamiltonian
 //! Monte Carlo, R-hat) have no such number. Here:
 //!

@@ -49,7 +49,7 @@ fn what_is_taken_no_times_is_no_release() {
     let none = Event::gaussian(1.0).self_composed(0);
     let law = dpopt_draws::Repetitions::negative_binomial(1.0, 5.0).unwrap();
     assert!(matches!(
-        curator(Event::gaussian(2.0)).open(&VouchedSearch::new(none, law)),
+        curator(Event::gaussian(2.0)).open(&AssumedSearch::new(none, law)),
         Err(CuratorError::Unforeseen { .. })
     ));
 }
@@ -147,7 +147,7 @@ fn a_minimiser_is_for_as_many_records_as_were_planned() {
     };
     assert_eq!(released(minimiser(200, 1.0, Relation::ZeroOut)), Ok(()));
     assert_eq!(released(minimiser(199, 1.0, Relation::ZeroOut)), Err(CuratorError::Shape));
-    // nobody counts what is protected
+    // what is protected is not counted
     assert_eq!(released(minimiser(199, 1.0, Relation::AddOrRemove)), Ok(()));
     // nothing can be promised, and the noise of nothing is infinite
     let flat = minimiser(200, 1e-12, Relation::ZeroOut);

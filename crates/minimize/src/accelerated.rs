@@ -1,4 +1,4 @@
-//! AC-SA: accelerated stochastic approximation of a strongly convex function (Ghadimi and Lan 2012; spec 01 §2).
+//! AC-SA: accelerated stochastic approximation of a strongly convex function (Ghadimi and Lan 2012; Liu 2024, Algorithm 3).
 //!
 //! Covers: thesis algorithm 3 (certified: it sees released sums only)
 //! Covers: thesis theorem 1.4.1 (part: the bound, with constants, steers the plan)
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_published_steps_to_the_digit() {
-        // spec 01 §2: f(x) = 2x², μ = 1, L = 4
+        // Liu 2024, Algorithm 3 with α = 2/(t + 1): f(x) = 2x², μ = 1, L = 4
         let expected =
             [[1.0, 0.555_556, 0.555_556], [0.555_556, 0.151_515, 0.286_195], [0.226_936, -0.026_840, 0.129_678]];
         for (step, expected) in path(|x| 4.0 * x, 4.0, 1.0, 3).iter().zip(&expected) {

@@ -1,4 +1,4 @@
-//! One point out of several, most of which are near where all should be: the failure of a few chunks does not show (spec 12 §3).
+//! One point out of several, most of which are near where all should be: the failure of a few chunks does not show (Liu 2024, Fact 12.2.9).
 //!
 //! Post-processing of released points. Of records it would not be private.
 //!

@@ -1,4 +1,4 @@
-//! Certified plans for walks of anybody's own: noisy sums of clipped gradients, as plain descent has them.
+//! Certified plans for user-defined methods: noisy sums of clipped gradients, as plain descent has them.
 
 use super::kind::Method;
 use super::plan::{Asked, MinimizePlan, plan};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Numbers of all gradients together (steps times dimension) up to which a walk is tried while it is planned.
 const TRIED: u64 = 1 << 20;
 
-/// What a method of anybody's own may say of the sums of gradients that it walks along; what it does not say follows from the problem.
+/// What a user-defined method may set for its sums of gradients; the rest follows from the problem.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
     /// How many steps: each asks for one mean gradient.
@@ -30,7 +30,7 @@ pub struct Sums {
 
 impl MinimizePlan {
     /// A certified plan for `walk`, a method called `name`: noisy sums of clipped gradients over all records or over Poisson batches, with the noise that `budget`
-    /// allows. Lengths and batches that nobody gave are those that the bound of plain descent prefers, and that bound is the prediction until the method
+    /// allows. Lengths and batches that the user did not give are those that the bound of plain descent prefers, and that bound is the prediction until the method
     /// writes another one. A walk of up to a million numbers (gradients times their length) is taken along made-up gradients here, so that one which asks too
     /// often or ends nowhere is refused before anything is charged; a longer one is refused when it does so.
     ///
@@ -52,8 +52,9 @@ impl MinimizePlan {
         planned.schedule.average = Averaged::Last;
         planned.schedule.own = walk.numbers();
         if planned.schedule.steps.saturating_mul(problem.dimension as u64) <= TRIED {
-            walk::rehearse(&walk, &planned.schedule, problem)
-                .map_err(|why| NotApplicable::Problem(format!("its walk fails on made-up gradients: {why}")))?;
+            walk::rehearse(&walk, &planned.schedule, problem).map_err(|why| {
+                NotApplicable::Problem(format!("its optimizer fails on synthetic gradients: {why}").into())
+            })?;
         }
         planned.walk = Some(Arc::new(walk));
         Ok(planned)

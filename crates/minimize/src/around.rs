@@ -1,4 +1,5 @@
-//! Estimates of the gradient of f_α(x) = E f(x + αy), y uniform in the unit ball, and of its change between two points along the *same* directions (spec 08 §2).
+//! Estimates of the gradient of f_α(x) = E f(x + αy), y uniform in the unit ball, and of its change between two points along the *same* directions
+//! (Liu 2024, equations 8.4 and 8.17).
 //!
 //! By gradients: (1/m)Σ∇φ(x + αy_j), y_j uniform in the ball. By values: (1/m)Σ(d/2α)(φ(x + αy_j) − φ(x − αy_j))y_j, y_j uniform on the *sphere*: in the ball the mean
 //! would be d/(d + 2) times as long. Both have the mean ∇f_α(x). Directions come from coins that anybody may know, afresh for every sum; what comes out is clipped
@@ -29,14 +30,14 @@ pub struct Around {
     /// α: how far from the point.
     #[serde(rename = "goldstein_radius")]
     pub radius: f64,
-    /// m.
+    /// m: number of directions of an estimate.
     pub directions: usize,
     /// Whether each record has directions of its own, by its position; else all share them.
     pub own_directions: bool,
 }
 
 impl Around {
-    /// One direction.
+    /// Draws one direction into `y`.
     fn fill(self, y: &mut [f64], coins: &mut Stream) {
         match self.estimator {
             Estimator::Gradients => fill_from_ball(y, 1.0, coins),
@@ -102,19 +103,19 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// From coins that no record has a part in.
+    /// Directions from coins that no record has a part in.
     pub(super) fn new(around: Around, mut coins: Stream) -> Self {
         Self { around, coins: coins.parts(), taken: 0 }
     }
 
-    /// For the next sum.
+    /// The directions of the next sum.
     pub(super) fn next(&mut self) -> (Around, Stream) {
         self.taken += 1;
         (self.around, self.coins.stream(self.taken))
     }
 }
 
-/// Of whom the directions are.
+/// Which records share the directions.
 enum Whose {
     All(Vec<f64>),
     Each(Parts),
@@ -131,7 +132,7 @@ pub(super) struct Surroundings<'a, O> {
 }
 
 impl<'a, O> Surroundings<'a, O> {
-    /// At w' = 0 `before` is not looked at.
+    /// Estimates with weights w and w'; at w' = 0 `before` is not looked at.
     pub(super) fn new(
         objective: &'a O,
         around: Around,
@@ -222,14 +223,14 @@ impl<O: Objective<R>, R: RecordSet> Objective<R> for Surroundings<'_, O> {
     }
 }
 
-/// x + r·y.
+/// The point x + r·y.
 fn moved(x: &[f64], r: f64, y: &[f64]) -> Vec<f64> {
     let mut there = Vec::with_capacity(x.len());
     put(&mut there, x, r, y);
     there
 }
 
-/// The same, into a buffer.
+/// Writes x + r·y into the buffer `moved`.
 fn put(moved: &mut Vec<f64>, x: &[f64], r: f64, y: &[f64]) {
     moved.clear();
     moved.extend(x.iter().zip(y).map(|(x, y)| x + r * y));
@@ -290,7 +291,8 @@ mod tests {
         }
     }
 
-    /// Spec 08 §2: two opposite points with y in the ball of radius α, as printed, have the mean α²·d/(d + 2)·a on ⟨a, x⟩, .17857 at d = 5, α = .5; on the sphere it is a.
+    /// Two opposite points with y in the ball of radius α, as Liu 2024, Algorithm 25, has it, have the mean α²·d/(d + 2)·a on ⟨a, x⟩, .17857 at d = 5,
+    /// α = .5; on the sphere it is a.
     #[test]
     fn the_sphere_has_no_bias_and_the_ball_has() {
         let (d, alpha) = (5, 0.5f64);
@@ -301,7 +303,7 @@ mod tests {
         // dy₁² has standard deviation √(2(d − 1)/(d + 2)) = 1.07
         let room = 5.2 * 1.07 / 80_000f64.sqrt();
         assert!((right - 1.0).abs() < room, "{right}");
-        // as printed: (d/2α)(φ(x + αy) − φ(x − αy))·y with ‖y‖ ≤ α
+        // as in Liu 2024, Algorithm 25: (d/2α)(φ(x + αy) − φ(x − αy))·y with ‖y‖ ≤ α
         let (mut random, mut y, mut biased) = (coins(6), vec![0.0; d], 0.0);
         for _ in 0..80_000 {
             fill_from_ball(&mut y, alpha, &mut random);
@@ -313,7 +315,7 @@ mod tests {
         assert!((biased - predicted).abs() < room * predicted, "{biased}");
     }
 
-    /// Spec 08 §2: along one direction the second moment on ⟨a, x⟩ is d and the norm at most d; of the mean of m it is 1 + (d − 1)/m, and with m = 4d above 2 next to never.
+    /// Along one direction the second moment on ⟨a, x⟩ is d and the norm at most d; of the mean of m it is 1 + (d − 1)/m, and with m = 4d above 2 next to never.
     #[test]
     fn many_directions_make_values_as_short_as_gradients() {
         let d = 10;
@@ -332,7 +334,7 @@ mod tests {
         assert!(many.iter().filter(|s| **s > 4.0).count() <= 4);
     }
 
-    /// Spec 08 §2: d = 20, α = .5, ‖x‖₁/√d, m = d by values. The change over a way of .1, .01, .001: .105, .0088, .0013 with the same directions at both points and
+    /// For ‖x‖₁/√d at d = 20, α = .5, m = d, by values. The change over a way of .1, .01, .001: .105, .0088, .0013 with the same directions at both points and
     /// 1.23, 1.17, 1.12 with others.
     #[test]
     fn a_change_along_common_directions_shrinks_with_the_way() {

@@ -36,10 +36,11 @@ impl Planner<'_> {
                 "each batch is a uniform choice of {batch_size} of the records, fresh and secret: drawn by the curator"
             ))),
             Batches::Stream { shape, batching, .. } => all.push(Assumption::proved(format!(
-                "each record is in one of {} batches, {}, and contributes at most {} times, as many steps apart: all of it is accounted as one release",
+                "each record is in one of {} batches, {}, and contributes at most {} times, that many steps apart: \
+                 all of it is accounted as one release",
                 shape.batches,
                 match batching {
-                    Batching::Shuffled => "by its place in a random order that depends on no record",
+                    Batching::Shuffled => "by its position in a random order that depends on no record",
                     Batching::Coin => "by a coin",
                     Batching::Position => "by its position",
                     Batching::Arrival | Batching::Arrivals(_) => "with which it came",
@@ -49,17 +50,18 @@ impl Planner<'_> {
         }
         if let Layout::Blocks { .. } = &self.layout {
             all.push(Assumption::enforced(format!(
-                "each record is in one of {} blocks, by coins and not by what it holds, and what a phase releases reads its own block only: enforced by the curator",
+                "each record is in one of {} blocks, chosen at random and never by its contents, and the releases of \
+                 a phase read its own block only: enforced by the curator",
                 self.layout.blocks()
             )));
         }
         if self.asked.smoothing.unwrap_or(0.0) > 0.0 {
             all.push(Assumption::proved(
-                "each record's gradient is taken at a point of its own that coins move, by the record's position and not by what it holds, and is clipped \
-                 after that",
+                "each record's gradient is evaluated at a random point of its own, drawn by the record's position \
+                 and never by its contents, and is then clipped",
             ));
         }
-        if self.problem.elsewhere {
+        if self.problem.remote {
             all.push(told_of_records(self.problem));
         }
         all

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 /// Most points: they are held in memory, with their scores.
-pub(super) const MOST_POINTS: u64 = 1 << 24;
+pub(super) const MAX_POINTS: u64 = 1 << 24;
 
 /// A net of cells: the points nearest to the start in a grid of cells that cover the domain.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NetSchedule {
-    /// |P|.
+    /// |P|: number of points of the net.
     pub points: u64,
     /// Cells along each side, an odd number: the start is one of the points.
     pub cells: u64,
@@ -20,7 +20,7 @@ pub struct NetSchedule {
     pub reach: f64,
     /// ε of the choice.
     pub choice_epsilon: f64,
-    /// B: losses are cut to 0 … B, where that was told, and not by distance.
+    /// B: losses are cut to 0 … B, where B was given, and not by distance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_bound: Option<f64>,
 }
@@ -75,7 +75,7 @@ fn filled(dimension: usize, ball: bool) -> f64 {
 /// An odd number of cells along a side, at most `wanted`, whose net has at most `most` points.
 pub(super) fn cells_within(dimension: usize, ball: bool, wanted: f64, most: u64) -> Cells {
     let room = (most as f64 / filled(dimension, ball)).powf(1.0 / dimension as f64);
-    let most_cells = wanted.min(room).clamp(1.0, MOST_POINTS as f64) as i64;
+    let most_cells = wanted.min(room).clamp(1.0, MAX_POINTS as f64) as i64;
     let mut found = Cells { dimension, cells: most_cells - i64::from(most_cells % 2 == 0), ball };
     // cells that the ball meets but does not fill
     while found.cells > 1 && found.count() > most {
@@ -173,7 +173,7 @@ mod tests {
                     let found = cells_within(d, ball, 1e9, most);
                     let wider = Cells { cells: found.cells + 2, ..Cells { ..found } };
                     assert!(found.count() <= most && found.cells % 2 == 1, "{d} {ball} {most}");
-                    assert!(wider.count() > most || wider.cells as f64 > MOST_POINTS as f64, "{d} {ball} {most}");
+                    assert!(wider.count() > most || wider.cells as f64 > MAX_POINTS as f64, "{d} {ball} {most}");
                 }
             }
         }

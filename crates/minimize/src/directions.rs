@@ -17,7 +17,7 @@ pub struct Directions {
 }
 
 impl Directions {
-    /// `count` of them.
+    /// Draws `count` directions of length √d, with differences of half width `width`.
     pub(super) fn draw(count: usize, dimension: usize, width: f64, coins: &mut Stream) -> Self {
         let mut all = vec![0.0; count * dimension];
         coins.fill_standard_normal(&mut all);
@@ -30,7 +30,7 @@ impl Directions {
         Self { dimension, all, width }
     }
 
-    /// The directions.
+    /// The directions, one by one.
     pub fn each(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         self.all.chunks(self.dimension)
     }
@@ -46,7 +46,7 @@ impl Directions {
         self.each().map(|u| [at(1.0, u), at(-1.0, u)]).collect()
     }
 
-    /// (1/K)Σ s_k·u_k.
+    /// The gradient estimate (1/K)Σ s_k·u_k from derivatives s_k along the directions u_k.
     pub(super) fn estimate(&self, sums: &[f64]) -> Vec<f64> {
         let mut estimate = vec![0.0; self.dimension];
         let share = 1.0 / sums.len().max(1) as f64;

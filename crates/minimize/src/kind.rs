@@ -19,7 +19,7 @@ pub(super) enum Method {
     ConversionOnce,
 }
 
-/// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
+/// In the tie-break order: the first one asks nothing of a loss's scale, and is taken where the user names none.
 pub(super) const ALL: [Method; 12] = [
     Method::Adam,
     Method::Sgd,

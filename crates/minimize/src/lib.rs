@@ -1,4 +1,4 @@
-//! min_x (1/n)Σφ_i(x) for an objective of anybody's own: a driver along released sums of clipped gradients (spec 01 §1).
+//! min_x (1/n)Σφ_i(x) for a user-defined objective: a driver along released sums of clipped gradients (Liu 2024, Algorithms 1 and 2).
 //!
 //! Privacy rests on the clip and on the batches, whatever the objective is, convex or not; facts such as smoothness steer steps and predictions
 //! only. A method is a choice of batches (all, Poisson, a stream) and of what moves x (heavy ball, Adam, AC-SA), with gradients, differences of them or
@@ -66,6 +66,6 @@ pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use registry::{MinimizeRegistry, Minimizer};
 pub use run::run;
 pub use schedule::{Averaged, Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule, block_sizes};
-pub use source::{Elsewhere, InMemory, PerRecord, Source, Streaming, Summing};
+pub use source::{InMemory, PerRecord, ReadByObjective, Source, Streaming, Summing};
 pub use spider_schedule::{Escape, SecondStage, SpiderSchedule};
 pub use walk::{Oracle, Walk};

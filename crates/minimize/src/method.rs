@@ -13,7 +13,7 @@ use dpopt_optimize::options::common::{
     BALL_RADIUS, BOX_RADIUS, CORRELATION, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER, MOMENTUM, REGULARIZATION,
     SAMPLING_PROBABILITY, SECOND_MOMENTUM, STEPS,
 };
-use dpopt_optimize::options::{Choice, MethodOptions, Range, Said, Setting};
+use dpopt_optimize::options::{Choice, MethodOptions, OptionReader, Range, Setting};
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::Budget;
 use std::sync::LazyLock;
@@ -21,22 +21,23 @@ use std::sync::LazyLock;
 static CLIP_NORM: Setting<f64> = Setting::real(
     "clip_norm",
     Range::POSITIVE,
-    "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1; for accelerated-srgd, where it bounds the weighted \
-     difference of two, 1 + half of smoothness times distance]. Of net: bound on how much a record's loss changes per unit of distance from the start",
+    "l2 norm that one record's gradient is clipped to [default: 1; for accelerated-srgd, where it bounds a weighted \
+     difference of two gradients, 1 + smoothness·distance/2]. For net: bound on the change of a record's loss per \
+     unit of distance from the start",
 );
 static PASSES: Setting<f64> = Setting::real(
     "passes",
     Range::POSITIVE,
-    "how often each record is read, on average [default: 20; 1 for dp-ftrl, 200 for zeroth-order]",
+    "number of times that each record is read, on average [default: 20; 1 for dp-ftrl, 200 for zeroth-order]",
 );
 static AVERAGE: Setting<Averaged> = Setting::choice(
     "average",
     &[
         Choice { word: "last-half", meaning: "mean of the last half of the iterates", value: Averaged::LastHalf },
         Choice { word: "last", meaning: "the last iterate", value: Averaged::Last },
-        Choice { word: "all", meaning: "mean of all iterates: what bounds are proved for", value: Averaged::All },
+        Choice { word: "all", meaning: "mean of all iterates, for which bounds are proved", value: Averaged::All },
     ],
-    "what of the iterates is the answer [default: last-half]",
+    "which iterates make the result [default: last-half]",
 );
 static GOAL: Setting<Goal> = Setting::choice(
     "goal",
@@ -48,122 +49,127 @@ static GOAL: Setting<Goal> = Setting::choice(
             value: Goal::Population,
         },
     ],
-    "what is to be small [default: empirical]",
+    "what is minimized [default: empirical]",
 );
 static CHUNKS: Setting<u64> = Setting::whole(
     "chunks",
-    "of goal population: each phase on so many disjoint chunks of its records, of whose answers the most central one counts: a chunk that goes wrong does not \
-     show [default: 1]",
+    "for goal population: number of disjoint chunks that each phase splits its records into; the most central result \
+     of the chunks is used, so that a bad chunk has no effect [default: 1]",
 );
 static BATCHES: Setting<bool> = Setting::choice(
     "batches",
     &[
-        Choice { word: "poisson", meaning: "each record by itself, with the sampling probability", value: false },
-        Choice { word: "fixed", meaning: "always as many, without replacement: costs more noise", value: true },
+        Choice { word: "poisson", meaning: "each record independently with the sampling probability", value: false },
+        Choice { word: "fixed", meaning: "fixed size, without replacement; needs more noise", value: true },
     ],
     "how a batch is drawn [default: poisson]",
 );
 static RESTARTS: Setting<u64> = Setting::whole(
     "restarts",
-    "rounds on the same records, each from where the last one ended and with half its noise [default: 1]",
+    "number of rounds on the same records; each starts where the previous one ended, with half its noise [default: \
+     1]",
 );
 static SMOOTHING: Setting<f64> = Setting::real(
     "smoothing",
     Range::NOT_NEGATIVE,
-    "each record's gradient is taken near the point, in a ball of so many times D·d^¼/T: for losses with kinks [default: 0; published: 1]",
+    "radius, as a multiple of D·d^¼/T, of the ball around the point in which each record's gradient is evaluated; \
+     for nonsmooth losses [default: 0; published: 1]",
 );
 static POINTS: Setting<u64> = Setting::whole(
     "points",
-    "most points of the net [default: as many as the bound asks for, at most 10^6, and 10^9 losses in all; of a callable 10^4, and 3·10^8]",
+    "largest number of points of the net [default: as many as the error bound needs, at most 10^6 points and 10^9 \
+     loss evaluations; for a callable 10^4 and 3·10^8]",
 );
 static LOSS_BOUND: Setting<f64> = Setting::real(
     "loss_bound",
     Range::POSITIVE,
-    "of net: losses lie between 0 and this, and others are cut to that; noise is in proportion to it then, and no more to clip_norm times the domain's width [default: none]",
+    "for net: losses are clipped to the range from 0 to this; noise is then proportional to it, instead of clip_norm \
+     times the width of the domain [default: none]",
 );
 static DIRECTIONS: Setting<u64> = Setting::whole(
     "directions",
-    "random directions of a step, whose derivatives are clipped as one vector [default: 8]. Of o2nc and one-pass-o2nc: of each record's estimate [default: by values four for each \
-     dimension; of gradients as many that one turning gradient is not cut, at most 64]",
+    "number of random directions of a step, whose derivatives are clipped as one vector [default: 8]. For o2nc and \
+     one-pass-o2nc: directions of each record's estimate [default: four per dimension from values; from gradients \
+     enough that a rotating gradient is not clipped, at most 64]",
 );
 static DIFFERENCE: Setting<f64> = Setting::real(
     "difference",
     Range::POSITIVE,
-    "h of a derivative (φ(x + hu) − φ(x − hu))/(2h), u of length √d [default: 1e-3 of the distance over √d]",
+    "step h of the derivative (φ(x + hu) − φ(x − hu))/(2h), with u of length √d [default: 1e-3·distance/√d]",
 );
 
 impl Method {
     /// Asks for all that it has.
-    fn read(self, said: &Said<'_>) -> Asked {
-        said.only_one(&BOX_RADIUS, &BALL_RADIUS);
-        let (side, radius) = (said.get(&BOX_RADIUS), said.get(&BALL_RADIUS));
+    fn read(self, options: &OptionReader<'_>) -> Asked {
+        options.only_one(&BOX_RADIUS, &BALL_RADIUS);
+        let (side, radius) = (options.get(&BOX_RADIUS), options.get(&BALL_RADIUS));
         let domain = side.map(|radius| Domain::Box { radius }).or(radius.map(|radius| Domain::Ball { radius }));
         if self == Self::Net {
             return Asked {
-                clip_norm: said.get(&CLIP_NORM),
+                clip_norm: options.get(&CLIP_NORM),
                 domain: domain.unwrap_or_default(),
-                points: said.get(&POINTS),
-                loss_bound: said.get(&LOSS_BOUND),
+                points: options.get(&POINTS),
+                loss_bound: options.get(&LOSS_BOUND),
                 ..Asked::default()
             };
         }
         let mut asked = Asked {
-            steps: said.get(&STEPS),
-            clip_norm: said.get(&CLIP_NORM),
+            steps: options.get(&STEPS),
+            clip_norm: options.get(&CLIP_NORM),
             domain: domain.unwrap_or_default(),
             ..Asked::default()
         };
         if matches!(self, Self::Conversion | Self::ConversionOnce) {
             asked.conversion = match self {
-                Self::Conversion => ConversionAsked::read(said),
-                _ => ConversionAsked::of_one_pass(said),
+                Self::Conversion => ConversionAsked::read(options),
+                _ => ConversionAsked::of_one_pass(options),
             };
-            asked.spider = SpiderAsked::of_conversion(said);
-            asked.directions = said.get(&DIRECTIONS);
+            asked.spider = SpiderAsked::of_conversion(options);
+            asked.directions = options.get(&DIRECTIONS);
             return asked;
         }
         if self == Self::Spider {
-            asked.spider = SpiderAsked::read(said);
+            asked.spider = SpiderAsked::read(options);
             return asked;
         }
         if self == Self::OnePass {
-            asked.spider = SpiderAsked::of_one_pass(said);
+            asked.spider = SpiderAsked::of_one_pass(options);
             return asked;
         }
         if !matches!(self, Self::ZerothOrder | Self::Recursive) {
-            asked.moment = said.get(&GRADIENT_MOMENT);
-            asked.moment_order = said.get(&MOMENT_ORDER);
+            asked.moment = options.get(&GRADIENT_MOMENT);
+            asked.moment_order = options.get(&MOMENT_ORDER);
         }
         if !matches!(self, Self::GradientDescent | Self::Recursive) {
-            asked.passes = said.get(&PASSES);
+            asked.passes = options.get(&PASSES);
         }
         if !matches!(self, Self::GradientDescent | Self::Ftrl | Self::Recursive) {
-            asked.sampling_probability = said.get(&SAMPLING_PROBABILITY);
-            asked.fixed = said.get(&BATCHES).unwrap_or(false);
+            asked.sampling_probability = options.get(&SAMPLING_PROBABILITY);
+            asked.fixed = options.get(&BATCHES).unwrap_or(false);
         }
         if matches!(self, Self::Sgd | Self::GradientDescent | Self::Accelerated) {
-            asked.goal = said.get(&GOAL).unwrap_or_default();
-            asked.chunks = said.get(&CHUNKS);
+            asked.goal = options.get(&GOAL).unwrap_or_default();
+            asked.chunks = options.get(&CHUNKS);
         }
         if self == Self::Recursive {
-            asked.correlation = said.get(&CORRELATION);
+            asked.correlation = options.get(&CORRELATION);
             return asked;
         }
         if self == Self::Accelerated {
-            asked.restarts = said.get(&RESTARTS);
-            asked.smoothing = said.get(&SMOOTHING);
+            asked.restarts = options.get(&RESTARTS);
+            asked.smoothing = options.get(&SMOOTHING);
             return asked;
         }
-        asked.learning_rate = said.get(&LEARNING_RATE);
-        asked.momentum = said.get(&MOMENTUM);
-        asked.regularization = said.get(&REGULARIZATION);
-        asked.average = said.get(&AVERAGE);
+        asked.learning_rate = options.get(&LEARNING_RATE);
+        asked.momentum = options.get(&MOMENTUM);
+        asked.regularization = options.get(&REGULARIZATION);
+        asked.average = options.get(&AVERAGE);
         match self {
-            Self::Adam => asked.second_momentum = said.get(&SECOND_MOMENTUM),
-            Self::Ftrl => asked.correlation = said.get(&CORRELATION),
+            Self::Adam => asked.second_momentum = options.get(&SECOND_MOMENTUM),
+            Self::Ftrl => asked.correlation = options.get(&CORRELATION),
             Self::ZerothOrder => {
-                asked.directions = said.get(&DIRECTIONS);
-                asked.difference = said.get(&DIFFERENCE);
+                asked.directions = options.get(&DIRECTIONS);
+                asked.difference = options.get(&DIFFERENCE);
             }
             Self::GradientDescent
             | Self::Sgd
@@ -192,7 +198,8 @@ impl Minimizer for Method {
 
     fn by_name_only(&self) -> Option<&'static str> {
         Method::by_name_only(*self).then_some(
-            "taken by name only: no loss was found on which it is ahead of descent (docs/methods/o2nc.md); give method, if it is what you want",
+            "it runs only by name, since it was better than gradient descent on no tested loss \
+             (docs/methods/o2nc.md); give it as method to use it",
         )
     }
 
@@ -200,8 +207,8 @@ impl Minimizer for Method {
         (*self == Self::GradientDescent).then_some(Self::Sgd.name())
     }
 
-    fn read(&self, said: &Said<'_>) -> Asked {
-        Method::read(*self, said)
+    fn read(&self, options: &OptionReader<'_>) -> Asked {
+        Method::read(*self, options)
     }
 
     fn plan(&self, asked: Asked, problem: &MinimizeProblem, budget: Budget) -> Result<MinimizePlan, NotApplicable> {

@@ -1,12 +1,12 @@
 //! One point of a public net of the domain, by the exponential mechanism on clipped losses: a global minimum in few dimensions, with δ = 0
-//! (spec 06 §7; docs/proofs/net.md).
+//! (Liu 2024, Theorem 6.4.8; docs/proofs/net.md).
 //!
 //! With slopes of at most G, a cover of radius r and R the distance of its furthest point from the centre, the expected excess over the best point of the domain is
 //! at most Gr + (2kGR/(εn))(ln|P| + 1), k = 2 where a record is replaced and 1 where it is absent; with B in the place of 2GR where losses are told to lie between 0 and B.
 //!
 //! Covers: thesis theorem 6.4.8 (certified: losses are clipped by distance, and noise is made for the furthest point)
 
-use super::cells::{MOST_POINTS, NetSchedule, cells_within, points};
+use super::cells::{MAX_POINTS, NetSchedule, cells_within, points};
 use super::kind::Method;
 use super::plan::{Asked, MinimizePlan};
 use super::problem::{Answers, MinimizeProblem};
@@ -14,22 +14,23 @@ use super::schedule::{Averaged, Batches, Goal, MinimizeSchedule, Rule};
 use super::source::Source;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{
-    Choice, ChoiceLaw, Curator, CuratorError, MOST_SCORED, Mechanism, POINT_UNITS, Released, ScoredPoints,
+    Choice, ChoiceLaw, Curator, CuratorError, MAX_SCORED, Mechanism, POINT_QUANTA, Released, ScoredPoints,
 };
 use dpopt_optimize::RunError;
 use dpopt_optimize::choices::Domain;
 use dpopt_optimize::plan::{Assumption, NotApplicable};
 use dpopt_optimize::planning::positive;
 use dpopt_privacy::{Budget, Event, calibrate};
+use dpopt_refusal::{Refusal, option, text};
 use std::collections::BTreeMap;
 
 /// Dimensions that are covered: a net of radius r has about (D/r)^d points.
-const MOST_DIMENSIONS: usize = 3;
-/// Points of a net if nobody says.
+const MAX_DIMENSIONS: usize = 3;
+/// Points of a net by default.
 const USUAL_POINTS: u64 = 1_000_000;
-/// Losses that are evaluated if nobody says how many points: seconds.
+/// Losses that are evaluated by default: seconds of work.
 const USUAL_LOSSES: u64 = 1_000_000_000;
-/// The same where somebody else evaluates them.
+/// Points of a net if the user names no number and an outside program evaluates the losses.
 const CALLED_POINTS: u64 = 10_000;
 const CALLED_LOSSES: u64 = 300_000_000;
 
@@ -43,19 +44,22 @@ fn half_width(problem: &MinimizeProblem, domain: Domain) -> (f64, bool) {
 }
 
 fn check(problem: &MinimizeProblem) -> Result<(), NotApplicable> {
-    if problem.dimension > MOST_DIMENSIONS {
-        return Err(NotApplicable::Problem(format!(
-            "a net of {} dimensions has too many points: at most {MOST_DIMENSIONS} are covered; take dp-adam or noisy-sgd for gradients, zeroth-order for \
-             values",
-            problem.dimension
-        )));
-    }
-    if problem.elsewhere && problem.answers != Answers::Values {
+    if problem.dimension > MAX_DIMENSIONS {
         return Err(NotApplicable::Problem(
-            "it compares losses, and this objective says no values; let it give one loss for each record (gives values)".into(),
+            format!(
+                "a net in {} dimensions has too many points, and at most {MAX_DIMENSIONS} dimensions are supported; \
+             choose dp-adam or noisy-sgd for gradients, zeroth-order for values",
+                problem.dimension
+            )
+            .into(),
         ));
     }
-    if problem.records > MOST_SCORED {
+    if problem.remote && problem.answers != Answers::Values {
+        return Err(NotApplicable::Problem(
+            "it compares losses, and this objective gives no values; have it give one loss for each record".into(),
+        ));
+    }
+    if problem.records > MAX_SCORED {
         return Err(NotApplicable::Problem("scores of more than 2^38 records do not fit".into()));
     }
     Ok(())
@@ -64,14 +68,16 @@ fn check(problem: &MinimizeProblem) -> Result<(), NotApplicable> {
 /// The most points that the net may have.
 fn most_points(problem: &MinimizeProblem, asked: &Asked) -> Result<u64, NotApplicable> {
     Ok(match asked.points {
-        Some(points) if !(3..=MOST_POINTS).contains(&points) => {
-            return Err(NotApplicable::Option(format!(
-                "points is {points}; give the most points of the net, from 3 to {MOST_POINTS}"
-            )));
+        Some(points) if !(3..=MAX_POINTS).contains(&points) => {
+            return Err(NotApplicable::Option(
+                Refusal::of(option("points"))
+                    .given(points.to_string())
+                    .allowed(format!("the most points of the net, from 3 to {MAX_POINTS}")),
+            ));
         }
         Some(points) => points,
-        // elsewhere each point is a call
-        None if problem.elsewhere => CALLED_POINTS.min(CALLED_LOSSES / problem.records.max(1)).max(3),
+        // outside of the library each point is a call
+        None if problem.remote => CALLED_POINTS.min(CALLED_LOSSES / problem.records.max(1)).max(3),
         None => USUAL_POINTS.min(USUAL_LOSSES / problem.records.max(1)).max(3),
     })
 }
@@ -79,10 +85,16 @@ fn most_points(problem: &MinimizeProblem, asked: &Asked) -> Result<u64, NotAppli
 /// GR, or B/2: what a record counts at most.
 fn most_counted(by_distance: f64, asked: &Asked) -> Result<f64, NotApplicable> {
     match asked.loss_bound {
-        Some(bound) if 0.5 * bound >= by_distance => Err(NotApplicable::Option(format!(
-            "loss_bound is {bound}, and losses that change by at most the clip norm per unit of distance differ by less: {:.3e}; leave it out, or give their clip_norm",
-            2.0 * by_distance
-        ))),
+        Some(bound) if 0.5 * bound >= by_distance => Err(NotApplicable::Option(text![
+            option("loss_bound"),
+            format!(
+                " is {bound}, but the clip norm already bounds the differences of losses by {:.3e}; leave it out, or \
+                 give a larger ",
+                2.0 * by_distance
+            ),
+            option("clip_norm")
+        ]
+        .into())),
         Some(bound) => Ok(0.5 * positive("the bound on losses", bound)?),
         None => Ok(by_distance),
     }
@@ -92,25 +104,28 @@ fn most_counted(by_distance: f64, asked: &Asked) -> Result<f64, NotApplicable> {
 fn rests_on(problem: &MinimizeProblem, net: &NetSchedule) -> Vec<Assumption> {
     let mut assumptions = vec![
         match net.loss_bound {
-            Some(bound) => {
-                Assumption::enforced(format!("each record's loss is cut to 0 … {bound}: enforced in exact integers"))
-            }
+            Some(bound) => Assumption::enforced(format!(
+                "each record's loss is clipped to 0 … {bound}: enforced in exact \
+                                              integers"
+            )),
             None => Assumption::enforced(
-                "each record's loss at a point counts relative to that at the start, cut to the clip norm times the distance between the two: enforced in exact integers",
+                "each record's loss at a point is taken relative to that at the start and clipped to the clip norm \
+                 times the distance between the two: enforced in exact integers",
             ),
         },
         Assumption::proved(format!(
-            "the {} points are public, cover the domain within {:.3e}, and one of them is drawn by its exact law (to within 2^-170 a point)",
+            "the {} points are public and cover the domain within {:.3e}; one of them is drawn from the exact \
+             distribution (to within 2^-170 per point)",
             net.points, net.cover_radius
         )),
     ];
-    if problem.elsewhere {
+    if problem.remote {
         assumptions.push(super::plan::told_of_records(problem));
     }
     assumptions
 }
 
-/// The certified plan.
+/// Plans and certifies the choice of a point of a net.
 pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<MinimizePlan, NotApplicable> {
     check(problem)?;
     let slope = positive("the clip norm", asked.clip_norm.unwrap_or(problem.usual_clip_norm))?;
@@ -119,7 +134,7 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let half = positive("the radius", half)?;
     let most = most_points(problem, asked)?;
     // pure whatever δ could be spent: the samplers' laws are exact up to 2^-170 a point
-    let pure = Budget::new(budget.epsilon(), 0.0).map_err(|e| NotApplicable::Option(e.to_string()))?;
+    let pure = Budget::new(budget.epsilon(), 0.0).map_err(|e| NotApplicable::Option(e.to_string().into()))?;
     let event = |inverse: f64| Event::ExponentialMechanism { epsilon: 1.0 / inverse };
     let (inverse, certificate) = calibrate::noise(event, problem.neighbours.within(pure))?;
     let choice_epsilon = 1.0 / inverse;
@@ -143,17 +158,22 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
         loss_bound: asked.loss_bound,
     };
     if net.points < 2 {
-        return Err(NotApplicable::Option("so few points are no net; raise points".into()));
+        return Err(NotApplicable::Option("the net has fewer than two points; raise points".into()));
     }
     let predicted_excess = slope * (net.cover_radius + per_log * ((net.points as f64).ln() + 1.0));
     let mut warnings = Vec::new();
     if predicted_excess >= 2.0 * most_counted {
-        warnings.push("noise outweighs what the records say: the bound is no better than any point's; more records, a larger epsilon, or a smaller domain would help".to_string());
+        warnings.push(
+            "the noise outweighs the records: the error bound is no better than that of an arbitrary \
+                       point; use more records, a larger epsilon or a smaller domain"
+                .to_string(),
+        );
     }
-    if wanted >= (cells.cells + 2) as f64 && (asked.points.is_none() || most == MOST_POINTS) {
-        let more = if most < MOST_POINTS { "give points, if there is time" } else { "a smaller domain would help" };
+    if wanted >= (cells.cells + 2) as f64 && (asked.points.is_none() || most == MAX_POINTS) {
+        let more = if most < MAX_POINTS { "give more points, if run time allows" } else { "choose a smaller domain" };
         warnings.push(format!(
-            "its resolution is that of {} points and not of the noise, for which about {:.0e} would be best: every point reads all records; {more}",
+            "the net has only {} points, since each of them reads all records; at this noise about {:.0e} would be \
+             best: {more}",
             net.points,
             net.points as f64 * (wanted / cells.cells as f64).powi(d as i32)
         ));
@@ -190,10 +210,10 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
 }
 
 fn chosen_by(epsilon: f64, problem: &MinimizeProblem) -> Result<Choice, CuratorError> {
-    Choice::new(ChoiceLaw::Exponential, epsilon, POINT_UNITS, false, problem.relation())
+    Choice::new(ChoiceLaw::Exponential, epsilon, POINT_QUANTA, false, problem.relation())
 }
 
-/// The chosen point.
+/// Scores the points of the net and returns the chosen one.
 pub(super) fn run(
     problem: &MinimizeProblem,
     plan: &MinimizePlan,
@@ -214,5 +234,5 @@ pub(super) fn run(
     let choice = chosen_by(net.choice_epsilon, problem)?;
     let chosen = curator.release(&choice, &scores)?;
     progress.finish();
-    Ok(curator.answer(public.point(*chosen.get()).to_vec()))
+    Ok(curator.postprocess(public.point(*chosen.get()).to_vec()))
 }

@@ -78,10 +78,10 @@ fn the_global_minimum_is_found_at_no_delta_wherever_the_losses_are_evaluated() {
     assert_eq!(*plan.certificate.event(), Event::ExponentialMechanism { epsilon: net.choice_epsilon });
     assert!(net.choice_epsilon <= 2.0 && net.choice_epsilon > 1.999_99 && net.points <= 3000 && net.points > 2500);
     assert_eq!(plan.evaluations, (net.points + 1) as f64 * 600.0);
-    let run_on = |problem: &MinimizeProblem, plan: &MinimizePlan, elsewhere: bool| {
+    let run_on = |problem: &MinimizeProblem, plan: &MinimizePlan, remote: bool| {
         let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(4));
-        let found = if elsewhere {
-            let source = Elsewhere::new(Foreign(records.clone()), 600);
+        let found = if remote {
+            let source = ReadByObjective::new(Foreign(records.clone()), 600);
             run(problem, plan, &[0.0; 2], source, &mut curator, &Silent)
         } else {
             let records = Sensitive::new(records.clone());
@@ -92,9 +92,9 @@ fn the_global_minimum_is_found_at_no_delta_wherever_the_losses_are_evaluated() {
     };
     let x = run_on(&here, &plan, false);
     assert!((x[0] - 0.6).hypot(x[1] + 0.7) < 0.15, "{x:?}");
-    let there = MinimizeProblem { elsewhere: true, ..here.clone() };
+    let there = MinimizeProblem { remote: true, ..here.clone() };
     let foreign = choose(&there, pure(2.0), &MethodOptions::of("net").with("points", 3000u64)).unwrap();
-    assert!(foreign.assumptions.iter().any(|a| a.text().contains("told and not checked")));
+    assert!(foreign.assumptions.iter().any(|a| a.text().contains("assumed, not checked")));
     assert_eq!(run_on(&there, &foreign, true), x);
 }
 
@@ -162,8 +162,8 @@ fn the_bound_is_the_published_one_and_resolutions_follow_from_public_numbers() {
     let net = |n, d| net_of(&of(n, d, Relation::ZeroOut, MethodOptions::of("net"))).points;
     assert!(net(1000, 3) <= 1_000_000 && net(1000, 3) > 900_000);
     assert!(net(100_000, 2) <= 10_000 && net(100_000, 2) > 9_000);
-    let told = of(100_000, 2, Relation::ZeroOut, MethodOptions::of("net").with("points", 100_000u64));
-    assert!(net_of(&told).points > 95_000);
+    let given = of(100_000, 2, Relation::ZeroOut, MethodOptions::of("net").with("points", 100_000u64));
+    assert!(net_of(&given).points > 95_000);
 }
 
 #[test]
@@ -173,8 +173,7 @@ fn what_a_net_is_not_for_is_refused_with_what_to_take() {
     };
     let wide = refusal(&problem(1000, 4, Relation::ZeroOut), MethodOptions::of("net"));
     assert!(wide.contains("at most 3") && wide.contains("zeroth-order"), "{wide}");
-    let slopes =
-        MinimizeProblem { answers: Answers::Gradients, elsewhere: true, ..problem(1000, 2, Relation::ZeroOut) };
+    let slopes = MinimizeProblem { answers: Answers::Gradients, remote: true, ..problem(1000, 2, Relation::ZeroOut) };
     assert!(refusal(&slopes, MethodOptions::of("net")).contains("one loss for each record"));
     let few = problem(1000, 2, Relation::ZeroOut);
     assert!(refusal(&few, MethodOptions::of("net").with("points", 2u64)).contains("from 3 to"));
@@ -234,10 +233,10 @@ fn losses_of_a_known_range_are_drawn_by_their_law_with_noise_for_that_range() {
 }
 
 #[test]
-fn a_resolution_that_follows_from_the_number_of_points_is_told() {
+fn a_resolution_that_follows_from_the_number_of_points_is_reported() {
     let warned = |n: u64, options: MethodOptions| {
         let plan = choose(&problem(n, 2, Relation::ZeroOut), pure(1.0), &options).unwrap();
-        plan.warnings.iter().any(|text| text.contains("resolution"))
+        plan.warnings.iter().any(|text| text.contains("the net has only "))
     };
     // 10^9 losses are 10^4 points for so many records, and noise asks for about n²/8 of them
     assert!(warned(100_000, MethodOptions::of("net")));
@@ -245,7 +244,7 @@ fn a_resolution_that_follows_from_the_number_of_points_is_told() {
     assert!(!warned(100_000, MethodOptions::of("net").with("points", 9_000u64)), "that was asked for");
 }
 
-/// Spec 06 §5.5: 2(x² − 1/4)² + x/10 on [−1, 1] with x²/(8β), whose Gibbs measure has these means.
+/// A double well, 2(x² − 1/4)² + x/10 on [−1, 1] with the regulariser x²/(8β).
 fn double_well(x: f64, beta: f64) -> f64 {
     2.0 * (x * x - 0.25).powi(2) + 0.1 * x + x * x / (8.0 * beta)
 }
@@ -272,7 +271,8 @@ fn moments(cells: u64, beta: f64) -> (f64, f64, f64) {
     (mean(&|x| x), mean(&flat) - least, mean(&|x| f64::from(u8::from(x > 0.0)) + 0.5 * f64::from(u8::from(x == 0.0))))
 }
 
-/// The last number of each row is by adaptive quadrature: the spec's, on a grid, is off by up to 5e-6. What a net draws from tends to the continuous law of the same exponent, by the square of the spacing: nothing is left for a draw within cells.
+/// The last number of each row is by adaptive quadrature. What a net draws from tends to the continuous law of the same exponent, by the square of the
+/// spacing: nothing is left for a draw within cells.
 #[test]
 fn the_law_of_a_net_tends_to_the_continuous_one() {
     for (beta, mean, excess, right) in [
@@ -291,8 +291,8 @@ fn the_law_of_a_net_tends_to_the_continuous_one() {
     }
 }
 
-/// Spec 06 §6: an envelope exp(−F(centre) + G·half a diagonal) of 20 cells, without β and the regulariser's slope, is exceeded, and what is drawn by a test that is cut at 1 has
-/// another law. With both it is an envelope.
+/// An envelope exp(−F(centre) + G·half a diagonal) of 20 cells, without β and the regulariser's slope, is exceeded, and what is drawn by a test that is
+/// cut at 1 has another law. With both it is an envelope.
 #[test]
 fn the_envelope_of_a_cell_needs_the_exponents_own_slope() {
     let (slope, cells, parts) = (6.099_89, 20, 2000);

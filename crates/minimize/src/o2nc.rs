@@ -1,5 +1,5 @@
 //! Plan of the online-to-nonconvex conversion along all records: points near which gradients have a small mean (Goldstein), for losses with kinks that are not convex
-//! (spec 08 §1, §4; thesis algorithms 23 and 25).
+//! (Liu 2024, Algorithms 23 and 25).
 //!
 //! Privacy rests on two clips and two fixed counts: ⌈T/Σ⌉ sums of estimates clipped to C, and the other steps' sums of their changes, clipped to min(2C, L'·‖z − z_before‖)
 //! with noise in proportion (docs/proofs/o2nc.md). L, α, Φ and c_d steer steps and predictions only.
@@ -88,7 +88,7 @@ impl Counts {
     }
 }
 
-/// The certified plan.
+/// Plans and certifies the conversion along all records.
 pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<MinimizePlan, NotApplicable> {
     let common = Common::new(problem, budget, asked)?;
     let (f, period) = (&common.facts, asked.conversion.period);
@@ -126,18 +126,20 @@ fn warnings(f: &Facts, n: &Counts, noise_norm: f64, wanted: f64, asked: &Asked) 
     let mut all = Vec::new();
     if noise_norm >= f.lipschitz {
         all.push(format!(
-            "vacuous: noise of an estimated gradient has norm {noise_norm:.3}, not below the clip norm {:.3}, so that steps follow noise alone; more records, a larger \
-             epsilon, fewer steps or fewer dimensions would help, and noisy-gradient-descent makes more of few records",
+            "the error bound is vacuous: the noise of an estimated gradient has norm {noise_norm:.3}, at least the \
+             clip norm {:.3}, so that steps follow the noise; use more records, a larger epsilon, fewer steps or \
+             fewer dimensions, or choose noisy-gradient-descent, which needs fewer records",
             f.lipschitz
         ));
     } else if taken > 2.0 * wanted {
         all.push(format!(
-            "steps is {taken}, and {wanted} are enough for what noise allows: more of them are more noise in each; give fewer"
+            "steps is {taken}, more than the {wanted} that are best at this noise, since every further step adds \
+             noise to all; give fewer"
         ));
     } else if asked.steps.is_none() && wanted > taken {
         all.push(format!(
-            "steps are limited to {taken}, each of which reads all records, with several directions each; {wanted} would be best for these records and this budget: give \
-             steps, if there is time"
+            "steps are limited to {taken}, since each reads all records several times; {wanted} would be best for \
+             these records and this budget: give steps, if run time allows"
         ));
     }
     all
@@ -149,7 +151,7 @@ mod tests {
     use super::*;
     use dpopt_privacy::special::gaussian_mu;
 
-    /// Spec 08 §4: n = 1e5, d = 10, ε = 1, δ = 1e-6, α = β = .1, Φ = L = 1, replace-one, no slack.
+    /// The facts of an example of Liu 2024, Theorem 8.4.1, with corrected lengths: n = 1e5, d = 10, ε = 1, δ = 1e-6, α = β = .1, Φ = L = 1, replace-one, no slack.
     fn published() -> Facts {
         Facts {
             lipschitz: 1.0,

@@ -1,4 +1,5 @@
-//! What both plans of the online-to-nonconvex conversion are made of: public facts, the lengths that follow from them, and what a plan says (spec 08 §1, §4).
+//! What both plans of the online-to-nonconvex conversion are made of: public facts, the lengths that follow from them, and what a plan says (Liu 2024,
+//! Algorithms 23 and 25).
 
 use super::around::{Around, Estimator};
 use super::kind::Method;
@@ -11,16 +12,17 @@ use dpopt_optimize::plan::{Assumption, NotApplicable};
 use dpopt_optimize::planning::{positive, require_delta};
 use dpopt_privacy::special::{gaussian_mu, ln_gamma};
 use dpopt_privacy::{Budget, Certificate, Relation};
+use dpopt_refusal::{option, text};
 use std::collections::BTreeMap;
 
 /// Most steps of a run.
-pub(super) const MOST_STEPS: u64 = 1 << 20;
+pub(super) const MAX_STEPS: u64 = 1 << 20;
 /// Room above the curvature of a smoothing, in a clip of changes.
 const SLACK: f64 = 2.0;
 /// Most directions of a gradient that are taken without being asked for.
 const USUAL_DIRECTIONS: f64 = 64.0;
 /// Most that are taken.
-const MOST_DIRECTIONS: u64 = 4096;
+const MAX_DIRECTIONS: u64 = 4096;
 
 /// c_d = 2V_{d−1}/V_d: f_α of an L-Lipschitz f is (c_d·L/α)-smooth, and no less where f is |⟨e, x⟩|.
 pub(super) fn smoothing_constant(dimension: usize) -> f64 {
@@ -31,29 +33,29 @@ pub(super) fn smoothing_constant(dimension: usize) -> f64 {
 /// What steps follow from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    /// L.
+    /// L: Lipschitz constant of the losses.
     pub(super) lipschitz: f64,
     /// C of a record's estimate.
     pub(super) clip: f64,
-    /// Φ.
+    /// Φ: by how much the loss can fall from the start.
     pub(super) gap: f64,
-    /// α.
+    /// α: radius of the balls around the points.
     pub(super) radius: f64,
-    /// L'.
+    /// L': bound on a record's change of estimate, per unit of distance.
     pub(super) difference_clip: f64,
     /// Norm of the noise of one release of everything, or of one leaf, for each unit of its clip.
     pub(super) noise: f64,
 }
 
 impl Facts {
-    /// D = αβ²/L².
+    /// D = αβ²/L², the longest step for the aim β.
     pub(super) fn reach(&self, aim: f64) -> f64 {
         self.radius * (aim / self.lipschitz).powi(2)
     }
 
     /// T = ΦL²/(αβ³): by then the loss has fallen by Φ.
     pub(super) fn wanted_steps(&self, aim: f64) -> u64 {
-        (self.gap / (self.reach(aim) * aim)).round().clamp(1.0, MOST_STEPS as f64) as u64
+        (self.gap / (self.reach(aim) * aim)).round().clamp(1.0, MAX_STEPS as f64) as u64
     }
 
     /// M = α/(4D), of at most so many.
@@ -80,7 +82,7 @@ impl Facts {
         fall / (self.reach(aim) * steps as f64) + 2.0 * self.size(error) / block.sqrt() + 2.0 * error
     }
 
-    /// η = 2D/(G₁√M).
+    /// η = 2D/(G₁√M), the rate of the online descent.
     fn learning_rate(&self, aim: f64, steps: u64, error: f64) -> f64 {
         2.0 * self.reach(aim) / (self.size(error) * (self.block_steps(aim, steps) as f64).sqrt())
     }
@@ -111,9 +113,9 @@ pub(super) struct Certified {
     pub(super) batches: Batches,
     pub(super) steps: u64,
     pub(super) noise_multiplier: f64,
-    /// Of a sum, per coordinate.
+    /// Noise standard deviation of a sum, per coordinate.
     pub(super) noise_std: f64,
-    /// Of what its grid is made for.
+    /// The clip norm that the grid is made for.
     pub(super) clip: f64,
     pub(super) evaluations: f64,
     pub(super) certificate: Certificate,
@@ -126,14 +128,15 @@ impl<'a> Common<'a> {
             Answers::Values => Estimator::Values,
             Answers::Derivatives => {
                 return Err(NotApplicable::Problem(
-                    "for objectives that say gradients or values, and this one says derivatives along directions"
+                    "it needs gradients or values, and this objective gives derivatives along directions; choose \
+                     another method"
                         .into(),
                 ));
             }
         };
         require_delta(budget)?;
-        if let Some(steps) = asked.steps.filter(|steps| *steps > MOST_STEPS) {
-            return Err(NotApplicable::Option(format!("{steps} steps are more than {MOST_STEPS}; give fewer")));
+        if let Some(steps) = asked.steps.filter(|steps| *steps > MAX_STEPS) {
+            return Err(NotApplicable::Option(format!("{steps} steps are more than {MAX_STEPS}; give fewer").into()));
         }
         let lipschitz = positive("the clip norm", asked.clip_norm.unwrap_or(problem.usual_clip_norm))?;
         let distance = match asked.domain {
@@ -141,7 +144,7 @@ impl<'a> Common<'a> {
             Domain::Ball { radius } => problem.distance.min(radius),
             Domain::Box { radius } => problem.distance.min(radius * (problem.dimension as f64).sqrt()),
         };
-        let radius = positive("goldstein_radius", asked.conversion.radius.unwrap_or(0.1 * distance))?;
+        let radius = positive(option("goldstein_radius"), asked.conversion.radius.unwrap_or(0.1 * distance))?;
         let usual = SLACK * smoothing_constant(problem.dimension) * lipschitz / radius;
         let per_clip = (problem.dimension as f64).sqrt() / gaussian_mu(budget.epsilon(), budget.delta());
         let facts = Facts {
@@ -149,9 +152,9 @@ impl<'a> Common<'a> {
             // of 4d directions two values are as long as 2L next to never
             clip: if estimator == Estimator::Values { 2.0 * lipschitz } else { lipschitz },
             // what a loss of slopes up to L can fall on the way
-            gap: positive("initial_gap", asked.spider.initial_gap.unwrap_or(lipschitz * distance))?,
+            gap: positive(option("initial_gap"), asked.spider.initial_gap.unwrap_or(lipschitz * distance))?,
             radius,
-            difference_clip: positive("difference_clip", asked.spider.difference_clip.unwrap_or(usual))?,
+            difference_clip: positive(option("difference_clip"), asked.spider.difference_clip.unwrap_or(usual))?,
             noise: problem.relation().sum_sensitivity() * per_clip / problem.records as f64,
         };
         Ok(Self { problem, asked, facts, estimator })
@@ -164,9 +167,11 @@ impl<'a> Common<'a> {
             Estimator::Gradients if changes => self.facts.directions_of_gradients(aim) as u64,
             Estimator::Gradients => 1,
         };
-        let directions = self.asked.directions.unwrap_or(usual.min(MOST_DIRECTIONS));
-        if directions > MOST_DIRECTIONS {
-            return Err(NotApplicable::Option(format!("directions is above {MOST_DIRECTIONS}; give fewer")));
+        let directions = self.asked.directions.unwrap_or(usual.min(MAX_DIRECTIONS));
+        if directions > MAX_DIRECTIONS {
+            return Err(NotApplicable::Option(
+                text![option("directions"), format!(" is above {MAX_DIRECTIONS}; give fewer")].into(),
+            ));
         }
         let problem = self.problem;
         Ok(Around {
@@ -174,7 +179,7 @@ impl<'a> Common<'a> {
             radius: self.facts.radius,
             directions: directions.max(1) as usize,
             // positions that a further record would move, or that units have not, are no place for coins
-            own_directions: !problem.elsewhere && !problem.by_unit() && problem.relation() != Relation::AddOrRemove,
+            own_directions: !problem.remote && !problem.by_unit() && problem.relation() != Relation::AddOrRemove,
         })
     }
 
@@ -226,12 +231,13 @@ impl<'a> Common<'a> {
             certificate,
         } = certified;
         let (problem, f) = (self.problem, &self.facts);
-        if problem.elsewhere {
+        if problem.remote {
             assumptions.push(told_of_records(problem));
         }
         if self.asked.domain != Domain::Unconstrained {
             warnings.push(
-                "norm_bound holds without a ball or box: at the border of one no gradient need be small; leave it out, or make it so large that the walk does not get there"
+                "norm_bound does not hold with a ball or box, at the border of which no gradient need be small; \
+                 leave the ball or box out, or make it so large that the iterates do not reach the border"
                     .into(),
             );
         }
@@ -285,7 +291,7 @@ mod tests {
 
     #[test]
     fn lengths_are_the_corrected_ones() {
-        // spec 08 §4: α = β = .1, Φ = L = 1
+        // D = αβ²/L², a corrected Theorem 8.4.1 of Liu 2024: α = β = .1, Φ = L = 1
         let f = Facts { lipschitz: 1.0, clip: 1.0, gap: 1.0, radius: 0.1, difference_clip: 50.0, noise: 0.0 };
         assert!((f.reach(0.1) - 1e-3).abs() < 1e-15);
         assert_eq!((f.wanted_steps(0.1), f.block_steps(0.1, 10_000)), (10_000, 25));

@@ -1,5 +1,5 @@
 //! The conversion along records that are read once: running sums of estimates that begin anew every period, with a fresh tree of noise and batches as large as the way
-//! (spec 08 §3, corrected; thesis algorithms 24 and 26).
+//! (Liu 2024, Algorithms 24 and 26, corrected).
 //!
 //! Privacy is that of the sums: one place for each record, a clip of what it adds to its batch's mean, nodes counted from 1 (docs/proofs/restarted-sums.md).
 //!
@@ -7,7 +7,7 @@
 //! Covers: thesis theorem 8.3.1, theorem 8.9.4 (part: privacy, by the accountant; the rate is not claimed)
 
 use super::kind::Method;
-use super::o2nc_facts::{Certified, Common, Facts, MOST_STEPS};
+use super::o2nc_facts::{Certified, Common, Facts, MAX_STEPS};
 use super::one_pass::{DEPTHS, longest};
 use super::one_pass_schedule::OnePassSchedule;
 use super::plan::{Asked, MinimizePlan};
@@ -57,7 +57,7 @@ impl Once {
         Sizes { aim, steps, leaves, leaf_clip, first_batch, per_change, records }
     }
 
-    /// Of the depth that needs the fewest records.
+    /// The sizes at the depth that needs the fewest records.
     fn cheapest(self, aim: f64, steps: Option<u64>) -> Sizes {
         let mut best = self.sizes(*DEPTHS.start(), aim, steps);
         for depth in DEPTHS.skip(1) {
@@ -95,25 +95,27 @@ impl Once {
 }
 
 fn check(problem: &MinimizeProblem) -> Result<(), NotApplicable> {
-    let refuse = |why: &str| Err(NotApplicable::Problem(why.into()));
+    let refuse = |why: &'static str| Err(NotApplicable::Problem(why.into()));
     if problem.by_unit() {
         return refuse(
-            "batches are dealt by position, and units have none of their own; use o2nc, which reads all records at once",
+            "batches are formed by position, and units have no position; choose o2nc, which reads all records at \
+             once",
         );
     }
     if problem.relation() == Relation::AddOrRemove {
         return refuse(
-            "batches are dealt by position, and an added record would move all others; use zero-out or replace-one, or o2nc, which reads all records at once",
+            "batches are formed by position, and an added record would move all others; use zero-out or replace-one, \
+             or choose o2nc, which reads all records at once",
         );
     }
     Ok(())
 }
 
-/// The certified plan.
+/// Plans and certifies the conversion in one pass.
 pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<MinimizePlan, NotApplicable> {
     check(problem)?;
     let common = Common::new(problem, budget, asked)?;
-    let most = MOST_STEPS.min(problem.records);
+    let most = MAX_STEPS.min(problem.records);
     let told = asked.steps.map(|steps| steps.min(most));
     let drawn = SamplerError::rounded(told.unwrap_or(most) as f64 * problem.dimension as f64);
     let (z, certificate) = calibrate::noise(|z| drawn.on(Event::gaussian(z)), problem.neighbours.within(budget))?;
@@ -139,17 +141,20 @@ pub(super) fn plan(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> 
     let warnings = match once.least_records(told) {
         Some(least) if problem.records as f64 >= least => bounds_nothing.then(|| {
             format!(
-                "vacuous: the norm is bounded by {:.2}, and every point has the clip norm {}; other steps would do",
+                "the error bound is vacuous: it is {:.2}, and the clip norm {} bounds the gradient at every point; \
+                 choose other steps",
                 conversion.norm_bound, common.facts.lipschitz
             )
         }),
         Some(least) => Some(format!(
-            "vacuous below about {} records: read once, fewer bound the norm by no less than the clip norm, which every point has; o2nc reads them as often as time and \
-             budget allow",
+            "the error bound is vacuous below about {} records, which are read only once: it is not below the clip \
+             norm, which bounds the gradient at every point; use more records, or choose o2nc, which reads them \
+             several times",
             two_digits(least)
         )),
         None => Some(
-            "vacuous: with so few steps the norm is bounded by no less than the clip norm, which every point has, whatever the number of records; leave steps out"
+            "the error bound is vacuous with so few steps, whatever the number of records: it is not below the clip \
+             norm, which bounds the gradient at every point; leave steps out"
                 .to_string(),
         ),
     };
@@ -193,7 +198,7 @@ mod tests {
         })
     }
 
-    /// Spec 08 §3.6: n = 1e5, d = 10, α = .1, ε = 1, D = 3.02e-4, Σ about 48: leaves of 2C/B₁ = .0417 and .0313 have σ = .431 and a noise of norm about 2.4.
+    /// At n = 1e5, d = 10, α = .1, ε = 1, D = 3.02e-4, Σ about 48: leaves of 2C/B₁ = .0417 and .0313 have σ = .431 and a noise of norm about 2.4.
     #[test]
     fn the_published_lengths_are_vacuous_on_a_hundred_thousand_records() {
         let (mu, leaf) = (gaussian_mu(1.0, 1e-6), 2.0 / 48.0);
@@ -209,10 +214,10 @@ mod tests {
     #[test]
     fn the_aim_is_the_least_that_the_records_are_enough_for() {
         let once = facts();
-        let floor = once.0.aim_of_steps(MOST_STEPS as f64);
+        let floor = once.0.aim_of_steps(MAX_STEPS as f64);
         let (mut last, mut above) = (f64::INFINITY, 0);
         for records in [1e4, 1e5, 1e6, 1e7, 1e8] {
-            let best = once.best(records, (None, MOST_STEPS));
+            let best = once.best(records, (None, MAX_STEPS));
             assert!(best.records <= records * (1.0 + 1e-9) && best.aim <= last, "{best:?}");
             if best.aim > floor {
                 above += 1;
@@ -232,7 +237,7 @@ mod tests {
             for steps in [None, Some(3000)] {
                 let mut last = f64::INFINITY;
                 for k in 0..30 {
-                    let s = once.best(1e4 * 10f64.powf(f64::from(k) / 6.0), (steps, MOST_STEPS));
+                    let s = once.best(1e4 * 10f64.powf(f64::from(k) / 6.0), (steps, MAX_STEPS));
                     let bound = once.0.norm_bound(s.aim, s.steps, Once::error(s.aim));
                     assert!(bound <= last * (1.0 + 1e-6), "{d} {steps:?} {k}: {bound} after {last}");
                     last = bound;
@@ -248,7 +253,7 @@ mod tests {
         let least = once.least_records(None).unwrap();
         assert_eq!(once.least_records(Some(3)), None);
         let bound = |records: f64| {
-            let s = once.best(records, (None, MOST_STEPS));
+            let s = once.best(records, (None, MAX_STEPS));
             once.0.norm_bound(s.aim, s.steps, Once::error(s.aim))
         };
         assert!(bound(0.9 * least) >= 1.0 && bound(1.2 * least) < 1.0, "{least}");

@@ -1,18 +1,20 @@
-//! Numbers of the online-to-nonconvex conversion: how far it goes, what it averages, and how its gradients are released (spec 08 §1, §4).
+//! Numbers of the online-to-nonconvex conversion: how far it goes, what it averages, and how its gradients are released (Liu 2024, Algorithms 23 and 25).
 
 use super::around::{Around, Estimator};
-use dpopt_optimize::options::{Choice, Range, Said, Setting};
+use dpopt_optimize::options::{Choice, OptionReader, Range, Setting};
 use dpopt_optimize::plan::Assumption;
 use serde::Serialize;
 
 static GOLDSTEIN_RADIUS: Setting<f64> = Setting::real(
     "goldstein_radius",
     Range::POSITIVE,
-    "of o2nc and one-pass-o2nc: α, how far from a point its gradients are taken; the answer is for twice that radius [default: a tenth of the distance]",
+    "for o2nc and one-pass-o2nc: smoothing radius α, within which gradients are evaluated around a point; the \
+     guarantee on the result is for the radius 2α [default: a tenth of the distance]",
 );
 static PERIOD: Setting<u64> = Setting::whole(
     "period",
-    "of o2nc: steps from one gradient that is asked for afresh to the next, with changes in between; 1: no changes [default: the one of the least noise]",
+    "for o2nc: number of steps from one fresh gradient to the next, with gradient differences in between; 1 for \
+     fresh gradients only [default: the one with the least noise]",
 );
 static BLOCK: Setting<KeptBlock> = Setting::choice(
     "block",
@@ -24,25 +26,25 @@ static BLOCK: Setting<KeptBlock> = Setting::choice(
         },
         Choice {
             word: "uniform",
-            meaning: "one that is drawn before the run: what the bound is proved for",
+            meaning: "a block drawn before the run, for which the bound is proved",
             value: KeptBlock::Uniform,
         },
     ],
-    "of o2nc and one-pass-o2nc: the mean of which block of steps is the answer [default: least]",
+    "for o2nc and one-pass-o2nc: which block of steps is averaged for the result [default: least]",
 );
 
 /// The block whose mean is the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeptBlock {
-    /// Of the smallest mean of released estimates: post-processing.
+    /// The block with the smallest mean of released estimates: post-processing.
     #[default]
     Least,
     /// Drawn before the run.
     Uniform,
 }
 
-/// What a user said of it.
+/// Options of the conversion that the user gave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ConversionAsked {
     pub(super) radius: Option<f64>,
@@ -51,14 +53,14 @@ pub(super) struct ConversionAsked {
 }
 
 impl ConversionAsked {
-    /// The same for one pass, whose trees are as long as they are.
-    pub(super) fn of_one_pass(said: &Said<'_>) -> Self {
-        Self { radius: said.get(&GOLDSTEIN_RADIUS), period: None, block: said.get(&BLOCK) }
+    /// The options of the conversion in one pass, which has no `period`: its trees fix how long a sum runs.
+    pub(super) fn of_one_pass(options: &OptionReader<'_>) -> Self {
+        Self { radius: options.get(&GOLDSTEIN_RADIUS), period: None, block: options.get(&BLOCK) }
     }
 
-    /// Asks for all that it has.
-    pub(super) fn read(said: &Said<'_>) -> Self {
-        Self { radius: said.get(&GOLDSTEIN_RADIUS), period: said.get(&PERIOD), block: said.get(&BLOCK) }
+    /// Reads all options of the conversion.
+    pub(super) fn read(options: &OptionReader<'_>) -> Self {
+        Self { radius: options.get(&GOLDSTEIN_RADIUS), period: options.get(&PERIOD), block: options.get(&BLOCK) }
     }
 }
 
@@ -68,7 +70,7 @@ pub struct ConversionSchedule {
     /// Where gradients are taken.
     #[serde(flatten)]
     pub around: Around,
-    /// D: longest step.
+    /// D: length of the longest step.
     pub reach: f64,
     /// η of the online descent that chooses steps.
     pub learning_rate: f64,
@@ -104,13 +106,14 @@ impl ConversionSchedule {
         (self.change_clip * way).min(2.0 * clip_norm)
     }
 
-    /// Whose directions are.
+    /// Why the directions of an estimate depend on no record.
     pub(super) fn said_of_directions(&self) -> Assumption {
         Assumption::enforced(match self.around.own_directions {
             true => {
-                "a record's directions are coins of its position, fresh for every sum, which what it holds has no part in"
+                "a record's directions are random, drawn by its position and never by its contents, fresh for every \
+                 sum"
             }
-            false => "directions are coins, fresh for every sum, that all records share and none has a part in",
+            false => "directions are random, fresh for every sum, the same for all records and independent of them",
         })
     }
 
@@ -118,8 +121,8 @@ impl ConversionSchedule {
     pub(super) fn assumptions(&self, clip_norm: f64, steps: u64) -> Vec<Assumption> {
         let (fresh, changes) = Self::counts(steps, self.period);
         let (what, m) = match self.around.estimator {
-            Estimator::Gradients => ("gradients at points near by", self.around.directions),
-            Estimator::Values => ("differences of two losses near by", self.around.directions),
+            Estimator::Gradients => ("gradients at nearby points", self.around.directions),
+            Estimator::Values => ("differences of two losses at nearby points", self.around.directions),
         };
         let mut all = vec![Assumption::enforced(format!(
             "each record's mean of {m} {what} has l2 norm at most {clip_norm}, as one vector; its change between two released points, along the same directions, at \
@@ -128,7 +131,8 @@ impl ConversionSchedule {
             2.0 * clip_norm
         ))];
         all.push(Assumption::enforced(format!(
-            "{fresh} gradients and at most {changes} changes are released, their order fixed before the run: enforced by the curator, which has no more"
+            "{fresh} gradients and at most {changes} gradient differences are released, in an order fixed before the \
+             run: enforced by the curator, which refuses more"
         )));
         all.push(self.said_of_directions());
         all

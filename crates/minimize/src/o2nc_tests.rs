@@ -37,8 +37,8 @@ fn released(plan: &MinimizePlan) -> Event {
 }
 
 #[test]
-fn numbers_follow_from_what_is_told() {
-    // spec 08 §4, with the slack of 2: n = 1e5, d = 10, α = .1, T = 1e4 and so β = .1
+fn numbers_follow_from_the_options() {
+    // Liu 2024, Theorem 8.4.1 with corrected lengths and a slack of 2: n = 1e5, d = 10, α = .1, T = 1e4 and so β = .1
     let options = asked().with("goldstein_radius", 0.1).with("initial_gap", 1.0).with("steps", 10_000u64);
     let plan = choose(&problem(100_000, 10, Relation::ReplaceOne), budget(), &options).unwrap();
     let c = numbers(&plan);
@@ -102,7 +102,7 @@ fn it_is_taken_by_name_only_and_refuses_by_name() {
         assert!(all.iter().any(|c| c.method == "o2nc" && c.plan.is_err()));
         assert!(choose(&problem, budget(), &asked()).is_ok());
         let why = refusal(&problem, MethodOptions::default().with("goldstein_radius", 0.1));
-        assert!(why.contains("by name only"), "{why}");
+        assert!(why.contains("runs only by name"), "{why}");
     }
     let derivatives = MinimizeProblem { answers: Answers::Derivatives, ..known.clone() };
     assert!(refusal(&derivatives, asked()).contains("gradients or values"));
@@ -115,7 +115,7 @@ fn it_is_taken_by_name_only_and_refuses_by_name() {
     assert!(refusal(&known, asked().by("spider").with("period", 3u64)).contains("has no option `period`"));
     // few records and many dimensions: noise is longer than any gradient
     let few = choose(&problem(200, 100, Relation::ZeroOut), budget(), &asked()).unwrap();
-    assert!(few.warnings.iter().any(|w| w.starts_with("vacuous")), "{:?}", few.warnings);
+    assert!(few.warnings.iter().any(|w| w.starts_with("the error bound is vacuous")), "{:?}", few.warnings);
     assert!(numbers(&few).noise_norm >= 1.0);
     let many = choose(&known, budget(), &asked().with("initial_gap", 1e-3).with("steps", 3000u64)).unwrap();
     assert!(many.warnings.iter().any(|w| w.contains("give fewer")), "{:?}", many.warnings);
@@ -165,7 +165,7 @@ fn a_walk_that_rests_releases_no_change() {
     assert_eq!(curator.records().iter().map(|r| r.count).sum::<u64>(), 1);
 }
 
-/// |x₁ − a| in the plane, evaluated elsewhere.
+/// |x₁ − a| in the plane, evaluated outside of the library.
 struct Foreign(Vec<f64>);
 
 impl PerRecord for Foreign {
@@ -203,7 +203,7 @@ impl PerRecord for Foreign {
 }
 
 #[test]
-fn whoever_evaluates_it_and_whatever_it_says_the_way_is_the_same() {
+fn the_way_is_the_same_wherever_it_is_evaluated_and_whatever_it_returns() {
     let n = 3000u64;
     let at: Vec<f64> = (0..n).map(|i| 0.3 + 0.2 * (i % 7) as f64 / 7.0).collect();
     let distance = Closures::new(
@@ -216,17 +216,17 @@ fn whoever_evaluates_it_and_whatever_it_says_the_way_is_the_same() {
     for answers in [Answers::Gradients, Answers::Values] {
         for neighbours in [Neighbours::of_records(Relation::AddOrRemove), by_user] {
             let here = MinimizeProblem { answers, neighbours, ..problem(n, 2, Relation::ZeroOut) };
-            let there = MinimizeProblem { elsewhere: true, ..here.clone() };
+            let there = MinimizeProblem { remote: true, ..here.clone() };
             // a power of two: means of signs have no rounding, which kinks would make large
             let options = asked().with("steps", 60u64).with("directions", 4u64);
             let plan = |problem: &MinimizeProblem| choose(problem, budget(), &options).unwrap();
             let (own, foreign) = (plan(&here), plan(&there));
-            assert!(foreign.assumptions.iter().any(|a| a.text().contains("told and not checked")));
+            assert!(foreign.assumptions.iter().any(|a| a.text().contains("assumed, not checked")));
             let mut curator = Curator::new(&own.certificate, NoiseSource::insecure(7));
             let a = run(&here, &own, &[0.0; 2], InMemory::new(distance, &records), &mut curator, &Silent).unwrap();
             let mut curator = Curator::new(&foreign.certificate, NoiseSource::insecure(7));
-            let elsewhere = Elsewhere::new(Foreign(at.clone()), n as usize);
-            let b = run(&there, &foreign, &[0.0; 2], elsewhere, &mut curator, &Silent).unwrap();
+            let remote = ReadByObjective::new(Foreign(at.clone()), n as usize);
+            let b = run(&there, &foreign, &[0.0; 2], remote, &mut curator, &Silent).unwrap();
             a.get().iter().zip(b.get()).for_each(|(a, b)| assert!((a - b).abs() < 1e-6, "{a} {b}"));
             assert!(a.get()[0] > 0.1, "{a:?}", a = a.get());
         }
@@ -281,7 +281,7 @@ mod once {
     }
 
     #[test]
-    fn all_of_it_is_one_release_and_few_records_are_told_how_many_would_do() {
+    fn all_of_it_is_one_release_and_few_records_are_answered_with_how_many_would_do() {
         for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
             let plan = choose(&problem(300_000, 5, relation), budget(), &asked()).unwrap();
             assert_eq!(released(&plan), Event::gaussian(plan.schedule.noise_multiplier));
@@ -292,8 +292,8 @@ mod once {
             assert!(s.leaf_clip * s.first_batch as f64 >= plan.schedule.clip_norm);
         }
         let few = choose(&problem(20_000, 10, Relation::ReplaceOne), budget(), &asked()).unwrap();
-        let warning = few.warnings.iter().find(|w| w.starts_with("vacuous below about ")).unwrap();
-        let least: f64 = warning.split(' ').nth(3).unwrap().parse().unwrap();
+        let warning = few.warnings.iter().find(|w| w.starts_with("the error bound is vacuous below about ")).unwrap();
+        let least: f64 = warning.split(' ').nth(7).unwrap().parse().unwrap();
         let enough = choose(&problem((1.2 * least) as u64, 10, Relation::ReplaceOne), budget(), &asked()).unwrap();
         assert!(enough.warnings.is_empty() && numbers(&enough).norm_bound < 1.0, "{:?}", enough.warnings);
         assert!(numbers(&few).norm_bound >= 1.0);
@@ -307,7 +307,10 @@ mod once {
         let known = problem(1000, 3, Relation::ZeroOut);
         assert!(refusal(&problem(1000, 3, Relation::AddOrRemove), asked()).contains("would move all others"));
         let units = Neighbours { unit: Unit::User, ..Neighbours::of_records(Relation::ZeroOut) };
-        assert!(refusal(&MinimizeProblem { neighbours: units, ..known.clone() }, asked()).contains("units have none"));
+        assert!(
+            refusal(&MinimizeProblem { neighbours: units, ..known.clone() }, asked())
+                .contains("units have no position")
+        );
         assert!(refusal(&known, asked().with("period", 4u64)).contains("has no option `period`"));
     }
 
@@ -348,11 +351,11 @@ mod once {
     fn no_record_is_read_twice_and_a_pass_goes_to_where_gradients_cancel() {
         let n = 200_000u64;
         let at: Vec<f64> = (0..n).map(|i| 0.3 + 0.1 * (i % 7) as f64 / 7.0).collect();
-        let problem = MinimizeProblem { elsewhere: true, ..problem(n, 2, Relation::ZeroOut) };
+        let problem = MinimizeProblem { remote: true, ..problem(n, 2, Relation::ZeroOut) };
         let plan = choose(&problem, budget(), &asked().with("directions", 4u64)).unwrap();
         let mut read = Vec::new();
         let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(7));
-        let outside = Elsewhere::new(Counted(at, &mut read), n as usize);
+        let outside = ReadByObjective::new(Counted(at, &mut read), n as usize);
         let x = run(&problem, &plan, &[0.0; 2], outside, &mut curator, &Silent).unwrap();
         assert!(curator.is_spent());
         let all = read.len();
@@ -387,8 +390,11 @@ mod once {
         let plan =
             choose(&problem(1_000_000, 2, Relation::ZeroOut), budget(), &asked().with("ball_radius", 0.5)).unwrap();
         assert!(plan.warnings.iter().any(|w| w.contains("at the border")), "{:?}", plan.warnings);
-        // few steps with many records: a bound that says nothing, told as such
+        // few steps with many records: a bound that says nothing, which a warning reports
         let few = choose(&problem(1_000_000, 2, Relation::ZeroOut), budget(), &asked().with("steps", 3000u64)).unwrap();
-        assert_eq!(numbers(&few).norm_bound >= 1.0, few.warnings.iter().any(|w| w.starts_with("vacuous")));
+        assert_eq!(
+            numbers(&few).norm_bound >= 1.0,
+            few.warnings.iter().any(|w| w.starts_with("the error bound is vacuous"))
+        );
     }
 }

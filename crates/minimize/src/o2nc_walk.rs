@@ -1,5 +1,5 @@
 //! Online-to-nonconvex conversion: clipped online descent chooses steps, gradients are asked for at a random point of each, and blocks of these points are averaged
-//! (thesis algorithm 23; spec 08 §1). Along released estimates all of it is post-processing: coins and the drawn block depend on no record.
+//! (Liu 2024, Algorithm 23). Along released estimates all of it is post-processing: coins and the drawn block depend on no record.
 //!
 //! Covers: thesis algorithm 23 (certified: along released estimates only)
 
@@ -26,7 +26,7 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
-    /// At 0, with a step of 0.
+    /// The descent at 0, with a step of 0.
     pub(super) fn new(dimension: usize, reach: f64, learning_rate: f64, domain: Domain) -> Self {
         Self { reach, learning_rate, domain, step: vec![0.0; dimension], x: vec![0.0; dimension] }
     }
@@ -64,7 +64,7 @@ pub(super) struct Averages {
 }
 
 impl Averages {
-    /// Of blocks of `length` points.
+    /// Means of blocks of `length` points.
     pub(super) fn new(dimension: usize, length: u64, drawn: Option<u64>) -> Self {
         Self {
             length,
@@ -207,7 +207,7 @@ pub(super) fn walk_once(
 mod tests {
     use super::*;
 
-    /// Spec 08 §1: |x| with exact signs from 1, D = .1, M = 5, G₁ = 1, η = D/(G₁√M), every share ½.
+    /// Liu 2024, Algorithm 23, by hand: |x| with exact signs from 1, D = .1, M = 5, G₁ = 1, η = D/(G₁√M), every share ½.
     #[test]
     fn the_way_and_its_means_are_the_published_ones() {
         let rate = 0.1 / 5f64.sqrt();

@@ -1,5 +1,5 @@
 //! Spider along records that are read once: batches as large as the way since the last one, in running sums with the noise of a fresh tree at every restart
-//! (spec 07 §2; thesis algorithms 21 and 22).
+//! (Liu 2024, Algorithms 21 and 22).
 //!
 //! Privacy rests on the clip of what a record adds to its batch's mean and on one place for each record: all of it is one Gaussian release, whatever the sizes, the
 //! restarts and the number of steps turn out to be (docs/proofs/restarted-sums.md).
@@ -16,24 +16,25 @@ use dpopt_mechanism::RestartedPlan;
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_optimize::planning::{SamplerError, positive};
 use dpopt_privacy::{Event, Relation, calibrate};
+use dpopt_refusal::option;
 
 /// Most leaves of a run: each draws a vector of noise.
-const MOST_LEAVES: u64 = 1 << 20;
+const MAX_LEAVES: u64 = 1 << 20;
 /// Depths of trees among which the prediction chooses.
 pub(super) const DEPTHS: std::ops::RangeInclusive<u32> = 1..=20;
 
 /// What a run of aim α needs, with noise z·h·√d per leaf clip.
 #[derive(Clone, Copy)]
 struct Facts {
-    /// M, Δ, G.
+    /// M, Δ and G: smoothness, by how much the loss can fall, and clip norm.
     smoothness: f64,
     gap: f64,
     clip: f64,
     /// L: batches are made for changes of L times the way.
     difference_clip: f64,
-    /// T: most leaves.
+    /// T: most leaves of a sum.
     leaves: u64,
-    /// z√d.
+    /// z√d: norm of the noise of one node, over its leaf clip.
     noise: f64,
 }
 
@@ -107,22 +108,24 @@ pub(super) fn longest(depth: u32) -> u64 {
 impl Planner<'_> {
     /// Refuses what sums over a public order can't have.
     pub(super) fn check_one_pass(&self) -> Result<(), NotApplicable> {
-        let refuse = |why: &str| Err(NotApplicable::Problem(why.into()));
+        let refuse = |why: &'static str| Err(NotApplicable::Problem(why.into()));
         if self.problem.by_unit() {
             return refuse(
-                "batches are dealt by position, and units have none of their own; use spider, which reads all records at once",
+                "batches are formed by position, and units have no position; choose spider, which reads all records \
+                 at once",
             );
         }
         if self.problem.relation() == Relation::AddOrRemove {
             return refuse(
-                "batches are dealt by position, and an added record would move all others; use zero-out or replace-one, or spider, which reads all records at once",
+                "batches are formed by position, and an added record would move all others; use zero-out or \
+                 replace-one, or choose spider, which reads all records at once",
             );
         }
         Ok(())
     }
 
     fn one_pass_leaves(&self) -> u64 {
-        self.asked.steps.unwrap_or(MOST_LEAVES).min(self.problem.records)
+        self.asked.steps.unwrap_or(MAX_LEAVES).min(self.problem.records)
     }
 
     fn one_pass_facts(&self, noise_multiplier: f64) -> Result<Facts, NotApplicable> {
@@ -132,7 +135,7 @@ impl Planner<'_> {
             smoothness,
             gap,
             clip: self.clip_norm,
-            difference_clip: positive("difference_clip", difference_clip)?,
+            difference_clip: positive(option("difference_clip"), difference_clip)?,
             leaves: self.one_pass_leaves(),
             noise: noise_multiplier * (self.problem.dimension as f64).sqrt(),
         })
@@ -180,16 +183,18 @@ impl Planner<'_> {
         })
     }
 
-    /// Of a point with a gradient of norm α a convex loss exceeds the least by at most αD.
+    /// Bound on the excess: at a point with a gradient of norm α a convex loss exceeds its least value by at most αD.
     pub(super) fn one_pass_bound(&self, draft: &Draft) -> f64 {
         draft.variance.sqrt() * self.distance
     }
 
-    /// Of records that are too few for any aim below the clip norm.
+    /// A warning where records are too few for any aim below the clip norm.
     pub(super) fn one_pass_warning(&self, draft: &Draft) -> Option<String> {
         let vacuous = self.method == Method::OnePass && draft.variance.sqrt() >= self.clip_norm * (1.0 - 1e-9);
         vacuous.then(|| {
-            "these records are too few for a gradient smaller than the clip norm: read once, they say next to nothing; spider reads them as often as the budget allows".to_string()
+            "there are too few records to reach a gradient below the clip norm by reading each only once; use more \
+             records, or choose spider, which reads them several times"
+                .to_string()
         })
     }
 }
@@ -201,7 +206,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_exact_calibration() {
-        // spec 07 §2.5 with replace-one: s* = μα/(h√d), b = max(2G/s*, G²/α²), b_t = M·way·max(2/s*, κ/α²), κ = max(2hα√d/μ, G), σ = α/√(hd)
+        // with replace-one: s* = μα/(h√d), b = max(2G/s*, G²/α²), b_t = M·way·max(2/s*, κ/α²), κ = max(2hα√d/μ, G), σ = α/√(hd)
         let (mu, d, h, alpha) = (gaussian_mu(1.0, 1e-6), 10f64, 9u32, 0.1);
         let (z, s) = (2.0 / mu, mu * alpha / (9.0 * d.sqrt()));
         let facts =

@@ -1,4 +1,4 @@
-//! Numbers of one pass: how large batches are, and when a sum begins anew (spec 07 §2).
+//! Numbers of one pass: how large batches are, and when a sum begins anew (Liu 2024, Algorithm 21).
 
 use super::spider_schedule::Escape;
 use dpopt_optimize::plan::Assumption;

@@ -20,7 +20,7 @@ fn problem(records: u64, dimension: usize, relation: Relation) -> MinimizeProble
     }
 }
 
-fn told() -> MethodOptions {
+fn options() -> MethodOptions {
     MethodOptions::of("one-pass-spider").with("initial_gap", 0.05)
 }
 
@@ -47,7 +47,7 @@ fn records(n: u64) -> Vec<[f64; 2]> {
 #[test]
 fn all_of_it_is_one_release_whatever_the_sizes() {
     for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
-        let plan = choose(&problem(200_000, 5, relation), budget(), &told()).unwrap();
+        let plan = choose(&problem(200_000, 5, relation), budget(), &options()).unwrap();
         let Event::Approximate { event, .. } = plan.certificate.event() else { panic!("{}", plan.certificate.event()) };
         assert_eq!(**event, Event::gaussian(plan.schedule.noise_multiplier));
         assert_eq!(plan.grade(), Grade::Certified);
@@ -70,19 +70,19 @@ fn what_has_no_places_or_says_too_little_is_refused() {
         choose(problem, budget(), &options).unwrap_err().to_string()
     };
     let known = problem(1000, 3, Relation::ZeroOut);
-    assert!(refusal(&problem(1000, 3, Relation::AddOrRemove), told()).contains("would move all others"));
+    assert!(refusal(&problem(1000, 3, Relation::AddOrRemove), options()).contains("would move all others"));
     let of_units = MinimizeProblem {
         neighbours: Neighbours { unit: Unit::User, ..Neighbours::of_records(Relation::ZeroOut) },
         ..known.clone()
     };
-    assert!(refusal(&of_units, told()).contains("units have none"));
-    assert!(refusal(&MinimizeProblem { smoothness: None, ..known.clone() }, told()).contains("give smoothness"));
-    assert!(refusal(&known, MethodOptions::of("one-pass-spider")).contains("as initial_gap"));
+    assert!(refusal(&of_units, options()).contains("units have no position"));
+    assert!(refusal(&MinimizeProblem { smoothness: None, ..known.clone() }, options()).contains("give smoothness"));
+    assert!(refusal(&known, MethodOptions::of("one-pass-spider")).contains("as `initial_gap`"));
     for (name, value) in [("learning_rate", 0.1), ("drift", 0.5), ("passes", 2.0)] {
-        assert!(refusal(&known, told().with(name, value)).contains(&format!("has no option `{name}`")));
+        assert!(refusal(&known, options().with(name, value)).contains(&format!("has no option `{name}`")));
     }
     // few records say next to nothing
-    let plan = choose(&problem(5, 3, Relation::ZeroOut), budget(), &told()).unwrap();
+    let plan = choose(&problem(5, 3, Relation::ZeroOut), budget(), &options()).unwrap();
     assert!(plan.warnings.iter().any(|w| w.contains("too few")), "{:?}", plan.warnings);
 }
 
@@ -101,7 +101,7 @@ impl Progress for Leaves {
 /// The plan, the answer, and how many leaves were released.
 fn follow(n: u64, seed: u64) -> (MinimizePlan, Vec<f64>, u64) {
     let problem = problem(n, 2, Relation::ReplaceOne);
-    let plan = choose(&problem, budget(), &told()).unwrap();
+    let plan = choose(&problem, budget(), &options()).unwrap();
     let held = Sensitive::new(records(n));
     let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(seed));
     let leaves = Leaves::default();
@@ -166,12 +166,13 @@ impl PerRecord for Outside<'_> {
 fn no_record_is_read_twice_and_elsewhere_is_the_same_way() {
     let n = 50_000;
     let at_home = problem(n, 2, Relation::ReplaceOne);
-    let problem = MinimizeProblem { elsewhere: true, ..at_home };
-    let plan = choose(&problem, budget(), &told()).unwrap();
+    let problem = MinimizeProblem { remote: true, ..at_home };
+    let plan = choose(&problem, budget(), &options()).unwrap();
     let mut read = Vec::new();
     let outside = Outside(records(n), &mut read);
     let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(7));
-    let there = run(&problem, &plan, &[0.0; 2], Elsewhere::new(outside, n as usize), &mut curator, &Silent).unwrap();
+    let there =
+        run(&problem, &plan, &[0.0; 2], ReadByObjective::new(outside, n as usize), &mut curator, &Silent).unwrap();
     let leaves = read.len();
     read.sort_unstable();
     read.dedup();
@@ -190,7 +191,7 @@ fn no_record_is_read_twice_and_elsewhere_is_the_same_way() {
 fn one_record_moves_one_leaf_by_twice_its_clip() {
     let n = 4000;
     let problem = problem(n, 1, Relation::ReplaceOne);
-    let plan = choose(&problem, budget(), &told()).unwrap();
+    let plan = choose(&problem, budget(), &options()).unwrap();
     let s = sums(&plan);
     let wild = Closures::new(1, |_: &[f64], _: &f64| 0.0, |_: &[f64], a: &f64, g: &mut [f64]| g[0] = *a);
     let seen = |worst: f64| {

@@ -1,4 +1,4 @@
-//! One pass: x ← x − (1/M)·v along running sums, whose batches are as large as the way since the last one (spec 07 §2.6).
+//! One pass: x ← x − (1/M)·v along running sums, whose batches are as large as the way since the last one (Liu 2024, Algorithm 21).
 
 use super::one_pass_schedule::OnePassSchedule;
 use super::problem::MinimizeProblem;

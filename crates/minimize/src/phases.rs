@@ -1,4 +1,5 @@
-//! Runs in several phases: on disjoint blocks of the records for the loss of records yet unseen (spec 01 §7), or in rounds on all of them (spec 01 §4).
+//! Runs in several phases: on disjoint blocks of the records for the loss of records yet unseen (Liu 2024, Algorithm 5), or in rounds
+//! on all of them (Liu 2024, Lemma 1.4.7).
 //!
 //! Covers: thesis algorithm 5 (certified: blocks of public sizes)
 //! Covers: thesis theorem 1.1.2, theorem 1.5.6, theorem 12.3.8 (part: the method is certified; the rate is measured, not claimed)
@@ -12,7 +13,7 @@ use super::plan::{Draft, Planner};
 use super::proximal::{Noisy, Proximal};
 use super::schedule::{Layout, Phase, Rule};
 
-/// Of η: as many to a factor of two, twelve factors either way.
+/// Candidates of η per factor of two, twelve factors either way.
 const PER_OCTAVE: i32 = 4;
 const OCTAVES: i32 = 12;
 
@@ -65,7 +66,7 @@ impl Planner<'_> {
     /// Σ‖x_{i−1} − x̂_{i−1}‖²/(η_i n_i) + ΣC²η_i + C‖x_k − x̂_k‖ with E‖x_i − x̂_i‖² ≤ η_i n_i e_i. The η that makes this least.
     ///
     /// Of a μ-strongly convex loss the whole is done in stages, each on its own part of the blocks: an answer of excess e is within √(2e/μ) of x* on average,
-    /// which is D of the next stage (spec 12 §5; in expectation, so that no ball has to be drawn around an answer).
+    /// which is D of the next stage (Liu 2024, Corollary 12.5.1; in expectation, so that no ball has to be drawn around an answer).
     pub(super) fn localised(&self, draft: &Draft, stages: &[Vec<u64>]) -> (Vec<Phase>, f64) {
         let (mut distance, mut risk, mut phases) = (self.distance, f64::INFINITY, Vec::new());
         for sizes in stages {
@@ -136,7 +137,7 @@ impl Planner<'_> {
 mod tests {
     #[test]
     fn rounds_forget_where_they_began() {
-        // spec 01 §4: x → √x + 1 from 2^64 is below 16 after log2 log2 of it
+        // Liu 2024, Lemma 1.4.6: x → √x + 1 from 2^64 is below 16 after log2 log2 of it
         let mut x = 64f64.exp2();
         let mut path = vec![x];
         for _ in 0..64f64.log2().ceil() as u32 {

@@ -20,6 +20,7 @@ use dpopt_optimize::plan::{Assumption, Grade, NotApplicable, own_evidence};
 use dpopt_optimize::planning::{SamplerError, asked_moment, can_sum, in_range, positive, require_delta};
 use dpopt_privacy::special::gaussian_mu;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
+use dpopt_refusal::{Refusal, Remedy, Text, option, setting, text};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,11 +56,11 @@ pub(super) struct Asked {
 /// A schedule that is certified.
 #[derive(Clone, Debug)]
 pub struct MinimizePlan {
-    /// Its name.
+    /// Name of the method.
     pub method: &'static str,
-    /// All numbers.
+    /// All numbers of the run.
     pub schedule: MinimizeSchedule,
-    /// Of all steps.
+    /// The certified privacy event of all steps.
     pub certificate: Certificate,
     /// Expected number of evaluations of one record: of gradients, derivatives or values.
     pub evaluations: f64,
@@ -83,14 +84,14 @@ impl MinimizePlan {
 /// One row of the table that compares methods.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its name.
+    /// Name of the method.
     pub method: &'static str,
     /// The plan, or why there is none.
     pub plan: Result<MinimizePlan, NotApplicable>,
 }
 
 /// Most steps: accounting and the sensitivity of streams are sums over all of them.
-const MOST_STEPS: u64 = 1 << 20;
+const MAX_STEPS: u64 = 1 << 20;
 /// Steps that are taken without being asked for.
 const USUAL_STEPS: u64 = 2048;
 /// Batches and steps with their noise.
@@ -99,12 +100,12 @@ pub(super) struct Draft {
     /// Share of the records in a batch.
     pub(super) share: f64,
     pub(super) steps: u64,
-    /// Of the last round.
+    /// Noise multiplier of the last round.
     pub(super) noise_multiplier: f64,
     pub(super) certificate: Certificate,
-    /// V.
+    /// V: variance of a mean gradient as it is released, summed over coordinates.
     pub(super) variance: f64,
-    /// Of one step's sum, before it is a mean.
+    /// Noise standard deviation of one step's sum, before it is a mean.
     pub(super) noise_std: f64,
     /// Noise of the sum of all sums, per coordinate.
     pub(super) of_prefix: f64,
@@ -117,7 +118,7 @@ pub(super) struct Planner<'a> {
     pub(super) asked: Asked,
     /// Clip norm of a gradient; of all derivatives of a step it is √K times that.
     pub(super) clip_norm: f64,
-    /// Root of what E‖clipped gradient‖² is at most: C, or less where a moment of gradients is told.
+    /// Root of what E‖clipped gradient‖² is at most: C, or less where a moment of gradients is given.
     pub(super) size: f64,
     /// D, or the radius of the domain.
     pub(super) distance: f64,
@@ -133,14 +134,19 @@ pub(super) fn plan(
     asked: Asked,
 ) -> Result<MinimizePlan, NotApplicable> {
     if !method.takes(problem.answers) {
-        return Err(NotApplicable::Problem(match problem.answers {
-            Answers::Gradients => {
-                "for objectives that say values or derivatives along directions, and this one says gradients".into()
+        return Err(NotApplicable::Problem(
+            match problem.answers {
+                Answers::Gradients => {
+                    "it needs values or derivatives along directions, and this objective gives gradients; choose a \
+                     method for gradients, such as noisy-sgd"
+                }
+                Answers::Derivatives | Answers::Values => {
+                    "it needs gradients, and this objective gives values or derivatives along directions; choose \
+                     zeroth-order"
+                }
             }
-            Answers::Derivatives | Answers::Values => {
-                "needs gradients, and the objective says values or derivatives along directions".into()
-            }
-        }));
+            .into(),
+        ));
     }
     require_delta(budget)?;
     let distance = match asked.domain {
@@ -191,7 +197,8 @@ pub(super) fn plan(
 pub(super) fn told_of_records(problem: &MinimizeProblem) -> Assumption {
     own_evidence(
         problem.own_evidence,
-        "what the objective says of a record depends on that record and on x only, not on other records of a batch or on earlier calls",
+        "what the objective returns for a record depends on that record and on x only, not on other records of a \
+         batch or on earlier calls",
     )
 }
 
@@ -210,40 +217,51 @@ fn most_stages(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> u64 
 }
 
 /// Most chunks of a phase.
-const MOST_CHUNKS: u64 = 64;
+const MAX_CHUNKS: u64 = 64;
 /// Most rounds of a run with restarts: the noise of the first is 2^15 times that of the last.
-const MOST_ROUNDS: u64 = 16;
+const MAX_ROUNDS: u64 = 16;
 
 fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked, stages: u64) -> Result<Layout, NotApplicable> {
-    let refuse = |why: &str| Err(NotApplicable::Option(why.into()));
+    let refuse = |why: Text| Err(NotApplicable::Option(why.into()));
     let rounds = asked.restarts.unwrap_or(1);
-    if !(1..=MOST_ROUNDS).contains(&rounds) {
-        return refuse("restarts is not from 1 (a single round) to 16");
+    if !(1..=MAX_ROUNDS).contains(&rounds) {
+        return refuse(text![option("restarts"), " is out of range; give 1 (a single round) to 16"]);
     }
     if asked.smoothing.is_some_and(|smoothing| smoothing > 0.0) {
-        if problem.elsewhere {
-            return refuse(
-                "smoothing asks for each record's gradient at a point of its own, and this objective is asked for many records at one point; leave it out",
-            );
+        if problem.remote {
+            return refuse(text![
+                option("smoothing"),
+                " needs each record's gradient at a point of its own, and this objective evaluates many records at one point; leave it out"
+            ]);
         }
         if problem.by_unit() {
-            return refuse("points are moved by position, and units have none of their own; leave smoothing out");
+            return refuse(text![
+                "points are randomized by position, and units have no position; leave out ",
+                option("smoothing")
+            ]);
         }
         if problem.relation() == Relation::AddOrRemove {
-            return refuse(
-                "points are moved by position, and an added record would move all others'; leave smoothing out, or use zero-out or replace-one",
-            );
+            return refuse(text![
+                "points are randomized by position, and an added record would change those of all others; leave out ",
+                option("smoothing"),
+                ", or use zero-out or replace-one"
+            ]);
         }
     }
     if asked.fixed && problem.relation() == Relation::AddOrRemove {
         return refuse(
-            "batches of fixed size use the number of records, which add-or-remove protects; use zero-out or replace-one, or Poisson batches",
+            "batches of fixed size use the number of records, which add-or-remove protects; use zero-out or replace-one, or Poisson batches"
+.into(),
         );
     }
     if asked.chunks.is_some() && asked.goal == Goal::Empirical {
-        return refuse(
-            "chunks are of phases on disjoint blocks of the records; give goal population, or leave chunks out",
-        );
+        return refuse(text![
+            option("chunks"),
+            " need phases on disjoint blocks of the records; give ",
+            setting("goal", "population"),
+            ", or leave out ",
+            option("chunks")
+        ]);
     }
     if asked.goal == Goal::Empirical {
         return Ok(if rounds == 1 { Layout::Once } else { Layout::Rounds(rounds as u32) });
@@ -254,12 +272,13 @@ fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked, stages: u64)
         ));
     }
     if rounds > 1 {
-        return refuse(
-            "restarts are rounds on the same records, and for the population each phase has records of its own; give one of them",
-        );
+        return refuse(text![
+            option("restarts"),
+            " repeat rounds on the same records, while goal population uses new records in each phase; leave out one of the two"
+        ]);
     }
     if asked.fixed {
-        return refuse("blocks of records have Poisson batches; leave batches out");
+        return refuse(text!["with goal population batches are always Poisson samples; leave out ", option("batches")]);
     }
     let of_one_phase = [
         (asked.learning_rate.is_some(), "learning_rate"),
@@ -267,20 +286,32 @@ fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked, stages: u64)
         (asked.regularization.is_some(), "regularization"),
         (asked.average.is_some(), "average"),
     ];
-    if let Some((_, name)) = of_one_phase.iter().find(|(said, _)| *said) {
-        return Err(NotApplicable::Option(format!(
-            "for the population, steps, weights and the pull to where a phase starts follow from the number of records; leave `{name}` out"
-        )));
+    if let Some((_, name)) = of_one_phase.iter().find(|(options, _)| *options) {
+        return Err(NotApplicable::Option(
+            Refusal::of(
+                "with goal population, learning rate, averaging and regularization follow from the number of records",
+            )
+            .or(Remedy::LeaveOut(name)),
+        ));
     }
     let chunks = asked.chunks.unwrap_or(1);
-    if chunks > MOST_CHUNKS {
-        return refuse("chunks is above 64; each has its own records of every phase: give 1 to 5");
+    if chunks > MAX_CHUNKS {
+        return refuse(text![
+            option("chunks"),
+            " is above 64, and the chunks share the records of a phase; give 1 to 5"
+        ]);
     }
     let of_a_chunk = problem.records / chunks;
     if chunks > 1 && (of_a_chunk as f64) < least_block(problem.dimension, budget) {
-        return Err(NotApplicable::Option(format!(
-            "chunks is {chunks}, and with so many a chunk has {of_a_chunk} records, too few for this budget and dimension; give fewer"
-        )));
+        return Err(NotApplicable::Option(
+            text![
+                option("chunks"),
+                format!(
+                    " is {chunks}, so that a chunk has {of_a_chunk} records, too few for this budget and dimension; give fewer"
+                )
+            ]
+            .into(),
+        ));
     }
     let of_a_stage = of_a_chunk / stages;
     let rest = of_a_chunk - stages * of_a_stage;
@@ -423,7 +454,7 @@ impl Planner<'_> {
         batching: Batching,
     ) -> Result<Draft, NotApplicable> {
         let shape = StreamShape { batches: batches as usize, steps: steps as usize, correlation };
-        let unusable = |e: dpopt_mechanism::CuratorError| NotApplicable::Option(e.to_string());
+        let unusable = |e: dpopt_mechanism::CuratorError| NotApplicable::Option(e.to_string().into());
         let (sensitivity, error) = (shape.sensitivity().map_err(unusable)?, shape.final_error().map_err(unusable)?);
         let scale = self.clip_norm * sensitivity;
         let event = |z: f64| match shape.total_variation(z * scale, self.grid(z * scale), self.released()) {
@@ -449,8 +480,10 @@ impl Planner<'_> {
     fn drafts(&self) -> Result<Vec<Draft>, NotApplicable> {
         let n = self.n();
         let steps = match self.asked.steps {
-            Some(steps) if steps > MOST_STEPS => {
-                return Err(NotApplicable::Option(format!("{steps} steps are more than {MOST_STEPS}; give fewer")));
+            Some(steps) if steps > MAX_STEPS => {
+                return Err(NotApplicable::Option(
+                    format!("{steps} steps are more than {MAX_STEPS}; give fewer").into(),
+                ));
             }
             steps => steps,
         };
@@ -463,7 +496,7 @@ impl Planner<'_> {
             }
             Method::Ftrl => {
                 let passes = self.asked.passes.unwrap_or(1.0).clamp(1.0, 1e6).round() as u64;
-                let epochs = |batches: u64| (passes * batches).clamp(1, MOST_STEPS);
+                let epochs = |batches: u64| (passes * batches).clamp(1, MAX_STEPS);
                 let most = self.problem.records.min(1024);
                 let batches: Vec<u64> = match steps {
                     Some(steps) => vec![(steps / passes).clamp(1, self.problem.records)],
@@ -495,12 +528,12 @@ impl Planner<'_> {
             }
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
                 let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
-                let passes = positive("passes", self.asked.passes.unwrap_or(usual))?;
+                let passes = positive(option("passes"), self.asked.passes.unwrap_or(usual))?;
                 let given = self.asked.sampling_probability;
                 let share = |t: u64| given.unwrap_or((passes / t as f64).min(1.0));
                 let lengths: Vec<u64> = match (steps, given) {
                     (Some(steps), _) => vec![steps],
-                    (None, Some(q)) => vec![((passes / q).round() as u64).clamp(1, MOST_STEPS)],
+                    (None, Some(q)) => vec![((passes / q).round() as u64).clamp(1, MAX_STEPS)],
                     (None, None) => {
                         // batches of fewer than sixteen records are noise, and cost a release each
                         let first = passes.ceil().max(1.0) as u64;
@@ -531,38 +564,50 @@ impl Planner<'_> {
                 best = Some((predicted, draft));
             }
         }
-        best.map(|(_, draft)| draft).ok_or_else(|| NotApplicable::Option("no number of steps fits; give one".into()))
+        best.map(|(_, draft)| draft).ok_or_else(|| {
+            NotApplicable::Option(
+                "no number of steps can be chosen \
+                                                                          automatically; give steps"
+                    .into(),
+            )
+        })
     }
 
     /// Refuses what has no proof, or no schedule, for this problem.
     fn check(&self) -> Result<(), NotApplicable> {
         let problem = self.problem;
-        if self.method == Method::Ftrl && problem.by_unit() && problem.elsewhere {
+        if self.method == Method::Ftrl && problem.by_unit() && problem.remote {
             return Err(NotApplicable::Problem(
-                "units have no order, so that batches go by coin, and who is in such a batch is not told to who evaluates it; use noisy-sgd".into(),
+                "units have no order, so that dp-ftrl would need a secret assignment to batches, which this \
+                 objective would see; choose noisy-sgd"
+                    .into(),
             ));
         }
         if self.method == Method::Recursive && problem.by_unit() {
             return Err(NotApplicable::Problem(
-                "batches are dealt by position, and units have none of their own; use noisy-sgd".into(),
+                "batches are formed by position, and units have no position; choose noisy-sgd".into(),
             ));
         }
         let placed = self.method == Method::Recursive || (self.method == Method::Ftrl && !problem.by_unit());
         if placed && problem.relation() == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
-                "batches are made by position, and an added record would move all others; use zero-out or replace-one"
+                "batches are formed by position, and an added record would move all others; use zero-out or \
+                 replace-one"
                     .into(),
             ));
         }
         let rough = problem.smoothness.is_none() && self.asked.smoothing.unwrap_or(0.0) == 0.0;
         if self.method == Method::Recursive && problem.smoothness.is_none() {
             return Err(NotApplicable::Problem(
-                "differences of gradients are small where the loss is smooth, and steps need a bound on its curvature; give smoothness, or take dp-ftrl".into(),
+                "it needs a bound on the curvature of the loss, which is not given; give smoothness, or choose \
+                 dp-ftrl"
+                    .into(),
             ));
         }
         if self.method == Method::Accelerated && rough {
             return Err(NotApplicable::Problem(
-                "accelerated steps need a bound on the curvature of the mean loss; give smoothness (or smoothing, where the loss has kinks), or take noisy-sgd"
+                "accelerated steps need a bound on the curvature of the mean loss; give smoothness (or smoothing, if \
+                 the loss is not smooth), or choose noisy-sgd"
                     .into(),
             ));
         }
@@ -641,7 +686,8 @@ impl Planner<'_> {
         };
         let nothing = draft.variance.sqrt() >= self.size && predicted_excess >= self.size * self.distance;
         let warnings = nothing.then(|| {
-            "noise outweighs what the records say: the bound is no better than the start's; more records, a larger epsilon, or fewer dimensions would help"
+            "the noise outweighs the records: the error bound is no better than that of the start; use more records, \
+             a larger epsilon or fewer dimensions"
                 .to_string()
         });
         Ok(MinimizePlan {
@@ -675,7 +721,7 @@ impl Planner<'_> {
     fn rule(&self, draft: &Draft) -> Result<(Rule, f64, f64), NotApplicable> {
         let (t, d) = (draft.steps as f64, self.distance);
         let (bound, rate) = self.bound(draft.steps, draft.variance);
-        let momentum = |usual: f64| in_range("momentum", self.asked.momentum.unwrap_or(usual), 0.0, 0.999);
+        let momentum = |usual: f64| in_range(option("momentum"), self.asked.momentum.unwrap_or(usual), 0.0, 0.999);
         let asked_rate = |usual: f64| positive("the learning rate", self.asked.learning_rate.unwrap_or(usual));
         Ok(match self.method {
             Method::Accelerated => {
@@ -690,7 +736,8 @@ impl Planner<'_> {
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
                 let usual = d / (t * self.problem.dimension as f64).sqrt();
-                let second = in_range("second momentum", self.asked.second_momentum.unwrap_or(0.999), 0.0, 1.0 - 1e-9)?;
+                let second =
+                    in_range(option("second_momentum"), self.asked.second_momentum.unwrap_or(0.999), 0.0, 1.0 - 1e-9)?;
                 (
                     Rule::Adam { learning_rate: asked_rate(usual)?, momentum: momentum(0.9)?, second_momentum: second },
                     bound,

@@ -1,6 +1,6 @@
-//! What is public of a sum of losses that somebody brings.
+//! Public facts about a user-defined sum of losses.
 
-use dpopt_objective::objective::{Objective, Warrant};
+use dpopt_objective::objective::{Evidence, Objective};
 use dpopt_objective::records::RecordSet;
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_optimize::planning::positive;
@@ -28,11 +28,11 @@ pub enum Answers {
 pub struct MinimizeProblem {
     /// n: how many records, or units; under add-or-remove a public guess.
     pub records: u64,
-    /// d.
+    /// d: number of coordinates.
     pub dimension: usize,
     /// D > 0: how far the answer may be from the start, in l2: a public guess.
     pub distance: f64,
-    /// L: bound on the curvature of the mean loss, if somebody has one.
+    /// L: bound on the curvature of the mean loss, if one is known.
     pub smoothness: Option<f64>,
     /// μ ≥ 0: the mean loss is at least so curved.
     pub strong_convexity: f64,
@@ -40,16 +40,16 @@ pub struct MinimizeProblem {
     pub usual_clip_norm: f64,
     /// What the objective says.
     pub answers: Answers,
-    /// Whether what it says of a record is evaluated outside of this library, many records at a time: that it depends on that record only is told, not seen.
-    pub elsewhere: bool,
+    /// Whether what it says of a record is evaluated outside of this library, many records at a time: that it depends on that record only is assumed, not checked.
+    pub remote: bool,
     /// Why that may be believed, where it is: a plan is of no better grade.
-    pub own_evidence: Warrant,
+    pub own_evidence: Evidence,
     /// Between which data sets.
     #[serde(flatten)]
     pub neighbours: Neighbours,
 }
 
-/// D if nobody has a guess: 2·d^(1/4). Networks end further from where they start than models of few parameters do; chosen on a network for digits.
+/// Default of D: 2·d^(1/4). Networks end further from where they start than models of few parameters do; chosen on a network for digits.
 pub fn usual_distance(dimension: usize) -> f64 {
     2.0 * (dimension as f64).sqrt().sqrt()
 }
@@ -65,13 +65,13 @@ impl MinimizeProblem {
             strong_convexity: 0.0,
             usual_clip_norm: 1.0,
             answers: Answers::Gradients,
-            elsewhere: false,
-            own_evidence: Warrant::Vouched,
+            remote: false,
+            own_evidence: Evidence::Assumed,
             neighbours,
         }
     }
 
-    /// With what an objective knows of itself.
+    /// The problem of an objective, with the facts that the objective states.
     pub fn of<R: RecordSet>(objective: &impl Objective<R>, records: u64, neighbours: Neighbours) -> Self {
         let smoothness = objective.facts().smoothness().map(|l| l.value());
         Self {
@@ -100,10 +100,14 @@ impl MinimizeProblem {
 
     pub(super) fn check(&self) -> Result<(), NotApplicable> {
         if self.records == 0 || self.dimension == 0 {
-            return Err(NotApplicable::Problem("there are no records, or nothing to choose: d is 0".into()));
+            return Err(NotApplicable::Problem(
+                "there are no records, or no parameters; give at least one of each".into(),
+            ));
         }
         if self.records > 1 << 40 || self.dimension > 1 << 32 {
-            return Err(NotApplicable::Problem("more than 2^40 records or 2^32 dimensions".into()));
+            return Err(NotApplicable::Problem(
+                "there are more than 2^40 records or 2^32 parameters; use fewer".into(),
+            ));
         }
         positive("the distance", self.distance)?;
         positive("the usual clip norm", self.usual_clip_norm)?;
@@ -111,11 +115,14 @@ impl MinimizeProblem {
             positive("the smoothness", smoothness)?;
         }
         if !(self.strong_convexity >= 0.0 && self.strong_convexity.is_finite()) {
-            return Err(NotApplicable::Option("the strong convexity is not a finite number, 0 or more".into()));
+            return Err(NotApplicable::Option(
+                "the strong convexity is out of range; give a finite number, 0 or more".into(),
+            ));
         }
         if self.smoothness.is_some_and(|smoothness| smoothness < self.strong_convexity) {
             return Err(NotApplicable::Option(
-                "the strong convexity is above the smoothness, which no function has; give the least curvature of the mean loss, and the largest"
+                "the strong convexity is above the smoothness, which is impossible; give the smallest curvature of \
+                 the mean loss as the former and the largest as the latter"
                     .into(),
             ));
         }

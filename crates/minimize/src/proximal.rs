@@ -1,4 +1,4 @@
-//! Clipped descent for a mean loss and a public quadratic, each step exact in the quadratic (spec 12 §1).
+//! Clipped descent for a mean loss and a public quadratic, each step exact in the quadratic (Liu 2024, Algorithm 36).
 //!
 //! Covers: thesis algorithm 36 (certified)
 //! Covers: thesis proposition 12.3.1 (part: privacy; the error bound is a prediction)
@@ -12,7 +12,7 @@ use dpopt_optimize::driver::Driver;
 /// Over a ball or a box the minimum is the projection of that over all x, since the quadratic has no direction of its own.
 pub(super) struct Proximal<'a> {
     added: f64,
-    /// λ + μ.
+    /// λ + μ: curvature of the quadratic and of the loss together.
     all: f64,
     centre: &'a [f64],
     domain: Domain,
@@ -21,7 +21,7 @@ pub(super) struct Proximal<'a> {
 
 /// E‖·‖² of steps, λ of the quadratic, μ of the loss.
 pub(super) struct Noisy {
-    /// Of the gradients: C² + V.
+    /// Second moment of the gradients: C² + V.
     pub(super) squared: f64,
     pub(super) added: f64,
     pub(super) own: f64,

@@ -1,8 +1,8 @@
-//! The methods that a program knows: planned, certified and compared for one problem, ours and anybody's.
+//! The methods that a program knows: planned, certified and compared for one problem, those that ship and user-defined ones.
 
 use super::plan::{Candidate, MinimizePlan};
 use super::problem::{Answers, MinimizeProblem};
-use dpopt_optimize::options::{MethodOptions, OptionInfo, Said, not_private, options_of, shown};
+use dpopt_optimize::options::{MethodOptions, OptionInfo, OptionReader, not_private, options_of, shown};
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_optimize::registry::Described;
 use dpopt_privacy::Budget;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A method that minimizes objectives: what can be said of it, and its certified plan.
 ///
-/// One of anybody's own makes its plan with [`MinimizePlan::along`], which certifies the sums that it walks along, and is added to a registry by
+/// A user-defined method makes its plan with [`MinimizePlan::along`], which certifies the sums that it follows, and is added to a registry by
 /// [`MinimizeRegistry::with`].
 pub trait Minimizer: Send + Sync + 'static {
     /// What was said of its options.
@@ -36,7 +36,7 @@ pub trait Minimizer: Send + Sync + 'static {
     }
 
     /// Asks for all options that it has.
-    fn read(&self, said: &Said<'_>) -> Self::Options;
+    fn read(&self, options: &OptionReader<'_>) -> Self::Options;
 
     /// The certified plan; touches no record.
     ///
@@ -69,9 +69,9 @@ trait Known: Send + Sync {
 
 /// What was said of a method; nothing that was said is ignored.
 fn asked<M: Minimizer>(method: &M, options: &MethodOptions) -> Result<M::Options, NotApplicable> {
-    let said = Said::new(options);
-    let asked = method.read(&said);
-    said.all_used(method.name())?;
+    let options = OptionReader::new(options);
+    let asked = method.read(&options);
+    options.all_used(method.name())?;
     Ok(asked)
 }
 
@@ -93,8 +93,8 @@ impl<M: Minimizer> Known for M {
     }
 
     fn options(&self) -> Vec<OptionInfo> {
-        options_of(|said| {
-            self.read(said);
+        options_of(|options| {
+            self.read(options);
         })
     }
 
@@ -115,9 +115,9 @@ impl<M: Minimizer> Known for M {
 /// A prediction below so much of another one says more than predictions are worth.
 const CLEARLY_LESS: f64 = 0.9;
 
-/// The methods that a program knows, in their standing order: values of this type say what can be planned, and with which options.
+/// The methods that a program knows, in their tie-break order: values of this type say what can be planned, and with which options.
 ///
-/// [`registry`](super::registry) has those that ship; [`with`](Self::with) adds one of anybody's.
+/// [`registry`](super::registry) has those that ship; [`with`](Self::with) adds a user-defined one.
 #[derive(Clone, Default)]
 pub struct MinimizeRegistry {
     methods: Vec<Arc<dyn Known>>,
@@ -131,12 +131,12 @@ impl fmt::Debug for MinimizeRegistry {
 }
 
 impl MinimizeRegistry {
-    /// No method yet.
+    /// A registry without any method.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a method, after the others in the standing order.
+    /// With a method, after the others in the tie-break order.
     ///
     /// # Panics
     /// If there is a method of that name, or it has an option whose name another one has for something else.
@@ -153,7 +153,7 @@ impl MinimizeRegistry {
         self.methods.iter().find(|method| method.name() == name).map(|method| &**method)
     }
 
-    /// Names of the methods, in the standing order.
+    /// Names of the methods, in the tie-break order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.methods.iter().map(|method| method.name())
     }
@@ -166,13 +166,13 @@ impl MinimizeRegistry {
     /// Refuses names and values that no method takes.
     fn check_values(&self, options: &MethodOptions) -> Result<(), NotApplicable> {
         if let Some(name) = options.method.as_deref().filter(|name| self.find(name).is_none()) {
-            return Err(NotApplicable::Option(self.no_method(name)));
+            return Err(NotApplicable::Option(self.no_method(name).into()));
         }
         for name in options.names() {
             let Some(option) = self.catalogue.iter().find(|option| option.info.name == name) else {
                 return Err(Described::unknown(&self.catalogue, name));
             };
-            options.said(name).map_or(Ok(()), |value| option.info.check(value))?;
+            options.given(name).map_or(Ok(()), |value| option.info.check(value))?;
         }
         Ok(())
     }
@@ -182,13 +182,14 @@ impl MinimizeRegistry {
             return why;
         }
         if name == "output-perturbation" {
-            return "output-perturbation is no method for an objective of your own: its noise would rest on bounds on gradients that are told and that nothing \
-                    enforces, and one that is too small would break the guarantee; gradients that are clipped keep it whatever is told: take noisy-sgd or \
-                    dp-adam (dpopt fit has output-perturbation for linear models, whose rows are clipped)"
+            return "output-perturbation cannot be used with an objective of your own: its noise would depend on a \
+                    gradient bound that nothing enforces, and a bound that is too small would break the guarantee; \
+                    choose noisy-sgd or dp-adam, which clip gradients (dpopt fit has output-perturbation for linear \
+                    models, whose rows are clipped)"
                 .into();
         }
         format!(
-            "no method `{}` minimizes an objective; leave it out, or choose one of {}",
+            "there is no method `{}` for objectives; leave it out, or choose one of {}",
             shown(name),
             self.names().collect::<Vec<_>>().join(", ")
         )
@@ -243,13 +244,16 @@ impl MinimizeRegistry {
             }
         }
         last.map_err(|why| {
-            let said: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
-            match said.len() {
-                1 => NotApplicable::Option(format!(
-                    "{} is no option of a method for objectives that say {}; leave it out",
-                    said[0],
-                    if problem.answers == Answers::Gradients { "gradients" } else { "values or derivatives" }
-                )),
+            let options: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
+            match options.len() {
+                1 => NotApplicable::Option(
+                    format!(
+                        "{} is not an option of any method for objectives that give {}; leave it out",
+                        options[0],
+                        if problem.answers == Answers::Gradients { "gradients" } else { "values or derivatives" }
+                    )
+                    .into(),
+                ),
                 _ => why,
             }
         })

@@ -94,7 +94,7 @@ fn run_along(
     if let Some(own) = &plan.walk {
         let way = walk::way(&**own, s, problem, Along { start, source, curator: &mut *curator, progress })?;
         progress.finish();
-        return Ok(curator.answer(at(start, &way)));
+        return Ok(curator.postprocess(at(start, &way)));
     }
     let whole = Run { s, problem, start, origin: &origin, source: &mut *source, curator: &mut *curator, progress };
     let way = if let Batches::Stream { shape, batching, .. } = s.batches {
@@ -117,7 +117,7 @@ fn run_along(
         whole.sums()?
     };
     progress.finish();
-    Ok(curator.answer(at(start, &way)))
+    Ok(curator.postprocess(at(start, &way)))
 }
 
 /// Whether these are the records, the start and the objective that the plan was made for.
@@ -125,8 +125,8 @@ fn check(problem: &MinimizeProblem, start: &[f64], source: &dyn Source, curator:
     let counted = source.public_count(curator).is_none_or(|records| records == problem.records);
     let dimension = problem.dimension;
     let fits = counted && start.len() == dimension && source.dimension().is_none_or(|d| d == dimension);
-    // a plan that does not say what it rests on may not run elsewhere
-    if !fits || (source.is_elsewhere() && !problem.elsewhere) {
+    // a plan that does not say what it rests on may not run on an outside objective
+    if !fits || (source.is_remote() && !problem.remote) {
         return Err(RunError::Shape {
             planned: format!("{} records, {dimension} dimensions", problem.records),
             given: format!(
@@ -148,7 +148,7 @@ fn at(start: &[f64], way: &[f64]) -> Vec<f64> {
     start.iter().zip(way).map(|(x, w)| x + w).collect()
 }
 
-/// A run whose oracle gives a gradient at each step; each kind of oracle walks the whole way.
+/// A run whose oracle gives a gradient at each step; one kind of oracle serves the whole run.
 struct Run<'a> {
     s: &'a MinimizeSchedule,
     problem: &'a MinimizeProblem,
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         Course { steps: self.s.steps, first_averaged: self.s.first_averaged(), per_record: self.s.per_record(records) }
     }
 
-    /// From the start, with all records.
+    /// The whole way, from the start, with all records.
     fn leg(&self) -> Leg<'a> {
         let course = self.course(self.problem.records);
         Leg { rule: self.s.rule, course, from: self.origin, centre: self.origin }
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Sums of gradients.
+    /// Follows noisy sums of gradients.
     fn sums(self) -> Result<Vec<f64>, RunError> {
         let (leg, how, noise) = (self.leg(), self.summing(), self.noise(self.s.noise_multiplier));
         let Self { s, problem, start, source, curator, progress, .. } = self;

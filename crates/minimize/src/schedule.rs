@@ -19,9 +19,9 @@ pub enum Averaged {
     /// Mean of the last half.
     #[default]
     LastHalf,
-    /// The last one.
+    /// The last iterate alone.
     Last,
-    /// Mean of all.
+    /// Mean of all iterates.
     All,
 }
 
@@ -29,21 +29,21 @@ pub enum Averaged {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "batches", rename_all = "kebab-case")]
 pub enum Batches {
-    /// All of them.
+    /// All records at every step.
     All,
     /// Each with this probability, independently and secretly.
     Poisson {
-        /// q.
+        /// q: probability of a record to be in a batch.
         sampling_probability: f64,
     },
     /// So many of them, a uniform choice, secretly.
     Fixed {
-        /// m.
+        /// m: number of records of a batch.
         batch_size: u64,
     },
     /// Each once an epoch, with correlated noise.
     Stream {
-        /// Batches, steps, correlation.
+        /// Number of batches and steps, and the correlation of the noise.
         #[serde(flatten)]
         shape: StreamShape,
         /// Which batch a record is in.
@@ -55,7 +55,7 @@ pub enum Batches {
     Once(OnePassSchedule),
 }
 
-/// What moves x.
+/// The rule that moves the iterate x.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "rule", rename_all = "kebab-case")]
 pub enum Rule {
@@ -63,16 +63,16 @@ pub enum Rule {
     HeavyBall {
         /// η on the mean loss.
         learning_rate: f64,
-        /// β.
+        /// β: momentum of the heavy ball.
         momentum: f64,
     },
-    /// Adam's.
+    /// Adam: steps scaled by running moments of the gradients.
     Adam {
-        /// α.
+        /// α: learning rate of Adam.
         learning_rate: f64,
-        /// β₁.
+        /// β₁: decay of the first moments.
         momentum: f64,
-        /// β₂.
+        /// β₂: decay of the second moments.
         second_momentum: f64,
     },
     /// x ← x − 2/(μ(t + 1))·(g + the added term's slope); the answer is the mean of all, step t with weight t.
@@ -87,10 +87,10 @@ pub enum Rule {
     Proximal {
         /// μ of the loss.
         strong_convexity: f64,
-        /// λ.
+        /// λ: curvature of the added quadratic.
         added_curvature: f64,
     },
-    /// AC-SA.
+    /// AC-SA: accelerated stochastic approximation.
     Accelerated {
         /// L that it works with.
         smoothness: f64,
@@ -101,23 +101,23 @@ pub enum Rule {
     },
     /// Accelerated-DP-SRGD: accelerated steps along (1/t)Σ_s of the batches' mean t·∇φ(x_t) − (t − 1)·∇φ(x_{t−1}).
     Recursive {
-        /// L that it works with: at least that of the mean loss, and more where noise asks for shorter steps.
+        /// L that the steps work with: at least that of the mean loss, and more where noise asks for shorter steps.
         smoothness: f64,
     },
     /// A choice among the points of a public net.
     Net(NetSchedule),
     /// Steps that clipped online descent chooses, and the mean of a block of points along them.
     Conversion(ConversionSchedule),
-    /// The walk of a method of anybody's own.
+    /// The steps of a user-defined method.
     Own,
 }
 
 /// Derivatives along directions in place of gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DirectionSchedule {
-    /// K.
+    /// K: number of directions.
     pub directions: usize,
-    /// h.
+    /// h: half width of the differences.
     pub difference: f64,
 }
 
@@ -127,14 +127,14 @@ pub struct MinimizeSchedule {
     /// Which records a step reads.
     #[serde(flatten)]
     pub batches: Batches,
-    /// What moves x.
+    /// The rule that moves the iterate x.
     #[serde(flatten)]
     pub rule: Rule,
-    /// T.
+    /// T: number of noisy steps.
     pub steps: u64,
     /// C of what a record contributes: its gradient, the weighted difference of two, or its derivatives along all directions of a step.
     pub clip_norm: f64,
-    /// Most that clipping takes from the mean gradient, if the moment of gradients is as it was told.
+    /// Most that clipping takes from the mean gradient, if the stated moment of gradients is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip_bias: Option<f64>,
     /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity; of Spider and o2nc, of one sum that would cost what all cost.
@@ -160,19 +160,19 @@ pub struct MinimizeSchedule {
     /// J: of so many disjoint chunks' answers the most central one is where a phase led.
     #[serde(skip_serializing_if = "is_one")]
     pub chunks: u64,
-    /// `None`: gradients.
+    /// Derivatives along directions in place of gradients; `None` where gradients are used.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub along: Option<DirectionSchedule>,
     /// `None`: every gradient is asked for afresh.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub spider: Option<SpiderSchedule>,
-    /// Numbers of a walk of its own.
+    /// Numbers of a user-defined method.
     #[serde(flatten)]
     pub own: BTreeMap<&'static str, f64>,
 }
 
 impl MinimizeSchedule {
-    /// Whether sums of gradients over all records are all that a run asks for, so that records in parts elsewhere can be asked for them.
+    /// Whether sums of gradients over all records are all that a run asks for, so that remote records can be asked for them.
     pub fn asks_for_whole_sums(&self) -> bool {
         let steps = !matches!(self.rule, Rule::Net(_)) && self.along.is_none() && self.spider.is_none();
         steps && self.batches == Batches::All && self.goal == Goal::Empirical && self.smoothing == 0.0
@@ -255,7 +255,7 @@ pub struct Phase {
     pub records: u64,
     /// D it works with, l2.
     pub distance: f64,
-    /// What moves x.
+    /// The rule that moves the iterate x in this phase.
     #[serde(flatten)]
     pub rule: Rule,
     /// Radius of the ball that each record's point is drawn from; 0: none is moved.
@@ -267,14 +267,14 @@ pub struct Phase {
 /// How the phases of a run stand to each other.
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
-    /// There is one.
+    /// The run has one phase.
     Once,
     /// So many chunks of each phase, each on a block of its own, all from where the phase before led: what is certified is the event of one of them. Records of
     /// a chunk, phase by phase; those that divisions leave are in the first one.
     Blocks {
-        /// Of a chunk, stage by stage.
+        /// Numbers of records of a chunk, stage by stage.
         stages: Vec<Vec<u64>>,
-        /// J.
+        /// J: number of chunks.
         chunks: u64,
     },
     /// So many, each on all records: their events add up. Noise halves from one to the next.

@@ -1,4 +1,5 @@
-//! An objective's gradients near the point where they are asked for: each record's at a point of its own, a uniform draw from a ball (spec 01 §3).
+//! An objective's gradients near the point where they are asked for: each record's at a point of its own, a uniform draw from a ball
+//! (Liu 2024, Algorithm 4).
 //!
 //! E over the draws is the gradient of f̂(x) = E f(x + y), ‖y‖ ≤ r, which is above f by at most Gr, and G√d/r-smooth, however rough f is. A draw belongs
 //! to a record's position and to coins that anybody may know, so what a record contributes depends on that record; it is clipped after it was evaluated.
@@ -20,7 +21,7 @@ pub(super) fn fill_from_ball(y: &mut [f64], radius: f64, coins: &mut Stream) {
     y.iter_mut().for_each(|v| *v *= scale);
 }
 
-/// φ_i(x + y_i).
+/// The objective with each record's loss at a point of its own, φ_i(x + y_i).
 pub(super) struct Smoothed<O> {
     objective: O,
     radius: f64,

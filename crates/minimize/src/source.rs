@@ -1,4 +1,4 @@
-//! Where clipped sums come from: records in memory with an objective, or whoever evaluates an objective elsewhere.
+//! Where clipped sums come from: records in memory with an objective, or an outside program that evaluates an objective.
 
 use super::around::{Around, Estimator, Surroundings};
 use super::directions::{Along, Directions};
@@ -58,9 +58,9 @@ impl Streaming {
     }
 }
 
-/// An objective with its records. Made by [`InMemory::new`] and [`Elsewhere::new`]; nobody else can say what a clipped sum is.
+/// An objective with its records. Made by [`InMemory::new`] and [`ReadByObjective::new`]; no other type can make a clipped sum.
 pub trait Source: sealed::Sealed {
-    /// Σ clip(∇φ_i(x)).
+    /// The sum of clipped gradients, Σ clip(∇φ_i(x)).
     ///
     /// # Errors
     /// If records can't be read, or the objective not evaluated.
@@ -106,7 +106,7 @@ pub trait Source: sealed::Sealed {
         before: &[f64],
     ) -> Result<Released<Vec<f64>>, RunError>;
 
-    /// The same with estimates around `x` and `before`, along directions from coins that are for this leaf alone.
+    /// The running sum with one leaf more, made of estimates around `x` and `before`, along directions from coins that are for this leaf alone.
     ///
     /// # Errors
     /// As [`gradients`](Self::gradients).
@@ -168,7 +168,7 @@ pub trait Source: sealed::Sealed {
     fn dimension(&self) -> Option<usize>;
 
     /// Whether it is evaluated outside of this library.
-    fn is_elsewhere(&self) -> bool;
+    fn is_remote(&self) -> bool;
 }
 
 const NOT_OPEN: RunError = RunError::Numerical("no stream is open");
@@ -239,7 +239,7 @@ pub struct InMemory<'a, O, R> {
 }
 
 impl<'a, O: Objective<R> + Clone, R: RecordSet> InMemory<'a, O, R> {
-    /// Σφ_i over `records`.
+    /// The objective Σφ_i over `records`.
     pub fn new(objective: O, records: &'a Sensitive<R>) -> Self {
         Self { objective, records, stream: None }
     }
@@ -371,7 +371,7 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         Some(self.objective.dimension())
     }
 
-    fn is_elsewhere(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 }
@@ -392,7 +392,7 @@ pub trait PerRecord {
     /// As [`gradients`](Self::gradients).
     fn combined(&mut self, records: &[u64], terms: &[(f64, &[f64])], sum: &mut BatchSum) -> Result<(), RunError>;
 
-    /// The same with a record's derivatives along each of `directions`.
+    /// Adds the derivatives at `x` of each of `records` along each of `directions` to `sum`.
     ///
     /// # Errors
     /// As [`gradients`](Self::gradients).
@@ -412,13 +412,13 @@ pub trait PerRecord {
 }
 
 /// Records that are read where an objective is evaluated.
-pub struct Elsewhere<P> {
+pub struct ReadByObjective<P> {
     objective: P,
     records: usize,
     stream: Option<GradientStream<()>>,
 }
 
-impl<P: PerRecord> Elsewhere<P> {
+impl<P: PerRecord> ReadByObjective<P> {
     /// So many records; how many there are is not told where that is protected.
     pub fn new(objective: P, records: usize) -> Self {
         Self { objective, records, stream: None }
@@ -442,12 +442,12 @@ impl<P: PerRecord> Elsewhere<P> {
     }
 }
 
-impl<P> sealed::Sealed for Elsewhere<P> {}
+impl<P> sealed::Sealed for ReadByObjective<P> {}
 
-impl<P: PerRecord> Source for Elsewhere<P> {
+impl<P: PerRecord> Source for ReadByObjective<P> {
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
         if how.smoothing > 0.0 {
-            return Err(RunError::Numerical("records that are evaluated elsewhere share one point"));
+            return Err(RunError::Numerical("records that a callable evaluates share one point"));
         }
         self.sum(curator, how, x.len(), |objective, records, sum| objective.gradients(records, x, sum))
     }
@@ -473,7 +473,7 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         before: Option<&[f64]>,
     ) -> Result<Sensitive<GridSum>, RunError> {
         if around.own_directions {
-            return Err(RunError::Numerical("records that are evaluated elsewhere share their directions"));
+            return Err(RunError::Numerical("records that a callable evaluates share their directions"));
         }
         let shared = around.shared(x.len(), &mut coins);
         let places: Vec<(f64, &[f64])> = [(1.0, x)].into_iter().chain(before.map(|before| (-1.0, before))).collect();
@@ -553,7 +553,7 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         progress: &dyn Progress,
     ) -> Result<Sensitive<Counts>, RunError> {
         let (batch, chosen) = curator.all_for_loader(self.records)?;
-        points.scores_elsewhere(batch, progress, |x, out| self.objective.values(&chosen, x, out))
+        points.remote_scores(batch, progress, |x, out| self.objective.values(&chosen, x, out))
     }
 
     fn public_count(&self, curator: &Curator) -> Option<u64> {
@@ -564,7 +564,7 @@ impl<P: PerRecord> Source for Elsewhere<P> {
         None
     }
 
-    fn is_elsewhere(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 }

@@ -1,4 +1,4 @@
-//! Spider's plan: drift-restarted recursive gradients along all records, for points of small gradient where the loss is not convex (spec 06 §3; thesis algorithm 17).
+//! Spider's plan: drift-restarted recursive gradients along all records, for points of small gradient where the loss is not convex (Liu 2024, Algorithm 17).
 //!
 //! Privacy rests on two clips and two caps: at most K₁ sums of gradients clipped to C, and at most T sums of changes clipped to L·‖x − x_before‖, with noise in proportion.
 //! For every history each release is a Gaussian of known multiplier, so that the whole costs what K₁ and T of them cost, in whatever order (docs/proofs/spider.md).
@@ -14,6 +14,7 @@ use dpopt_optimize::plan::NotApplicable;
 use dpopt_optimize::planning::{SamplerError, in_range, positive};
 use dpopt_privacy::special::gaussian_mu;
 use dpopt_privacy::{Event, calibrate};
+use dpopt_refusal::{option, text};
 
 /// Changes of the second stage.
 const LAST_CHANGES: u64 = 32;
@@ -23,8 +24,8 @@ const LAST_FRESH: f64 = 0.95;
 const USUAL_SECOND_STAGE: f64 = 0.25;
 /// Changes that are released without being asked for: each reads all records twice.
 const USUAL_CHANGES: f64 = 4096.0;
-/// Most fresh gradients.
-const MOST_FRESH: u64 = 1 << 20;
+/// Most fresh gradients of a run.
+const MAX_FRESH: u64 = 1 << 20;
 
 /// How often each kind is released, and its share of μ².
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +35,7 @@ struct Part {
 }
 
 impl Part {
-    /// Its multiplier over that of one release of everything: count/z² is its share of μ² then.
+    /// Noise multiplier over that of one release of everything: count/z² is then the share of μ².
     fn ratio(self) -> f64 {
         (self.count as f64 / self.share).sqrt()
     }
@@ -52,7 +53,7 @@ fn split(fresh: (f64, u64), change: (f64, u64), drift: f64) -> (f64, f64) {
     (of_fresh / all, of_changes / all)
 }
 
-/// Everything but noise.
+/// All numbers of a run but its noise.
 struct Walk {
     aim: f64,
     drift: f64,
@@ -60,7 +61,7 @@ struct Walk {
     fresh: Part,
     changes: Part,
     last: Option<[Part; 2]>,
-    /// As many steps would be for the aim.
+    /// Number of steps that the aim would need.
     wanted: f64,
 }
 
@@ -79,17 +80,22 @@ impl Planner<'_> {
     pub(super) fn spider_facts(&self) -> Result<(f64, f64), NotApplicable> {
         let Some(m) = self.problem.smoothness else {
             return Err(NotApplicable::Problem(
-                "steps are 1 over a bound on the curvature of the loss, and changes of gradients are clipped to it; give smoothness, or take noisy-gradient-descent".into(),
-            ));
-        };
-        let Some(gap) = self.asked.spider.initial_gap else {
-            return Err(NotApplicable::Problem(
-                "numbers of steps and restarts follow from how far the mean loss can fall from the start; give a public guess of it as initial_gap, or take \
+                "it needs a bound on the curvature of the loss, which is not given; give smoothness, or choose \
                  noisy-gradient-descent"
                     .into(),
             ));
         };
-        Ok((m, positive("initial_gap", gap)?))
+        let Some(gap) = self.asked.spider.initial_gap else {
+            return Err(NotApplicable::Problem(
+                text![
+                    "it needs to know how far the mean loss can fall from the start; give a public guess as ",
+                    option("initial_gap"),
+                    ", or choose noisy-gradient-descent"
+                ]
+                .into(),
+            ));
+        };
+        Ok((m, positive(option("initial_gap"), gap)?))
     }
 
     /// From M, C and Δ: α = (4c²MΔ/C)^⅓, K₁ = MΔ/(Cα), T = MΔ/α², κ = 2αC/M², c the norm of the noise of one release of everything.
@@ -107,16 +113,18 @@ impl Planner<'_> {
         let changes = self.asked.steps.map_or(wanted.min(USUAL_CHANGES), |steps| steps as f64);
         // with fewer steps the loss falls as far at larger slopes only
         let aim = positive("the norm that is aimed at", best.max((m * gap / changes).sqrt()))?;
-        let usual = (m * gap / (clip * aim)).ceil().clamp(1.0, MOST_FRESH as f64);
+        let usual = (m * gap / (clip * aim)).ceil().clamp(1.0, MAX_FRESH as f64);
         let fresh = asked.fresh_gradients.unwrap_or(usual as u64);
-        if fresh > MOST_FRESH {
-            return Err(NotApplicable::Option(format!("fresh_gradients is above {MOST_FRESH}; give fewer")));
+        if fresh > MAX_FRESH {
+            return Err(NotApplicable::Option(
+                text![option("fresh_gradients"), format!(" is above {MAX_FRESH}; give fewer")].into(),
+            ));
         }
         let usual =
             if asked.fresh_gradients.is_some() { 2.0 * gap / (m * fresh as f64) } else { 2.0 * aim * clip / (m * m) };
         let drift = positive("the drift", asked.drift.unwrap_or(usual))?;
-        let difference_clip = positive("difference_clip", asked.difference_clip.unwrap_or(m))?;
-        let rest = in_range("second_stage", asked.second_stage.unwrap_or(USUAL_SECOND_STAGE), 0.0, 0.999)?;
+        let difference_clip = positive(option("difference_clip"), asked.difference_clip.unwrap_or(m))?;
+        let rest = in_range(option("second_stage"), asked.second_stage.unwrap_or(USUAL_SECOND_STAGE), 0.0, 0.999)?;
         let changes = changes as u64;
         let (of_fresh, of_changes) = split((clip, fresh), (difference_clip, changes), drift);
         let last = (rest > 0.0).then_some([
@@ -162,7 +170,7 @@ impl Planner<'_> {
             let (fresh, change) =
                 (of_mean(z(walk.fresh), self.clip_norm), of_mean(z(walk.changes), walk.difference_clip));
             let d = self.problem.dimension as f64;
-            // γ = 2√d·√(σ₁² + κσ₂²), in the place of the source's logarithms
+            // γ = 2√d·√(σ₁² + κσ₂²), in the place of the logarithms of Liu 2024
             let error = 2.0 * (d * (fresh * fresh + walk.drift * change * change)).sqrt();
             let m = self.problem.smoothness.unwrap_or(1.0);
             let window = (2.0 * m / (bound * error).sqrt()).ceil().clamp(1.0, (1u64 << 40) as f64) as u64;
@@ -184,12 +192,12 @@ impl Planner<'_> {
         })
     }
 
-    /// Of a point with a gradient of norm α a convex loss exceeds the least by at most αD.
+    /// Bound on the excess: at a point with a gradient of norm α a convex loss exceeds its least value by at most αD.
     pub(super) fn spider_bound(&self) -> f64 {
         self.spider().map_or(f64::INFINITY, |walk| walk.aim * self.distance)
     }
 
-    /// Of steps that are fewer, or many more, than would be best.
+    /// A warning where steps are fewer, or many more, than would be best.
     pub(super) fn spider_warning(&self) -> Option<String> {
         if self.method != Method::Spider {
             return None;
@@ -198,13 +206,15 @@ impl Planner<'_> {
         let taken = walk.changes.count as f64;
         if taken > 2.0 * walk.wanted {
             return Some(format!(
-                "steps is {taken}, and the loss can fall through {:.0}: more of them are more noise in each change; give fewer",
+                "steps is {taken}, more than the {:.0} in which the loss can fall, and every further step adds noise \
+                 to all; give fewer",
                 walk.wanted
             ));
         }
         (self.asked.steps.is_none() && walk.wanted > taken).then(|| {
             format!(
-                "steps are limited to {taken}, each of which reads all records twice; {:.0} would be best for these records and this budget: give steps, if there is time",
+                "steps are limited to {taken}, since each reads all records twice; {:.0} would be best for these \
+                 records and this budget: give steps, if run time allows",
                 walk.wanted
             )
         })
@@ -217,7 +227,7 @@ mod tests {
 
     #[test]
     fn noise_is_the_published_one() {
-        // spec 06 §3.4: ε = 1, δ = 1e-6, n = 1e4, G = M = 1, replace-one, K₁ = 20, T = 400, half and half
+        // half of μ² for each kind of sum: ε = 1, δ = 1e-6, n = 1e4, G = M = 1, replace-one, K₁ = 20, T = 400
         let mu = gaussian_mu(1.0, 1e-6);
         assert!((mu - 0.236_704).abs() < 5e-7);
         let sigma = |count: u64, share: f64| 2.0 / (1e4 * mu) * Part { count, share }.ratio();

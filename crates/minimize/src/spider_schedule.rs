@@ -1,39 +1,46 @@
-//! Spider's numbers: how often what is released, with which noise, and when a gradient is asked for afresh (spec 06 §1, §3).
+//! Spider's numbers: how often what is released, with which noise, and when a gradient is asked for afresh (Liu 2024, Algorithm 17 and Theorem 6.3.9).
 
-use dpopt_optimize::options::{Range, Said, Setting};
+use dpopt_optimize::options::{OptionReader, Range, Setting};
 use dpopt_optimize::plan::Assumption;
 use serde::Serialize;
 
 static INITIAL_GAP: Setting<f64> = Setting::real(
     "initial_gap",
     Range::POSITIVE,
-    "public guess of how far the mean loss can fall from the start, F(start) − min F; of spider and one-pass-spider, where it sets steps, batches and restarts, and of o2nc and \
-     one-pass-o2nc [default of these: clip_norm times distance]",
+    "public guess of F(start) − min F, how far the mean loss can fall from the start. For spider and \
+     one-pass-spider, where it determines steps, batches and restarts, and for o2nc and one-pass-o2nc [default of \
+     the latter: clip_norm·distance]",
 );
 static DIFFERENCE_CLIP: Setting<f64> = Setting::real(
     "difference_clip",
     Range::POSITIVE,
-    "of spider: bound on how much one record's gradient changes, over the way that x went; larger changes are shortened to it, and batches of one-pass-spider are made for it \
-     [default: smoothness]. Of o2nc and one-pass-o2nc: the same of its estimates [default: twice the curvature of the smoothed loss, 2·c_d·clip_norm/goldstein_radius, c_d about .8√d]",
+    "for spider: bound on the change of one record's gradient per unit of distance; larger changes are clipped, and \
+     the batches of one-pass-spider are sized for it [default: smoothness]. For o2nc and one-pass-o2nc: the same for \
+     its estimates [default: twice the curvature of the smoothed loss, 2·c_d·clip_norm/goldstein_radius, c_d about \
+     .8√d]",
 );
 static FRESH_GRADIENTS: Setting<u64> = Setting::whole(
     "fresh_gradients",
-    "of spider: how often a gradient may be asked for afresh before the second stage [default: smoothness·initial_gap over clip_norm and the norm that is aimed at]",
+    "for spider: largest number of fresh gradients before the second stage [default: \
+     smoothness·initial_gap/(clip_norm·target norm)]",
 );
 static DRIFT: Setting<f64> = Setting::real(
     "drift",
     Range::POSITIVE,
-    "of spider: sum of squared steps after which the gradient is asked for afresh [default: as much as all of the way over fresh_gradients]",
+    "for spider: sum of squared steps after which a fresh gradient is released [default: the total over all steps, \
+     divided by fresh_gradients]",
 );
 static SECOND_STAGE: Setting<f64> = Setting::real(
     "second_stage",
     Range::SHARE,
-    "of spider: share of the budget (of μ²) for one more gradient and 32 changes of it after the walk; 0: none [default: 0.25]",
+    "for spider: share of the budget (of μ²) for one more gradient and 32 gradient differences after the main phase; \
+     0 for none [default: 0.25]",
 );
 static HESSIAN_LIPSCHITZ: Setting<f64> = Setting::real(
     "hessian_lipschitz",
     Range::POSITIVE,
-    "of spider and one-pass-spider: bound on how fast the curvature of the mean loss changes; if it is told, steps get extra noise where the gradient is small, to leave saddle points",
+    "for spider and one-pass-spider: Lipschitz constant of the Hessian of the mean loss; if given, steps get extra \
+     noise where the gradient is small, to escape saddle points",
 );
 
 /// What a user said of Spider.
@@ -49,14 +56,14 @@ pub(super) struct SpiderAsked {
 
 impl SpiderAsked {
     /// Asks for all that it has.
-    pub(super) fn read(said: &Said<'_>) -> Self {
+    pub(super) fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            initial_gap: said.get(&INITIAL_GAP),
-            difference_clip: said.get(&DIFFERENCE_CLIP),
-            fresh_gradients: said.get(&FRESH_GRADIENTS),
-            drift: said.get(&DRIFT),
-            second_stage: said.get(&SECOND_STAGE),
-            hessian_lipschitz: said.get(&HESSIAN_LIPSCHITZ),
+            initial_gap: options.get(&INITIAL_GAP),
+            difference_clip: options.get(&DIFFERENCE_CLIP),
+            fresh_gradients: options.get(&FRESH_GRADIENTS),
+            drift: options.get(&DRIFT),
+            second_stage: options.get(&SECOND_STAGE),
+            hessian_lipschitz: options.get(&HESSIAN_LIPSCHITZ),
         }
     }
 }
@@ -79,23 +86,27 @@ pub struct SpiderSchedule {
     /// Extra noise of steps, where a saddle might be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escape: Option<Escape>,
-    /// What comes after the walk.
+    /// What comes after the first stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_stage: Option<SecondStage>,
 }
 
 impl SpiderAsked {
-    /// The same for the conversion, whose periods are fixed.
-    pub(super) fn of_conversion(said: &Said<'_>) -> Self {
-        Self { initial_gap: said.get(&INITIAL_GAP), difference_clip: said.get(&DIFFERENCE_CLIP), ..Self::default() }
+    /// The options of Spider that the online-to-nonconvex conversion has; its periods are fixed.
+    pub(super) fn of_conversion(options: &OptionReader<'_>) -> Self {
+        Self {
+            initial_gap: options.get(&INITIAL_GAP),
+            difference_clip: options.get(&DIFFERENCE_CLIP),
+            ..Self::default()
+        }
     }
 
-    /// The same for one pass, which restarts and stops by its sizes.
-    pub(super) fn of_one_pass(said: &Said<'_>) -> Self {
+    /// The options of Spider that the pass over records read once has; it restarts and stops by the sizes of its batches.
+    pub(super) fn of_one_pass(options: &OptionReader<'_>) -> Self {
         Self {
-            initial_gap: said.get(&INITIAL_GAP),
-            difference_clip: said.get(&DIFFERENCE_CLIP),
-            hessian_lipschitz: said.get(&HESSIAN_LIPSCHITZ),
+            initial_gap: options.get(&INITIAL_GAP),
+            difference_clip: options.get(&DIFFERENCE_CLIP),
+            hessian_lipschitz: options.get(&HESSIAN_LIPSCHITZ),
             ..Self::default()
         }
     }
@@ -107,18 +118,18 @@ impl SpiderSchedule {
         self.second_stage.map_or(f64::INFINITY, |last| last.fresh_multiplier).min(self.fresh_multiplier)
     }
 
-    /// Steps of a run with so many changes in its walk, at most.
+    /// Most steps of a run with so many changes in its first stage.
     pub(super) fn most_steps(&self, changes: u64) -> u64 {
         self.fresh_gradients + changes + self.second_stage.map_or(0, |last| 1 + last.changes)
     }
 
-    /// Evaluations of one record in a run with so many changes in its walk.
+    /// Evaluations of one record in a run with so many changes in its first stage.
     pub(super) fn evaluations(&self, changes: u64) -> f64 {
         let last = self.second_stage.map_or(0, |last| 1 + 2 * last.changes);
         (self.fresh_gradients + 2 * changes + last) as f64
     }
 
-    /// What a guarantee for a walk of so many changes rests on besides the clip of gradients.
+    /// What a guarantee for a run of so many changes rests on besides the clip of gradients.
     pub(super) fn assumptions(&self, steps: u64) -> [Assumption; 2] {
         [
             Assumption::enforced(format!(
@@ -127,7 +138,8 @@ impl SpiderSchedule {
                 self.difference_clip
             )),
             Assumption::enforced(format!(
-                "at most {} gradients and {steps} changes are released in the walk, in whatever order it asks for them: enforced by the curator, which has no more",
+                "at most {} gradients and {steps} gradient differences are released, in any order: enforced by the \
+                 curator, which refuses more",
                 self.fresh_gradients
             )),
         ]
@@ -145,10 +157,10 @@ pub struct Escape {
     pub window: u64,
 }
 
-/// One gradient at the end of the walk, and steps along it and its changes, until x has drifted.
+/// One gradient at the end of the first stage, and steps along it and its changes, until x has drifted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SecondStage {
-    /// How many changes.
+    /// Number of changes in the stage.
     pub changes: u64,
     /// z of the gradient's sum, over C.
     pub fresh_multiplier: f64,

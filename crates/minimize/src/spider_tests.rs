@@ -20,7 +20,7 @@ fn problem(records: u64, dimension: usize, relation: Relation) -> MinimizeProble
     }
 }
 
-fn told() -> MethodOptions {
+fn options() -> MethodOptions {
     MethodOptions::of("spider").with("initial_gap", 0.003)
 }
 
@@ -36,23 +36,23 @@ fn released(plan: &MinimizePlan) -> Vec<Event> {
 }
 
 #[test]
-fn numbers_follow_from_what_is_told() {
+fn numbers_follow_from_the_options() {
     // docs/decisions/0031: exponential floor, d = 401, n = 1e6, replace-one: c = 2√401/(1e6·.2367) = 1.692e-4
     let problem = problem(1_000_000, 401, Relation::ReplaceOne);
-    let plan = choose(&problem, budget(), &told().with("steps", 1u64 << 20)).unwrap();
+    let plan = choose(&problem, budget(), &options().with("steps", 1u64 << 20)).unwrap();
     let aim = (4.0 * 1.692e-4f64.powi(2) * 0.003).cbrt();
     let s = spider(&plan);
     assert!((s.aim / aim - 1.0).abs() < 1e-3, "{} {aim}", s.aim);
     assert_eq!((s.fresh_gradients, plan.schedule.steps), ((0.003 / s.aim).ceil() as u64, 1 << 20));
     assert!((s.drift / (2.0 * s.aim) - 1.0).abs() < 1e-12 && s.drift * s.fresh_gradients as f64 >= 2.0 * 0.003);
-    // T = MΔ/α² where nobody says, up to a public cap
-    let by_itself = choose(&problem, budget(), &told()).unwrap();
+    // T = MΔ/α² where no option sets it, up to a public cap
+    let by_itself = choose(&problem, budget(), &options()).unwrap();
     assert_eq!(by_itself.schedule.steps, 4096);
     assert!(by_itself.warnings.iter().any(|w| w.contains("steps are limited to 4096")), "{:?}", by_itself.warnings);
     // √(MΔ/T) is aimed at then
     assert!((spider(&by_itself).aim / (0.003f64 / 4096.0).sqrt() - 1.0).abs() < 1e-12);
     let few = MinimizeProblem { records: 100_000, ..problem };
-    let plan = choose(&few, budget(), &told()).unwrap();
+    let plan = choose(&few, budget(), &options()).unwrap();
     assert_eq!(plan.schedule.steps, (0.003 / spider(&plan).aim.powi(2)).ceil() as u64);
     assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
     assert!(matches!(plan.schedule.rule, Rule::HeavyBall { learning_rate: 1.0, momentum: 0.0 }));
@@ -62,7 +62,7 @@ fn numbers_follow_from_what_is_told() {
 fn the_event_is_that_of_both_caps_and_noise_is_the_closed_formula() {
     for (relation, factor) in [(Relation::ZeroOut, 1.0), (Relation::ReplaceOne, 2.0), (Relation::AddOrRemove, 1.0)] {
         let problem = problem(10_000, 5, relation);
-        let options = told().with("steps", 400u64).with("fresh_gradients", 20u64).with("second_stage", 0.0);
+        let options = options().with("steps", 400u64).with("fresh_gradients", 20u64).with("second_stage", 0.0);
         let plan =
             choose(&problem, budget(), &options.clone().with("clip_norm", 2.0).with("difference_clip", 1.5)).unwrap();
         let s = spider(&plan);
@@ -97,17 +97,17 @@ fn what_it_needs_is_asked_for_and_what_it_has_not_is_refused_by_name() {
         choose(problem, budget(), &options).unwrap_err().to_string()
     };
     let unknown = MinimizeProblem { smoothness: None, ..problem.clone() };
-    assert!(refusal(&unknown, told()).contains("give smoothness"));
-    assert!(refusal(&problem, MethodOptions::of("spider")).contains("as initial_gap"));
+    assert!(refusal(&unknown, options()).contains("give smoothness"));
+    assert!(refusal(&problem, MethodOptions::of("spider")).contains("as `initial_gap`"));
     for (name, value) in [("learning_rate", 0.1), ("momentum", 0.5), ("passes", 3.0), ("sampling_probability", 0.1)] {
-        assert!(refusal(&problem, told().with(name, value)).contains(&format!("has no option `{name}`")));
+        assert!(refusal(&problem, options().with(name, value)).contains(&format!("has no option `{name}`")));
     }
-    assert!(refusal(&problem, told().with("second_stage", 1.0)).contains("second_stage"));
-    assert!(refusal(&problem, told().with("steps", 1u64 << 21)).contains("give fewer"));
-    assert!(refusal(&problem, told().with("fresh_gradients", 1u64 << 21)).contains("give fewer"));
-    assert!(refusal(&problem, told().with("drift", 0.0)).contains("drift"));
+    assert!(refusal(&problem, options().with("second_stage", 1.0)).contains("second_stage"));
+    assert!(refusal(&problem, options().with("steps", 1u64 << 21)).contains("give fewer"));
+    assert!(refusal(&problem, options().with("fresh_gradients", 1u64 << 21)).contains("give fewer"));
+    assert!(refusal(&problem, options().with("drift", 0.0)).contains("drift"));
     // nobody else has them
-    assert!(refusal(&problem, told().by("noisy-sgd")).contains("has no option `initial_gap`"));
+    assert!(refusal(&problem, options().by("noisy-sgd")).contains("has no option `initial_gap`"));
 }
 
 /// Σ⟨a_i, x⟩ in one number.
@@ -135,7 +135,7 @@ fn walked(plan: &MinimizePlan, records: u64) -> (f64, Vec<(&'static str, u64)>, 
 fn both_caps_hold_whatever_the_drift() {
     const RECORDS: u64 = 5000;
     let problem = problem(RECORDS, 1, Relation::ZeroOut);
-    let options = told().with("steps", 40u64).with("fresh_gradients", 7u64);
+    let options = options().with("steps", 40u64).with("fresh_gradients", 7u64);
     for (drift, stage) in [(1e-12, 0.0), (1e-12, 0.25), (1e6, 0.0), (1e6, 0.25)] {
         let plan =
             choose(&problem, budget(), &options.clone().with("drift", drift).with("second_stage", stage)).unwrap();
@@ -183,8 +183,8 @@ fn a_walk_that_cannot_renew_its_estimate_ends() {
     let problem = problem(4000, d, Relation::ZeroOut);
     let records = Sensitive::new(vec![0.0; 4000]);
     let gap = 0.5 * 0.04 * (1..=d).map(|k| 1.0 / (k * k) as f64).sum::<f64>();
-    let told = |gap: f64| MethodOptions::of("spider").with("initial_gap", gap);
-    let wanted = choose(&problem, budget(), &told(gap)).unwrap().schedule.steps;
+    let of_gap = |gap: f64| MethodOptions::of("spider").with("initial_gap", gap);
+    let wanted = choose(&problem, budget(), &of_gap(gap)).unwrap().schedule.steps;
     let left = |options: &MethodOptions| {
         let plan = choose(&problem, budget(), options).unwrap();
         let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(2));
@@ -192,14 +192,14 @@ fn a_walk_that_cannot_renew_its_estimate_ends() {
         let slope = x.get().iter().zip(1..).map(|(x, k)| ((x - 0.2) / f64::from(k * k)).powi(2)).sum::<f64>().sqrt();
         (slope, plan.warnings)
     };
-    let (usual, warnings) = left(&told(gap));
+    let (usual, warnings) = left(&of_gap(gap));
     assert!(warnings.is_empty(), "{warnings:?}");
     // ‖∇F‖ at the start is .208
     assert!(usual < 0.03, "{usual}");
-    let (many, warnings) = left(&told(gap).with("steps", 10 * wanted));
+    let (many, warnings) = left(&of_gap(gap).with("steps", 10 * wanted));
     assert!(many < 0.08, "{many}");
     assert!(warnings.iter().any(|w| w.contains("give fewer")), "{warnings:?}");
-    for options in [told(gap / 30.0), told(gap).with("difference_clip", 20.0)] {
+    for options in [of_gap(gap / 30.0), of_gap(gap).with("difference_clip", 20.0)] {
         let (slope, _) = left(&options);
         // without the rule it is 1e20
         assert!(slope < 1.0, "{slope}");

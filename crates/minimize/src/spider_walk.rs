@@ -1,4 +1,4 @@
-//! Spider's walk: x ← x − (1/M)·v along an estimate v of the gradient that changes of the gradient keep up to date (spec 06 §1.4).
+//! Spider's iterations: x ← x − (1/M)·v along an estimate v of the gradient that changes of the gradient keep up to date (Liu 2024, Algorithm 17).
 
 use super::around::Fresh;
 use super::problem::MinimizeProblem;
@@ -12,11 +12,12 @@ use dpopt_optimize::RunError;
 
 /// Below this clips are as good as 0, and too small for a grid; above the other they are too large for one.
 const LEAST_CLIP: f64 = 1e-80;
-const MOST_CLIP: f64 = 1e80;
+const MAX_CLIP: f64 = 1e80;
 
 /// Of points that were released: it says nothing that they do not say.
 pub(super) const GREW: RunError = RunError::Numerical(
-    "the steps grew without bound: the curvature of the loss is above what was told as smoothness, or noise outweighs the records",
+    "the steps grew without bound: smoothness is below the curvature of the loss, or the noise outweighs the \
+     records; give a larger smoothness, or use a larger epsilon or more records",
 );
 
 /// Both kinds of releases, as means over the records.
@@ -63,7 +64,7 @@ impl Oracles<'_> {
         }
         // of released points: public
         let clip = (self.difference_clip * way).min(self.most_change);
-        if clip.is_nan() || clip > MOST_CLIP {
+        if clip.is_nan() || clip > MAX_CLIP {
             return Err(GREW);
         }
         let clip = clip.max(LEAST_CLIP);
@@ -95,7 +96,7 @@ pub(super) fn add(to: &mut [f64], more: &[f64]) {
 pub(super) struct Escapes {
     rule: Option<Escape>,
     coins: Stream,
-    /// Of the step before.
+    /// Norm of the step before.
     norm: f64,
     frozen: u64,
 }

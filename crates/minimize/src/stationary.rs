@@ -1,4 +1,4 @@
-//! The most stationary of public candidates, or the first one that is stationary enough (spec 06 §2; docs/proofs/stationary-selection.md).
+//! The most stationary of public candidates, or the first one that is stationary enough (Liu 2024, Algorithm 18; docs/proofs/stationary-selection.md).
 //!
 //! Candidates are public: the iterates or checkpoints of a run that was private, starting points, models of other people. Their scores stay inside; what leaves is one
 //! index, or that none was good enough.
@@ -7,10 +7,10 @@
 
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{
-    AboveThreshold, Choice, ChoiceLaw, Clipped, Curator, CuratorError, CurvatureSum, GridSum, MOST_SUMMED, Mechanism,
+    AboveThreshold, Choice, ChoiceLaw, Clipped, Curator, CuratorError, CurvatureSum, GridSum, MAX_SUMMED, Mechanism,
     Released, Sensitive, Stationarity, Wanted,
 };
-use dpopt_objective::objective::{Objective, Warrant};
+use dpopt_objective::objective::{Evidence, Objective};
 use dpopt_objective::records::RecordSet;
 use dpopt_optimize::RunError;
 use dpopt_optimize::plan::{Assumption, Grade, NotApplicable, own_evidence};
@@ -18,7 +18,7 @@ use dpopt_optimize::planning::{in_range, positive};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, calibrate};
 
 /// Most candidates: their scores are held in memory.
-pub const MOST_CANDIDATES: u64 = 1 << 24;
+pub const MAX_CANDIDATES: u64 = 1 << 24;
 
 /// The curvature along public directions counts too.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,12 +53,12 @@ impl Default for StationaryOptions {
 pub struct StationaryProblem {
     /// n, or under add-or-remove a public guess.
     pub records: u64,
-    /// T.
+    /// T: number of candidates.
     pub candidates: u64,
     /// Between which data sets.
     pub neighbours: Neighbours,
     /// Why it may be believed that what is said of a record is that record's own.
-    pub own_evidence: Warrant,
+    pub own_evidence: Evidence,
 }
 
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ pub struct StationaryPlan {
     pub score: Stationarity,
     law: Law,
     candidates: usize,
-    /// Of the choice.
+    /// The certified privacy event of the choice.
     pub certificate: Certificate,
     /// In units of the norm of the mean clipped gradient: of the best of all, how much smaller the least score is on average at most; of the first that is good enough,
     /// how far beyond what is wanted it is with probability .95 at most.
@@ -91,15 +91,16 @@ impl StationaryPlan {
 }
 
 fn scored(problem: &StationaryProblem, options: &StationaryOptions) -> Result<Stationarity, NotApplicable> {
-    let option = |text: &str| NotApplicable::Option(text.into());
-    let refused = |e: CuratorError| NotApplicable::Option(e.to_string());
+    let option = |text: &'static str| NotApplicable::Option(text.into());
+    let refused = |e: CuratorError| NotApplicable::Option(e.to_string().into());
     let clip = positive("the clip norm", options.clip_norm)?;
     let score = Stationarity::of_gradients(clip).map_err(refused)?;
     let alpha = options.target.map(|alpha| in_range("alpha", alpha, 0.0, clip)).transpose()?;
     let Some(curvature) = options.curvature else {
         return match alpha {
             None if options.first => Err(option(
-                "the first candidate that is good enough needs alpha, the norm of the mean gradient that is",
+                "finding the first good candidate needs a threshold; give alpha, the norm of the mean gradient that \
+                 is good enough",
             )),
             None => Ok(score),
             Some(gradient) => {
@@ -108,12 +109,14 @@ fn scored(problem: &StationaryProblem, options: &StationaryOptions) -> Result<St
         };
     };
     let Some(gradient) = alpha else {
-        return Err(option("gradient and curvature are compared by what is wanted of each; give alpha"));
+        return Err(option(
+            "comparing gradient and curvature needs a threshold; give alpha, the norm of the mean \
+                           gradient that is good enough",
+        ));
     };
     let bound = positive("the bound on curvatures", curvature.bound)?;
     let rho = positive("the Lipschitz constant of the Hessian", curvature.hessian_lipschitz)?;
-    let allowed =
-        in_range("the curvature that is allowed, the root of rho times alpha,", (rho * gradient).sqrt(), 0.0, bound)?;
+    let allowed = in_range("the allowed curvature, √(hessian_lipschitz·alpha),", (rho * gradient).sqrt(), 0.0, bound)?;
     score.with_curvature(bound, Wanted { gradient, curvature: allowed, records: problem.records }).map_err(refused)
 }
 
@@ -126,16 +129,16 @@ pub fn plan(
     budget: Budget,
     options: &StationaryOptions,
 ) -> Result<StationaryPlan, NotApplicable> {
-    let refused = |e: CuratorError| NotApplicable::Option(e.to_string());
-    if !(1..=MOST_CANDIDATES).contains(&problem.candidates) {
-        return Err(NotApplicable::Problem("give from 1 to 2^24 candidates".into()));
+    let refused = |e: CuratorError| NotApplicable::Option(e.to_string().into());
+    if !(1..=MAX_CANDIDATES).contains(&problem.candidates) {
+        return Err(NotApplicable::Problem("the number of candidates is out of range; give 1 to 2^24".into()));
     }
-    if !(1..=MOST_SUMMED).contains(&problem.records) {
-        return Err(NotApplicable::Problem("give from 1 to 2^38 records".into()));
+    if !(1..=MAX_SUMMED).contains(&problem.records) {
+        return Err(NotApplicable::Problem("the number of records is out of range; give 1 to 2^38".into()));
     }
     let score = scored(problem, options)?;
     // pure whatever δ could be spent
-    let pure = Budget::new(budget.epsilon(), 0.0).map_err(|e| NotApplicable::Option(e.to_string()))?;
+    let pure = Budget::new(budget.epsilon(), 0.0).map_err(|e| NotApplicable::Option(e.to_string().into()))?;
     let event = |inverse: f64| match options.first {
         true => Event::PureStream { epsilon: 1.0 / inverse },
         false => Event::ExponentialMechanism { epsilon: 1.0 / inverse },
@@ -162,18 +165,22 @@ pub fn plan(
         ),
         own_evidence(
             problem.own_evidence,
-            "what is said of a record depends on that record and on the candidate only, not on others or on earlier calls",
+            "what the objective returns for a record depends on that record and on the candidate only, not on other \
+             records or on earlier calls",
         ),
         Assumption::proved(
-            "the choice, or the noise of each comparison, is drawn by its exact law to within 2^-170 a draw",
+            "the choice, or the noise of each comparison, is drawn from its exact distribution, to within 2^-170 per \
+             draw",
         ),
         Assumption::public(
-            "told and not checked: the candidates depend on these records through releases that were paid for, or not at all",
+            "assumed, not checked: the candidates depend on these records only through releases that were charged, \
+             or not at all",
         ),
     ];
     if score.has_curvature() {
         assumptions.push(Assumption::enforced(
-            "each record's curvature along each of the public directions is cut to the bound in exact integers; both parts of every score are computed",
+            "each record's curvature along each of the public directions is clipped to the bound in exact integers; \
+             both parts of every score are computed",
         ));
     }
     Ok(StationaryPlan {
@@ -258,7 +265,7 @@ mod tests {
             records,
             candidates,
             neighbours: Neighbours::of_records(relation),
-            own_evidence: Warrant::Proved,
+            own_evidence: Evidence::Proved,
         }
     }
 
@@ -330,7 +337,7 @@ mod tests {
 
     /// One candidate at the target and all others at it plus twice the bound: the good one is found about as often as the bound says.
     #[test]
-    fn the_planted_one_is_found_as_often_as_the_bound_says() {
+    fn the_good_one_is_found_as_often_as_the_bound_says() {
         let options =
             StationaryOptions { clip_norm: 1.0, target: Some(0.1), first: true, ..StationaryOptions::default() };
         let count = 30;
@@ -352,7 +359,7 @@ mod tests {
             plan(&problem(100, 3, Relation::ZeroOut), pure(1.0), &options).unwrap_err().to_string()
         };
         let usual = StationaryOptions::default();
-        assert!(refusal(StationaryOptions { first: true, ..usual }).contains("needs alpha"));
+        assert!(refusal(StationaryOptions { first: true, ..usual }).contains("needs a threshold; give alpha"));
         let curvature = Some(CurvatureOptions { bound: 1.0, hessian_lipschitz: 1.0 });
         assert!(refusal(StationaryOptions { curvature, ..usual }).contains("give alpha"));
         assert!(refusal(StationaryOptions { clip_norm: -1.0, ..usual }).contains("positive"));

@@ -21,13 +21,13 @@ fn neighbours() -> Neighbours {
     Neighbours::of_records(Relation::ZeroOut)
 }
 
-/// Points around [`CENTRE`].
+/// `n` points around [`CENTRE`].
 fn points(n: usize) -> Vec<Vec<f64>> {
     let mut random = Lcg::new(11);
     (0..n).map(|_| CENTRE.iter().map(|c| c + 0.1 * random.normal()).collect()).collect()
 }
 
-/// Σ½‖x − a_i‖².
+/// The objective Σ½‖x − a_i‖² of points a_i.
 fn distances() -> impl Objective<Vec<Vec<f64>>> + Clone {
     Closures::new(
         D,
@@ -38,7 +38,7 @@ fn distances() -> impl Objective<Vec<Vec<f64>>> + Clone {
     )
 }
 
-/// The same, evaluated by somebody else, in parts of three records.
+/// Σ½‖x − a_i‖², evaluated outside of the library, in parts of three records.
 struct Foreign(Vec<Vec<f64>>);
 
 impl PerRecord for Foreign {
@@ -88,7 +88,7 @@ fn problem(n: usize, answers: Answers) -> MinimizeProblem {
     MinimizeProblem { answers, smoothness: Some(1.0), distance: 1.5, ..MinimizeProblem::new(n as u64, D, neighbours()) }
 }
 
-/// What a method needs to be told besides.
+/// Options that a method cannot do without.
 fn options(method: &str) -> MethodOptions {
     // ½·1.15² from the start to the minimiser
     MethodOptions::of(method).with_if("initial_gap", method.ends_with("spider").then_some(0.7))
@@ -122,18 +122,18 @@ fn every_method_finds_the_minimiser_and_releases_exactly_what_is_certified() {
 }
 
 #[test]
-fn whoever_evaluates_the_objective_the_numbers_are_the_same() {
+fn the_numbers_are_the_same_wherever_the_objective_is_evaluated() {
     let n = 300;
     let records = Sensitive::new(points(n));
     for method in registry().names().filter(|method| !["net", "o2nc", "one-pass-o2nc"].contains(method)) {
         let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
         let here = problem(n, answers);
-        let there = MinimizeProblem { elsewhere: true, ..here.clone() };
+        let there = MinimizeProblem { remote: true, ..here.clone() };
         let options = options(method);
         let (plan, foreign) = (choose(&here, budget(), &options).unwrap(), choose(&there, budget(), &options).unwrap());
-        assert!(foreign.assumptions.iter().any(|a| a.text().contains("told and not checked")));
+        assert!(foreign.assumptions.iter().any(|a| a.text().contains("assumed, not checked")));
         let a = answer(&here, &plan, InMemory::new(distances(), &records), 9);
-        let b = answer(&there, &foreign, Elsewhere::new(Foreign(points(n)), n), 9);
+        let b = answer(&there, &foreign, ReadByObjective::new(Foreign(points(n)), n), 9);
         assert_eq!(a, b, "{method}");
     }
 }
@@ -182,11 +182,11 @@ fn derivatives_are_clipped_as_one_vector_and_cost_one_release_a_step() {
 fn what_is_not_an_option_of_the_method_is_refused_by_name() {
     let problem = problem(1000, Answers::Gradients);
     let refusal = |options: MethodOptions| choose(&problem, budget(), &options).unwrap_err().to_string();
-    assert!(refusal(MethodOptions::of("dp-sgd")).contains("no method `dp-sgd` minimizes an objective"));
+    assert!(refusal(MethodOptions::of("dp-sgd")).contains("there is no method `dp-sgd` for objectives"));
     assert!(refusal(MethodOptions::of("noisy-sgd").with("directions", 3)).contains("has no option `directions`"));
     assert!(refusal(MethodOptions::default().with("clip_nrom", 1.0)).contains("did you mean `clip_norm`"));
     assert!(refusal(MethodOptions::of("noisy-sgd").with("clip_norm", -1.0)).contains("give a positive, finite number"));
-    assert!(refusal(MethodOptions::of("zeroth-order")).contains("says gradients"));
+    assert!(refusal(MethodOptions::of("zeroth-order")).contains("gives gradients"));
     let unknown = MinimizeProblem { smoothness: None, ..problem.clone() };
     let why = choose(&unknown, budget(), &MethodOptions::of("accelerated")).unwrap_err();
     assert!(why.to_string().contains("give smoothness"), "{why}");
@@ -206,7 +206,7 @@ fn what_is_not_an_option_of_the_method_is_refused_by_name() {
 }
 
 #[test]
-fn a_run_on_other_records_than_the_planned_ones_is_refused_and_a_protected_number_is_not_told() {
+fn a_run_on_other_records_than_the_planned_ones_is_refused_and_a_protected_number_is_not_shown() {
     let plan_for = |relation| {
         let problem =
             MinimizeProblem { neighbours: Neighbours::of_records(relation), ..problem(100, Answers::Gradients) };
@@ -223,9 +223,9 @@ fn a_run_on_other_records_than_the_planned_ones_is_refused_and_a_protected_numbe
     }
     let (problem, plan) = plan_for(Relation::ZeroOut);
     let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(1));
-    // a plan that does not say that records are evaluated elsewhere does not run there
-    let elsewhere = Elsewhere::new(Foreign(points(100)), 100);
-    assert!(run(&problem, &plan, &[0.0; D], elsewhere, &mut curator, &Silent).is_err());
+    // a plan that does not say that an outside program evaluates the records does not run there
+    let remote = ReadByObjective::new(Foreign(points(100)), 100);
+    assert!(run(&problem, &plan, &[0.0; D], remote, &mut curator, &Silent).is_err());
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn the_answer_stays_around_the_start() {
     }
 }
 
-/// With smoothness, and without.
+/// Plans for the population's loss, with smoothness and without.
 fn for_the_population(problem: &MinimizeProblem) -> Vec<MinimizePlan> {
     let of = |options: MethodOptions| choose(problem, budget(), &options.with("goal", "population")).unwrap();
     let rough = MinimizeProblem { smoothness: None, ..problem.clone() };
@@ -289,8 +289,8 @@ fn for_the_population_each_phase_has_a_block_of_its_own_and_the_whole_budget() {
         assert!(away < 0.2, "{}: {away}", plan.method);
         assert_eq!(x, answer(&problem, &plan, InMemory::new(distances(), &records), 5));
         if s.smoothing == 0.0 {
-            let there = MinimizeProblem { elsewhere: true, ..problem.clone() };
-            assert_eq!(x, answer(&there, &plan, Elsewhere::new(Foreign(points(n)), n), 5));
+            let there = MinimizeProblem { remote: true, ..problem.clone() };
+            assert_eq!(x, answer(&there, &plan, ReadByObjective::new(Foreign(points(n)), n), 5));
         }
     }
 }
@@ -320,7 +320,7 @@ fn chunks_of_a_phase_have_blocks_of_their_own_and_the_whole_budget() {
     let refusal = |options| choose(&problem, budget(), &options).unwrap_err().to_string();
     assert!(refusal(goal().with("chunks", 65u64)).contains("above 64"));
     assert!(refusal(goal().with("chunks", 64u64)).contains("too few for this budget"));
-    assert!(refusal(MethodOptions::of("noisy-sgd").with("chunks", 3u64)).contains("give goal population"));
+    assert!(refusal(MethodOptions::of("noisy-sgd").with("chunks", 3u64)).contains("give `goal` = population"));
 }
 
 #[test]
@@ -330,9 +330,9 @@ fn the_population_is_refused_where_blocks_would_not_be_disjoint() {
     let refusal = |problem: &MinimizeProblem, options| choose(problem, budget(), &options).unwrap_err().to_string();
     let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem.clone() };
     assert!(refusal(&joined, goal()).contains("move the borders"));
-    assert!(refusal(&problem, goal().with("learning_rate", 0.1)).contains("leave `learning_rate` out"));
-    assert!(refusal(&problem, goal().with("batches", "fixed")).contains("Poisson batches"));
-    assert!(refusal(&problem, goal().by("accelerated").with("restarts", 2)).contains("records of its own"));
+    assert!(refusal(&problem, goal().with("learning_rate", 0.1)).contains("leave out `learning_rate`"));
+    assert!(refusal(&problem, goal().with("batches", "fixed")).contains("batches are always Poisson samples"));
+    assert!(refusal(&problem, goal().by("accelerated").with("restarts", 2)).contains("new records in each phase"));
     assert!(refusal(&problem, goal().by("dp-adam")).contains("has no option `goal`"));
     assert!(refusal(&problem, goal().with("goal", "people")).contains("goal"));
     let replaced = MinimizeProblem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem.clone() };
@@ -373,7 +373,7 @@ fn rounds_add_up_to_one_budget_that_is_fixed_before_the_first() {
 
 #[test]
 fn smoothing_takes_the_published_numbers_and_no_foreign_objective() {
-    // spec 01 §3, trap T9: N = 60000, d = 1000, D = 2, T = 1573 has r = D·d^¼/T = .00715 and L = C√d/r
+    // Liu 2024, Lemma 1.4.5, with the radius of its proof: N = 60000, d = 1000, D = 2, T = 1573 has r = D·d^¼/T = .00715 and L = C√d/r
     let problem = MinimizeProblem {
         distance: 2.0,
         ..MinimizeProblem::new(60_000, 1000, Neighbours::of_records(Relation::ReplaceOne))
@@ -388,16 +388,16 @@ fn smoothing_takes_the_published_numbers_and_no_foreign_objective() {
     let Rule::Accelerated { smoothness, added_curvature, .. } = plan.schedule.rule else { panic!() };
     let published = 1000f64.sqrt() / plan.schedule.smoothing;
     assert!((smoothness - added_curvature - published).abs() < 1e-9 * published);
-    // T = ⌈εN/(d^¼√L)⌉ and B = ⌈√(εN²/T) + ε²N²/(dLT)⌉ (spec 01 §3), and of §6
+    // T = ⌈εN/(d^¼√L)⌉ and B = ⌈√(εN²/T) + ε²N²/(dLT)⌉ (Liu 2024, Theorem 1.4.9), and those of Lemma 1.5.4
     let (n, d, e, l) = (60_000f64, 1000f64, 0.5f64, (1e5f64).ln());
     let t = (e * n / (d.powf(0.25) * l.sqrt())).ceil();
     assert_eq!((t, ((e * n * n / t).sqrt() + e * e * n * n / (d * l * t)).ceil()), (1573.0, 1120.0));
     let t = (n.sqrt() * d.powf(0.25)).min(e * n / (d.powf(0.25) * l.sqrt())).ceil();
     assert_eq!((t, (n / t + n * (e / t).sqrt()).ceil()), (1378.0, 1187.0));
     let refusal = |problem: &MinimizeProblem| choose(problem, terms, &options).unwrap_err().to_string();
-    assert!(refusal(&MinimizeProblem { elsewhere: true, ..problem.clone() }).contains("many records at one point"));
+    assert!(refusal(&MinimizeProblem { remote: true, ..problem.clone() }).contains("many records at one point"));
     let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem.clone() };
-    assert!(refusal(&joined).contains("moved by position"));
+    assert!(refusal(&joined).contains("randomized by position"));
 }
 
 #[test]
@@ -421,8 +421,8 @@ fn batches_of_fixed_size_have_their_own_event() {
         let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
         let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
         assert!(away < 0.25, "{method}: {away}");
-        let there = MinimizeProblem { elsewhere: true, ..problem.clone() };
-        assert_eq!(x, answer(&there, &plan, Elsewhere::new(Foreign(points(n)), n), 5));
+        let there = MinimizeProblem { remote: true, ..problem.clone() };
+        assert_eq!(x, answer(&there, &plan, ReadByObjective::new(Foreign(points(n)), n), 5));
     }
     let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem };
     let options = MethodOptions::of("noisy-sgd").with("batches", "fixed");
@@ -459,15 +459,15 @@ fn units_give_the_means_of_their_records() {
         assert!(away(&by_hand) < 2e-3, "{method}: {}", away(&by_hand));
         assert!(away(&CENTRE) < 0.12, "{method}: {}", away(&CENTRE));
     }
-    // batches go by coin where nobody has a place, and who is in one is not told to others
+    // secret assignment to batches where nobody has a place, and who is in one is not shown to others
     let options = MethodOptions::of("dp-ftrl");
     let plan = choose(&persons, budget(), &options).unwrap();
     let x = answer(&persons, &plan, InMemory::new(OfUnits::new(distances()), &by_unit), 3);
     assert!(x.iter().zip(&CENTRE).all(|(x, c)| (x - c).abs() < 0.15), "{x:?}");
-    let there = MinimizeProblem { elsewhere: true, ..persons.clone() };
-    assert!(choose(&there, budget(), &options).unwrap_err().to_string().contains("batches go by coin"));
+    let there = MinimizeProblem { remote: true, ..persons.clone() };
+    assert!(choose(&there, budget(), &options).unwrap_err().to_string().contains("secret assignment to batches"));
     let moved = MethodOptions::of("accelerated").with("smoothing", 0.1);
-    assert!(choose(&persons, budget(), &moved).unwrap_err().to_string().contains("units have none"));
+    assert!(choose(&persons, budget(), &moved).unwrap_err().to_string().contains("units have no position"));
     // nor where the plan takes them for records
     let around = MethodOptions::of("o2nc").with("goldstein_radius", 0.1).with("steps", 20u64);
     for options in [moved, around] {
@@ -583,7 +583,7 @@ fn a_moment_of_gradients_balances_clip_and_noise() {
     let s = choose(&problem, budget(), &fixed).unwrap().schedule;
     assert_eq!((s.clip_norm, s.clip_bias.map(|b| (b * 1e6).round())), (4.0, Some(62_500.0)));
     assert!(with(1.0, 1.0).unwrap_err().to_string().contains("above 1"));
-    // steps are for gradients of the size that is told, not for the longest that is left of one
+    // steps are for gradients of the size that the options give, not for the longest that is left of one
     let rate = |options: MethodOptions| match choose(&problem, budget(), &options).unwrap().schedule.rule {
         Rule::HeavyBall { learning_rate, .. } => learning_rate,
         other => panic!("{other:?}"),
@@ -597,14 +597,14 @@ fn a_moment_of_gradients_balances_clip_and_noise() {
     assert!(rough_rate(&rough.clone().with("gradient_moment", 1.0)) > 10.0 * rough_rate(&rough));
     assert!(rate(rough.clone().with("gradient_moment", 1.0)) >= rate(rough));
     let order = MethodOptions::of("noisy-sgd").with("moment_order", 3.0);
-    assert!(choose(&problem, budget(), &order).unwrap_err().to_string().contains("without gradient_moment"));
+    assert!(choose(&problem, budget(), &order).unwrap_err().to_string().contains("without `gradient_moment`"));
 }
 
 #[test]
-fn noise_that_would_rest_on_told_bounds_is_refused_by_name() {
+fn noise_that_would_rest_on_assumed_bounds_is_refused_by_name() {
     let refused = choose(&problem(4000, Answers::Gradients), budget(), &MethodOptions::of("output-perturbation"));
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("nothing enforces") && refused.contains("take noisy-sgd"), "{refused}");
+    assert!(refused.contains("nothing enforces") && refused.contains("choose noisy-sgd"), "{refused}");
 }
 
 /// Records whose bound is above the limit have no influence, and still count as records.
@@ -654,8 +654,8 @@ fn full_batches_of_blocks_take_steps_that_are_exact_in_the_quadratic() {
         let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
         let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
         assert!(away < 0.4, "{chunks}: {away}");
-        let there = MinimizeProblem { elsewhere: true, ..problem.clone() };
-        assert_eq!(x, answer(&there, &plan, Elsewhere::new(Foreign(points(n)), n), 5));
+        let there = MinimizeProblem { remote: true, ..problem.clone() };
+        assert_eq!(x, answer(&there, &plan, ReadByObjective::new(Foreign(points(n)), n), 5));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Walks of anybody's own: a method outside of this crate decides where to ask next, and sees what was released only.
+//! User-defined methods: a method outside of this crate decides where to ask next, and sees released values only.
 
 use super::problem::MinimizeProblem;
 use super::schedule::MinimizeSchedule;
@@ -11,7 +11,7 @@ use dpopt_optimize::choices::Domain;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What moves x in a method of anybody's own. It sees noisy mean gradients and nothing else, so all that it does is post-processing.
+/// What moves x in a user-defined method. It sees noisy mean gradients and nothing else, so all that it does is post-processing.
 pub trait Walk: fmt::Debug + Send + Sync {
     /// The way from the start to the answer: d numbers. What lies outside of the domain is brought back to it. It is taken once along made-up gradients while
     /// it is planned ([`MinimizePlan::along`](crate::MinimizePlan::along)), and must not remember that.
@@ -34,7 +34,7 @@ pub struct Oracle<'a> {
     asked: u64,
 }
 
-/// Whose gradients they are.
+/// Where the gradients come from: records, or made-up values.
 enum Gradients<'a> {
     Records {
         start: &'a [f64],
@@ -42,11 +42,11 @@ enum Gradients<'a> {
         curator: &'a mut Curator,
         progress: &'a dyn Progress,
     },
-    /// Nobody's: noise and nothing else.
+    /// Made-up gradients: noise and nothing else.
     MadeUp(Lcg),
 }
 
-/// What a walk along gradients of records needs.
+/// What a method along gradients of records needs.
 pub(super) struct Along<'a> {
     pub(super) start: &'a [f64],
     pub(super) source: &'a mut dyn Source,
@@ -54,10 +54,10 @@ pub(super) struct Along<'a> {
     pub(super) progress: &'a dyn Progress,
 }
 
-/// The way that `walk` takes, inside of the domain.
+/// Runs `walk` inside of the domain and returns the point where it ends.
 ///
 /// # Errors
-/// Its own; or it asks too often, or ends at something else than d finite numbers.
+/// Errors of the method; or it asks too often, or ends at something else than d finite numbers.
 pub(super) fn way(
     walk: &dyn Walk,
     schedule: &MinimizeSchedule,
@@ -83,7 +83,10 @@ pub(super) fn rehearse(
 fn taken(walk: &dyn Walk, mut oracle: Oracle<'_>) -> Result<Vec<f64>, RunError> {
     let mut way = walk.walk(&mut oracle)?;
     if way.len() != oracle.dimension() || way.iter().any(|w| !w.is_finite()) {
-        return Err(RunError::Numerical("the walk ended elsewhere than at as many finite numbers as x has"));
+        return Err(RunError::Numerical(
+            "the optimizer returned a point that does not have as many finite numbers as \
+                                        x",
+        ));
     }
     oracle.domain().keep(&mut way);
     Ok(way)
@@ -122,10 +125,13 @@ impl Oracle<'_> {
     /// If none is left, `way` has not d finite numbers, or records can't be read.
     pub fn mean_gradient(&mut self, way: &[f64]) -> Result<Vec<f64>, RunError> {
         if self.left() == 0 {
-            return Err(RunError::Numerical("the walk asks for more gradients than its plan has steps"));
+            return Err(RunError::Numerical("the optimizer used up the gradients of its plan; plan more steps"));
         }
         if way.len() != self.dimension() || way.iter().any(|w| !w.is_finite()) {
-            return Err(RunError::Numerical("the walk left the numbers: its way has not as many finite ones as x"));
+            return Err(RunError::Numerical(
+                "the optimizer asked for a gradient at a point that does not have as many \
+                                            finite numbers as x",
+            ));
         }
         self.asked += 1;
         let (d, noise_std) = (self.dimension(), self.noise_std());

@@ -14,7 +14,7 @@ pub(crate) const WORDS_PER_CALL: usize = LANES * WORDS_PER_BLOCK;
 
 type Lanes = [u32; LANES];
 
-/// "expand 32-byte k"
+/// The first four words of ChaCha's state: "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 #[inline(always)]
@@ -112,7 +112,7 @@ pub(crate) fn keystream<const DOUBLE_ROUNDS: usize>(key: &[u32; 8], nonce: u64, 
     keystream_any::<DOUBLE_ROUNDS>(key, nonce, first_block, out);
 }
 
-/// The same with explicit 512-bit registers, which hold the whole state.
+/// The key stream by explicit 512-bit registers, which hold the whole state.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{CONSTANTS, LANES, WORDS_PER_CALL};

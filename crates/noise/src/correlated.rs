@@ -1,4 +1,4 @@
-//! Noise for streams of sums that cancels over time (spec 19 §5, spec 07 §1): binary tree and Toeplitz factorizations.
+//! Noise for streams of sums that cancels over time (docs/proofs/correlated.md): binary tree and Toeplitz factorizations.
 //!
 //! For lower-triangular C, releasing g_t + σ·(C⁻¹z)_t for all t is a post-processing of C·g + σz, hence *one* Gaussian
 //! mechanism with sensitivity max ‖C·G‖ over what one record can contribute, also when the g_t depend on earlier

@@ -1,4 +1,4 @@
-//! Fixed-point numbers with directed rounding, and one function: the logarithm with a proved error (spec 19 §1.6).
+//! Fixed-point numbers with directed rounding, and one function: the logarithm with a proved error.
 //!
 //! `Fixed<L>` is a non-negative number with one 64-bit limb before and L−1 limbs after the binary point. Operations say
 //! which way they round. Everything that a sampler decides off its fast path is decided with these numbers; no decision
@@ -13,9 +13,9 @@ pub struct Fixed<const L: usize>(pub [u64; L]);
 /// Real numbers between `low` and `high`, both included.
 #[derive(Clone, Copy, Debug)]
 pub struct Interval<const L: usize> {
-    /// Least of them.
+    /// The smallest number of the interval.
     pub low: Fixed<L>,
-    /// Largest of them.
+    /// The largest number of the interval.
     pub high: Fixed<L>,
 }
 
@@ -32,10 +32,10 @@ impl<const L: usize> Ord for Fixed<L> {
 }
 
 impl<const L: usize> Fixed<L> {
-    /// 0.
+    /// The number 0.
     pub const ZERO: Self = Self([0; L]);
     pub(crate) const MAX: Self = Self([u64::MAX; L]);
-    /// Fraction bits.
+    /// Number of fraction bits.
     pub const BITS: usize = 64 * (L - 1);
 
     /// An integer, exactly.
@@ -45,7 +45,7 @@ impl<const L: usize> Fixed<L> {
         Self(limbs)
     }
 
-    /// `units`·2^-BITS.
+    /// The number `units`·2^-BITS.
     pub(crate) fn ulps(units: u64) -> Self {
         let mut limbs = [0; L];
         limbs[0] = units;
@@ -62,7 +62,7 @@ impl<const L: usize> Fixed<L> {
         Self(limbs)
     }
 
-    /// The same number with fewer limbs, rounded down, or with more, exactly.
+    /// This number with `M` limbs: rounded down where they are fewer, exact where they are more.
     pub(crate) fn resized<const M: usize>(&self) -> Fixed<M> {
         let mut limbs = [0; M];
         let common = L.min(M);
@@ -117,7 +117,7 @@ impl<const L: usize> Fixed<L> {
         Self(out)
     }
 
-    /// At least the product.
+    /// The product, rounded up.
     pub fn times_up(&self, other: &Self) -> Self {
         self.times_down(other).plus(&Self::ulps(1))
     }
@@ -251,18 +251,18 @@ impl<const L: usize> Interval<L> {
         Self { low: self.low.minus(&other.high), high: self.high.minus(&other.low) }
     }
 
-    /// The product.
+    /// An interval that holds the product.
     pub fn times(&self, other: &Self) -> Self {
         Self { low: self.low.times_down(&other.low), high: self.high.times_up(&other.high) }
     }
 
-    /// |self − other|.
+    /// The distance |self − other|.
     pub fn distance(&self, other: &Self) -> Self {
         let (a, b) = (self.minus(other), other.minus(self));
         Self { low: a.low.max(b.low), high: a.high.max(b.high) }
     }
 
-    /// Half, outward.
+    /// Half of the interval, rounded outward.
     pub fn half(&self) -> Self {
         Self { low: self.low.half(), high: self.high.half().plus(&Fixed::ulps(1)) }
     }

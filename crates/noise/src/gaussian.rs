@@ -1,17 +1,18 @@
-//! Rounded Gaussian noise round(N(0, σ²)/γ), exact up to 2^-110 in total variation per sample (spec 19 §1.6).
+//! Rounded Gaussian noise round(N(0, σ²)/γ), exact up to 2^-110 in total variation per sample (docs/proofs/rounded-gaussian.md).
 use crate::fixed::Fixed;
 use crate::gaussian_block::BlockTable;
 use crate::grid::{Grid, dyadic};
 use crate::stream::Stream;
 use crate::ziggurat::{Point, WIDTH_BITS, table};
 use dpopt_process::in_threads;
+use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 use zeroize::Zeroize;
 
 /// Cells per part of a large job; each part has its own stream, so the bits don't depend on the number of threads.
 const PART: usize = 1 << 15;
 
-/// Words per block.
+/// Random words of a block.
 const BLOCK: usize = 512;
 
 /// Bound on |x·s·2^e − high product word| on the fast path: the 9 low bits of the word are not digits and 2^-55 of the
@@ -21,20 +22,24 @@ const SPREAD: u64 = 260;
 
 /// A noise scale that can't be sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoiseScaleError {
-    /// Not a positive finite number.
+    /// The standard deviation is not a positive finite number.
     #[error(
-        "the standard deviation of the noise is no positive finite number; choose an epsilon nearer to 1, or bring norms and clip norms nearer to 1"
+        "the standard deviation of the noise is not a positive, finite number; give an epsilon nearer to 1, or \
+         rescale the data so that norms and clip norms are nearer to 1"
     )]
     NotPositive,
-    /// σ/γ < 1/4.
+    /// The noise is too small for its grid: σ/γ < 1/4.
     #[error(
-        "so little noise cannot be drawn exactly beside what it protects: it is below a quarter of a step of its grid; lower epsilon, or bring norms and clip norms nearer to 1"
+        "the noise is too small to be drawn exactly: it is below a quarter of a step of its grid; lower epsilon, or \
+         rescale the data so that norms and clip norms are nearer to 1"
     )]
     GridTooCoarse,
-    /// σ/γ > 2^57.
+    /// The noise is too large for its grid: σ/γ > 2^57.
     #[error(
-        "noise of this size cannot be drawn exactly: it is above 2^57 steps of its grid; choose an epsilon nearer to 1, or bring norms and clip norms nearer to 1"
+        "the noise is too large to be drawn exactly: it is above 2^57 steps of its grid; give an epsilon nearer to \
+         1, or rescale the data so that norms and clip norms are nearer to 1"
     )]
     GridTooFine,
 }
@@ -61,9 +66,9 @@ pub struct RoundedGaussian {
     exponent: i32,
     /// Per piece: C_i·2^9 and floor(W_i·s·2^e).
     pieces: Box<[(u64, u64); 256]>,
-    /// e.
+    /// e: number of fraction bits of the widths.
     fraction_bits: u32,
-    /// The same for blocks, unless s is very large.
+    /// The pieces as tables for whole blocks of samples; `None` where s is very large.
     block: Option<BlockTable>,
 }
 
@@ -98,7 +103,7 @@ impl RoundedGaussian {
         Ok(Self { noise_std, grid, mantissa, exponent, pieces, fraction_bits, block })
     }
 
-    /// σ.
+    /// Standard deviation σ of the noise.
     pub fn noise_std(&self) -> f64 {
         self.noise_std
     }
@@ -114,7 +119,7 @@ impl RoundedGaussian {
         2f64.powi(-110)
     }
 
-    /// One sample.
+    /// One sample, in grid steps.
     #[inline]
     pub fn sample(&self, stream: &mut Stream) -> i64 {
         let word = stream.word();
@@ -138,7 +143,11 @@ impl RoundedGaussian {
             self.add_run(sums, stream);
         } else {
             let parts = stream.parts();
-            let add = |(index, part): (usize, &mut [i64])| self.add_run(part, &mut parts.stream(index as u64));
+            let stop = Stop::here();
+            let add = |(index, part): (usize, &mut [i64])| {
+                stop.point();
+                self.add_run(part, &mut parts.stream(index as u64));
+            };
             in_threads(|| sums.par_chunks_mut(PART).enumerate().for_each(add));
         }
     }
@@ -180,7 +189,7 @@ impl RoundedGaussian {
         if word >> 8 & 1 == 1 { -size } else { size }
     }
 
-    /// For tests.
+    /// The table for blocks, for tests.
     #[cfg(test)]
     pub(crate) fn block_table(&self) -> Option<&BlockTable> {
         self.block.as_ref()
@@ -326,7 +335,7 @@ mod tests {
         noise.add_to(&mut z, &mut stream);
         let mean = z.iter().sum::<i64>() as f64 / n as f64;
         let variance = z.iter().map(|&z| (z * z) as f64).sum::<f64>() / n as f64;
-        let exact = 3.3 * 3.3 + 1.0 / 12.0; // spec 19 §1.2
+        let exact = 3.3 * 3.3 + 1.0 / 12.0; // rounding to integers adds the variance of a uniform number
         let n = n as f64;
         assert!(mean.abs() < 5.0 * (exact / n).sqrt(), "mean {mean}, false alarm 6e-7");
         assert!((variance / exact - 1.0).abs() < 5.0 * (2.0 / n).sqrt(), "variance {variance}, false alarm 6e-7");

@@ -15,12 +15,12 @@ const SPREAD: u64 = 4;
 #[derive(Clone)]
 pub(crate) struct BlockTable {
     entries: Box<[u64; 256]>,
-    /// e.
+    /// e: number of fraction bits of the widths.
     fraction_bits: u32,
 }
 
 impl BlockTable {
-    /// From (C_i·2^9, floor(W_i·s·2^e')) with e' = `fraction_bits`; `None` if the scale is so large that 52 bits seldom decide.
+    /// A table made from (C_i·2^9, floor(W_i·s·2^e')) with e' = `fraction_bits`; `None` if the scale is so large that 52 bits seldom decide.
     pub(crate) fn new(pieces: &[(u64, u64); 256], fraction_bits: u32) -> Option<Self> {
         // widths come with 63 bits
         let cut = 63 - BITS;

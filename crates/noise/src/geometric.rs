@@ -1,4 +1,4 @@
-//! Geometric variables, exactly, by their binary digits (spec 19 §1.7, §1.8).
+//! Geometric variables, exactly, by their binary digits.
 //!
 //! For P(Z ≥ k) = p^k the binary digits of Z are independent: digit i is 1 with probability p^(2^i)/(1+p^(2^i)). A draw is
 //! about log2(1/(1−p)) comparisons of random words with tabulated 256-bit thresholds, without a logarithm, and its time
@@ -7,14 +7,15 @@ use crate::fixed::Fixed;
 use crate::lazy_uniform::LazyUniform;
 use crate::stream::Stream;
 
-/// Precision of the thresholds.
+/// Words of the fixed-point thresholds.
 pub const L: usize = 7;
 type Threshold = [u64; 4];
 
 /// A scale that can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "noise of this size cannot be drawn exactly: its scale lies outside 2^-6 to 2^50 steps of its grid; choose an epsilon nearer to 1, or bring norms and clip norms nearer to 1"
+    "noise of this size cannot be drawn exactly: its scale lies outside 2^-6 to 2^50 steps of its grid; give an \
+     epsilon nearer to 1, or rescale the data so that norms and clip norms are nearer to 1"
 )]
 pub struct ScaleError;
 
@@ -118,7 +119,7 @@ impl ExponentialCoin {
     }
 }
 
-/// 1/scale, rounded down.
+/// The decay 1/scale, rounded down.
 pub fn inverse(scale: f64) -> Result<Fixed<L>, ScaleError> {
     if !(2f64.powi(-6)..=2f64.powi(50)).contains(&scale) {
         return Err(ScaleError);

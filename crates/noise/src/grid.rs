@@ -1,4 +1,4 @@
-//! The public grid γ·Z on which sums and noise live (spec 19 §1.2, §1.4).
+//! The public grid γ·Z on which sums and noise live (docs/proofs/rounded-gaussian.md).
 //!
 //! Adding noise that was rounded to the grid of an *integer* sum equals rounding (sum + continuous noise), so every
 //! guarantee of the continuous mechanism carries over (docs/proofs/rounded-gaussian.md). Floating-point sums and
@@ -56,7 +56,7 @@ impl Grid {
         self.exponent
     }
 
-    /// γ.
+    /// The grid's step γ.
     pub fn step(self) -> f64 {
         power_of_two(self.exponent)
     }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn table_of_grids() {
-        // spec 19 §1.4: (C, σ, B, d) → g
+        // (C, σ, B, d) → g
         for (clip, sigma, records, d, g) in [
             (1.0, 1.0, 4096, 1 << 20, -20),
             (1.0, 1.1, 256, 100_000, -19),

@@ -1,8 +1,9 @@
 //! Laplace noise on the grid: the discrete law (smaller variance, pure ε) and the rounded one (valid wherever the
-//! continuous law is); spec 19 §1.7.
+//! continuous law is): Canonne, Kamath, Steinke 2020; docs/proofs/counts.md.
 use crate::geometric::{ExponentialCoin, Geometric, ScaleError};
 use crate::grid::Grid;
 use crate::stream::Stream;
+use dpopt_process::stop::paced;
 
 /// P(X = k) = tanh(1/(2t))·e^(−|k|/t): discrete Laplace noise of scale t grid steps, t any number.
 ///
@@ -62,7 +63,7 @@ impl DiscreteLaplace {
         Self::new(steps.ceil() as u64)
     }
 
-    /// t.
+    /// The scale t in grid steps.
     pub fn scale(&self) -> f64 {
         self.scale
     }
@@ -72,7 +73,7 @@ impl DiscreteLaplace {
         Self::decay_of(self.scale)
     }
 
-    /// [`decay`](Self::decay) of a scale.
+    /// [`decay`](Self::decay) of the law with this scale.
     pub fn decay_of(scale: f64) -> f64 {
         let inverse = 1.0 / scale;
         // the sign of inverse·scale − 1 is exact
@@ -84,7 +85,7 @@ impl DiscreteLaplace {
         2f64.powi(-170)
     }
 
-    /// One sample.
+    /// One sample, in grid steps.
     pub fn sample(&self, stream: &mut Stream) -> i64 {
         loop {
             let negative = stream.coin();
@@ -100,7 +101,7 @@ impl DiscreteLaplace {
 
     /// Adds independent samples to every cell, modulo 2^64.
     pub fn add_to(&self, sums: &mut [i64], stream: &mut Stream) {
-        for cell in sums {
+        for cell in paced(sums) {
             *cell = cell.wrapping_add(self.sample(stream));
         }
     }
@@ -130,7 +131,7 @@ impl RoundedLaplace {
         2f64.powi(-170)
     }
 
-    /// One sample.
+    /// One sample, in grid steps.
     pub fn sample(&self, stream: &mut Stream) -> i64 {
         if !self.not_zero.flip(stream) {
             return 0;
@@ -142,7 +143,7 @@ impl RoundedLaplace {
 
     /// Adds independent samples to every cell, modulo 2^64.
     pub fn add_to(&self, sums: &mut [i64], stream: &mut Stream) {
-        for cell in sums {
+        for cell in paced(sums) {
             *cell = cell.wrapping_add(self.sample(stream));
         }
     }
@@ -168,7 +169,7 @@ mod tests {
         for t in [1.0, 3.0, 2.0 / 3.0, 0.2, 2.7] {
             let noise = DiscreteLaplace::with_scale(t).unwrap();
             let h = 1.0 / t;
-            // spec 19 §1.7; P(|X| ≥ 12) = (1 − tanh(h/2)…) summed: tanh(h/2)·e^(−12h)/(1−e^(−h))
+            // P(|X| ≥ 12) = (1 − tanh(h/2)…) summed: tanh(h/2)·e^(−12h)/(1−e^(−h))
             assert_multinomial(&counts(|| noise.sample(&mut stream)), |k| {
                 let k = (k as f64 - 12.0).abs();
                 let p = (h / 2.0).tanh() * (-h * k).exp();

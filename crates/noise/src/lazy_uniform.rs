@@ -1,4 +1,4 @@
-//! A uniform number in (0, 1) whose binary digits are drawn when a decision needs them (Karney 2016; spec 19 §1.5).
+//! A uniform number in (0, 1) whose binary digits are drawn when a decision needs them (Karney 2016).
 use crate::fixed::{Fixed, Interval, minus_ln};
 use crate::stream::Stream;
 

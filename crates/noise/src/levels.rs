@@ -86,7 +86,7 @@ fn between(low: u64, high: Option<u64>, stream: &mut Stream) -> Point {
     }
 }
 
-/// Whether x > eighths/8.
+/// Whether the point x lies above eighths/8.
 fn beyond(point: &mut Point, eighths: u64, stream: &mut Stream) -> bool {
     fn decide<const M: usize>(x: &Interval<M>, eighths: u64) -> Option<bool> {
         Interval::point(Fixed::integer(eighths).over_integer(PER_SIGMA)).less_than(x)

@@ -1,13 +1,14 @@
-//! Poisson sampling: each of n records enters with probability q exactly, in time proportional to the batch (spec 19 §2).
+//! Poisson sampling: each of n records enters with probability q exactly, in time proportional to the batch.
 //!
 //! The gaps between chosen records are geometric with ratio 1−q, see [`Geometric`].
 use crate::geometric::{Geometric, one_minus};
 use crate::stream::Stream;
+use dpopt_process::stop::Pace;
 use rand::Rng as _;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Numbers that share a stream where a key decides the subset: whoever wants a few of them draws for so many at most.
+/// Numbers that share a stream where a key decides the subset: a holder of a few of them draws for so many at most.
 const BLOCK: u64 = 1 << 14;
 
 /// A sampling probability that can't be used.
@@ -46,7 +47,7 @@ impl PoissonSkips {
         Ok(Self { probability, gap: proper.then(|| Geometric::from_ratio(one_minus(probability))) })
     }
 
-    /// q.
+    /// The sampling probability q.
     pub fn probability(&self) -> f64 {
         self.probability
     }
@@ -67,33 +68,34 @@ impl PoissonSkips {
             }
             return;
         };
-        let mut next = 0;
+        let (mut next, mut pace) = (0, Pace::default());
         while let Some(skipped) = gap.sample_below(records - next, stream) {
+            pace.step();
             out.push(next + skipped);
             next += skipped + 1;
         }
     }
 }
 
-/// What one subset of 0..n is drawn from where several hold the records: everybody who has it finds the same records chosen, each among its own and as often as it
-/// likes, and for whoever has not it the subset is as random as its 32 bytes. **As secret as the subset**, and for one subset.
+/// The key of one subset of 0..n where several places hold the records: each place that has the key finds the same records chosen, among its own and as often as it
+/// likes, and without the key the subset is as random as its 32 bytes. **As secret as the subset**, and for one subset.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SubsetKey([u8; 32]);
 
 impl SubsetKey {
-    /// A fresh one.
+    /// A fresh key, drawn from `stream`.
     pub fn drawn(stream: &mut Stream) -> Self {
         let mut key = Self([0; 32]);
         stream.fill_bytes(&mut key.0);
         key
     }
 
-    /// From its bytes.
+    /// The key that these bytes are.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes, for whoever holds records.
+    /// The key's bytes, for those who hold records.
     pub fn bytes(&self) -> [u8; 32] {
         self.0
     }

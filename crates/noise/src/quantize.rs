@@ -1,31 +1,38 @@
-//! From a record to an integer vector whose norm is at most C *exactly* (spec 19 §1.3).
+//! From a record to an integer vector whose norm is at most C *exactly* (docs/proofs/rounded-gaussian.md,
+//! "Quantization").
 //!
 //! Clip in floating point, truncate toward zero, then check the norm of the integers without any rounding and shrink
 //! them if it is too large (a float clip alone exceeds C for about half of all vectors). The sum of such integers
 //! changes by exactly one record's vector, whatever the order of summation; it is formed with wrapping addition, because
 //! reduction modulo 2^64 commutes with adding the noise, while a saturated or checked sum leaks.
 use crate::grid::{Grid, MAX_LOG2_CLIP, dyadic, power_of_two};
+use dpopt_process::stop::point;
 
 /// Which norm bounds a record's contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
-    /// Euclidean.
+    /// The Euclidean norm.
     L2,
-    /// Sum of absolute values.
+    /// The sum of absolute values.
     L1,
-    /// Largest absolute value.
+    /// The largest absolute value.
     LInfinity,
 }
 
 /// A clip norm that can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QuantizeError {
-    /// Not a positive finite number.
-    #[error("the clip norm is no positive finite number; bring norms and clip norms nearer to 1")]
-    ClipNorm,
-    /// Too many grid steps.
+    /// The clip norm is not a positive finite number.
     #[error(
-        "contributions of this size cannot be added up exactly beside so little noise: the clip norm is 2^{MAX_LOG2_CLIP} steps of its grid or more; lower epsilon, or bring norms and clip norms nearer to 1"
+        "the clip norm is not a positive, finite number; rescale the data so that norms and clip norms are \
+             nearer to 1"
+    )]
+    ClipNorm,
+    /// The clip norm has too many grid steps.
+    #[error(
+        "the noise is too small compared with the clip norm for exact sums: the clip norm is 2^{MAX_LOG2_CLIP} steps \
+         of its grid or more; lower epsilon, or rescale the data so that norms and clip norms are nearer to 1"
     )]
     GridTooFine,
 }
@@ -45,12 +52,14 @@ pub struct Quantizer {
     norm: Norm,
     grid: Grid,
     clip_norm: f64,
-    /// 1/γ.
+    /// 1/γ: grid steps per unit of value.
     per_unit: f64,
     /// Largest integer (squared, for l2) norm: floor(C/γ) or floor((C/γ)²).
     limit: u128,
 }
 
+/// Length from which a vector is so long that a caller may stop the work within it.
+const LONG: usize = 1 << 20;
 /// Unit roundoff of f64.
 const UNIT: f64 = f64::EPSILON / 2.0;
 
@@ -81,7 +90,7 @@ impl Quantizer {
         self.grid
     }
 
-    /// C.
+    /// The clip norm C.
     pub fn clip_norm(&self) -> f64 {
         self.clip_norm
     }
@@ -97,9 +106,16 @@ impl Quantizer {
     /// The integer vector of a dense record. `values` is used as scratch space (it ends up clipped); non-finite entries
     /// count as 0. `out` is cleared and filled; no allocation once it has the capacity.
     pub fn quantize(&self, values: &mut [f64], out: &mut Vec<i64>) {
+        let long = values.len() >= LONG;
+        if long {
+            point();
+        }
         self.clip_floats(values);
         out.clear();
         out.extend(values.iter().map(|v| (v * self.per_unit) as i64));
+        if long {
+            point();
+        }
         self.enforce(out);
     }
 
@@ -159,26 +175,26 @@ impl Quantizer {
     }
 
     /// Whether the integer vector is within the limit, decided exactly.
-    fn within(&self, units: &[i64]) -> bool {
+    fn within(&self, quanta: &[i64]) -> bool {
         match self.norm {
             Norm::L2 => {
                 // |z| ≤ 2^48 here, so z as f64 is exact; the float sum errs by less than (n+1)·2^-53, relatively
-                let sum: f64 = units.iter().map(|&z| z as f64 * z as f64).sum();
-                if sum * (1.0 + (units.len() as f64 + 4.0) * 2.0 * UNIT) < self.limit as f64 * (1.0 - 4.0 * UNIT) {
+                let sum: f64 = quanta.iter().map(|&z| z as f64 * z as f64).sum();
+                if sum * (1.0 + (quanta.len() as f64 + 4.0) * 2.0 * UNIT) < self.limit as f64 * (1.0 - 4.0 * UNIT) {
                     return true;
                 }
-                let exact: u128 = units.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
+                let exact: u128 = quanta.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
                 exact <= self.limit
             }
-            Norm::L1 => units.iter().map(|z| u128::from(z.unsigned_abs())).sum::<u128>() <= self.limit,
-            Norm::LInfinity => units.iter().all(|z| u128::from(z.unsigned_abs()) <= self.limit),
+            Norm::L1 => quanta.iter().map(|z| u128::from(z.unsigned_abs())).sum::<u128>() <= self.limit,
+            Norm::LInfinity => quanta.iter().all(|z| u128::from(z.unsigned_abs()) <= self.limit),
         }
     }
 
     /// Shrinks the integers until the norm is within the limit; each pass lowers every non-zero entry.
-    fn enforce(&self, units: &mut [i64]) {
-        while !self.within(units) {
-            for z in units.iter_mut() {
+    fn enforce(&self, quanta: &mut [i64]) {
+        while !self.within(quanta) {
+            for z in quanta.iter_mut() {
                 let size = z.unsigned_abs();
                 let less = size - size.div_ceil(1 << 40);
                 *z = z.signum() * less as i64;
@@ -210,9 +226,9 @@ impl Quantizer {
             _ => {
                 let mut entries: Vec<(u32, f64)> =
                     indices.iter().zip(values).map(|(&i, &v)| (i, scale * f64::from(v))).collect();
-                let (mut merged, mut units) = (Vec::new(), Vec::new());
-                self.quantize_sparse(&mut entries, &mut merged, &mut units);
-                for (&index, unit) in merged.iter().zip(units) {
+                let (mut merged, mut quanta) = (Vec::new(), Vec::new());
+                self.quantize_sparse(&mut entries, &mut merged, &mut quanta);
+                for (&index, unit) in merged.iter().zip(quanta) {
                     sum[index as usize] = sum[index as usize].wrapping_add(unit);
                 }
             }
@@ -233,9 +249,9 @@ impl Quantizer {
             }
             None => {
                 let mut scaled: Vec<f64> = values.iter().map(|&v| scale * f64::from(v)).collect();
-                let mut units = Vec::new();
-                self.quantize(&mut scaled, &mut units);
-                for (cell, unit) in sum.iter_mut().zip(units) {
+                let mut quanta = Vec::new();
+                self.quantize(&mut scaled, &mut quanta);
+                for (cell, unit) in sum.iter_mut().zip(quanta) {
                     *cell = cell.wrapping_add(unit);
                 }
             }
@@ -273,19 +289,19 @@ impl Quantizer {
     #[inline]
     fn factor(&self, scale: f64, squared_norm: f64, entries: usize) -> Option<f64> {
         assert_eq!(self.norm, Norm::L2, "rows are clipped in l2");
-        let units = scale * self.per_unit; // exact unless it over- or underflows: a power of two
+        let quanta = scale * self.per_unit; // exact unless it over- or underflows: a power of two
         // below 1e-200 an f32 row is zero; 2^28 entries keep the error term far below 1
-        let usable = units.is_finite() && squared_norm.is_finite() && entries < 1 << 28;
+        let usable = quanta.is_finite() && squared_norm.is_finite() && entries < 1 << 28;
         if !usable {
             return None;
         }
         let limit = self.clip_norm * self.per_unit * (1.0 - (entries as f64 + 8.0) * 2.0 * UNIT) / squared_norm.sqrt();
         // an all-zero row has limit = +∞ and any finite factor is right
-        Some(if units.abs() <= limit { units } else { limit.copysign(units) })
+        Some(if quanta.abs() <= limit { quanta } else { limit.copysign(quanta) })
     }
 }
 
-/// Σv² in f64.
+/// The squared norm Σv², in f64.
 #[inline]
 fn squared_norm(values: &[f32]) -> f64 {
     // eight running sums: vectorises, and errs less than one running sum
@@ -342,8 +358,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn l2_squared(units: &[i64]) -> u128 {
-        units.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum()
+    fn l2_squared(quanta: &[i64]) -> u128 {
+        quanta.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum()
     }
 
     #[test]
@@ -419,11 +435,11 @@ mod tests {
         ) {
             let q = Quantizer::new(Norm::L2, 1.5, Grid::new(g)).unwrap();
             let Some(factor) = q.vector_factor(&values) else { return Ok(()) };
-            let units: Vec<i64> = values.iter().map(|v| (factor * v) as i64).collect();
-            prop_assert!(l2_squared(&units) <= q.limit);
+            let quanta: Vec<i64> = values.iter().map(|v| (factor * v) as i64).collect();
+            prop_assert!(l2_squared(&quanta) <= q.limit);
             let mut general = Vec::new();
             q.quantize(&mut values, &mut general);
-            for (a, b) in units.iter().zip(&general) {
+            for (a, b) in quanta.iter().zip(&general) {
                 prop_assert!((a - b).abs() <= 2, "{} {}", a, b);
             }
         }
@@ -456,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_float_clip_alone_exceeds_the_norm() {
-        // spec 19 §1.10: the planted bug (round to nearest after a float clip) fails, ours does not
+        // the injected fault (round to nearest after a float clip) fails, the quantizer does not
         let mut stream = crate::NoiseSource::insecure(4).stream(crate::Purpose::Audit, 0);
         let q = Quantizer::new(Norm::L2, 1.0, Grid::new(-30)).unwrap();
         let (mut bug, mut out) = (0, Vec::new());

@@ -1,4 +1,4 @@
-//! Where randomness comes from: one [`NoiseSource`] per run, one [`Stream`] per use (spec 19 §2).
+//! Where randomness comes from: one [`NoiseSource`] per run, one [`Stream`] per use (docs/proofs/streams.md).
 //!
 //! A secure source is keyed by the operating system. Every stream gets a fresh key, made from the run's key and new
 //! bytes of the operating system, and the run's key is replaced at once (fast key erasure), so neither a restored
@@ -17,11 +17,11 @@ pub enum Purpose {
     Noise,
     /// Which records enter a batch (secret: amplification by sampling needs it).
     Batch,
-    /// Division of records into parts.
+    /// BudgetSplit of records into parts.
     Split,
     /// Private selection: noisy max, exponential mechanism, above-threshold.
     Selection,
-    /// Starting points.
+    /// Starting points of optimisers and chains.
     Initialisation,
     /// Steps of a sampler (log-concave sampling, rejection oracles).
     Sampling,
@@ -61,7 +61,10 @@ impl Purpose {
 
 /// The operating system gave no random bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("the operating system gave no random bytes ({0}); noise can't be drawn safely, so nothing is released")]
+#[error(
+    "the operating system gave no random bytes ({0}), so that no noise can be drawn and nothing is released; \
+         check its random number generator"
+)]
 pub struct EntropyError(#[from] getrandom::Error);
 
 /// Key material: wiped when dropped.
@@ -115,7 +118,7 @@ impl NoiseSource {
         Ok(Self { root: Root::Secure(key), last: BTreeMap::new() })
     }
 
-    /// A reproducible source for tests. Nothing released with it is private: whoever knows the seed can subtract the
+    /// A reproducible source for tests. Nothing released with it is private: with the seed one can subtract the
     /// noise and knows the batches. A report must say so (see [`is_insecure`](Self::is_insecure)).
     pub fn insecure(seed: u64) -> Self {
         Self { root: Root::Insecure(seed), last: BTreeMap::new() }

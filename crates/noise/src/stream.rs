@@ -1,4 +1,5 @@
-//! A stream of random bits: ChaCha with fast key erasure (secure) or with a plain counter (insecure seed); spec 19 §2.
+//! A stream of random bits: ChaCha with fast key erasure (secure) or with a plain counter (insecure seed);
+//! docs/proofs/streams.md.
 use crate::chacha::{WORDS_PER_CALL, keystream};
 use rand::rand_core::{Infallible, TryCryptoRng, TryRng};
 use zeroize::Zeroize;

@@ -1,4 +1,5 @@
-//! Normal variables as fixed-point numbers: the accepted point of the ziggurat itself, not rounded to a grid (spec 19 §1.6).
+//! Normal variables as fixed-point numbers: the accepted point of the ziggurat itself, not rounded to a grid
+//! (docs/proofs/rounded-gaussian.md).
 use crate::stream::Stream;
 use crate::ziggurat::{WIDTH_BITS, table};
 
@@ -18,7 +19,7 @@ impl Default for WideNormal {
 }
 
 impl WideNormal {
-    /// Reads the tables.
+    /// A sampler, with its tables read from the certified ziggurat.
     pub fn new() -> Self {
         let mut pieces = Box::new([(0, 0); 256]);
         for (slot, piece) in pieces.iter_mut().zip(table().cores_and_widths()) {
@@ -34,7 +35,7 @@ impl WideNormal {
         if negative { -(size as i128) } else { size as i128 }
     }
 
-    /// The same; whether it is negative, and its size below 2^117.
+    /// A standard normal variable in units of 2^-112: whether it is negative, and its size, below 2^117.
     ///
     /// In a core (98.5%) the point is W·u with 119 digits of u: 2^-117 off, then cut to a unit.
     #[inline]

@@ -1,6 +1,6 @@
 //! Exact ziggurat for |N(0,1)|: 256 pieces of equal area, tables of integers rounded outward and certified when they are
-//! built, and interval arithmetic on lazily drawn digits wherever 64 bits don't decide (spec 19 §1.6; the construction
-//! here differs in two points, see docs/proofs/rounded-gaussian.md).
+//! built, and interval arithmetic on lazily drawn digits wherever 64 bits don't decide (Marsaglia, Tsang 2000;
+//! docs/proofs/rounded-gaussian.md).
 //!
 //! Let f(x) = e^(−x²/2), heights in units of f(r), 1/λ = 71/256, W_0 = r + 1/λ. Piece 0 is the rectangle
 //! \[0,r\]×\[0,1\] and, beyond r, the region under the envelope e^(−λ(x−r)), of area 1/λ: in all W_0 exactly. It needs no
@@ -14,18 +14,18 @@ use std::sync::OnceLock;
 
 /// r = 3833280/2^20 = 3.6557006…: the largest multiple of 2^-20 with which 255 rectangles reach the peak, less one.
 const R: (u64, u32) = (3_833_280, 20);
-/// 1/λ = 71/256.
+/// 1/λ = 71/256, λ the rate of the exponential tail.
 const INVERSE_RATE: (u64, u32) = (71, 8);
 /// Widths are integers in units of 2^-WIDTH_BITS.
 pub(crate) const WIDTH_BITS: u32 = 61;
 /// Low bits of a word that choose piece (8) and sign (1); the other 55 are the first digits of the position.
 const CHOICE_BITS: u32 = 9;
 
-/// Precision of the table.
+/// Words of the table's fixed-point numbers.
 const L: usize = 6;
 
 struct Piece {
-    /// W_i·2^61.
+    /// Width of the piece: W_i·2^61.
     width: u64,
     /// C_i·2^9: words below it lie in the core (an integer multiple of 2^9).
     core: u64,
@@ -38,7 +38,7 @@ struct Piece {
     gap: f64,
 }
 
-/// The certified table.
+/// The certified table of all pieces.
 pub(crate) struct Ziggurat {
     pieces: Vec<Piece>,
 }
@@ -48,7 +48,7 @@ fn r<const M: usize>() -> Fixed<M> {
     Fixed::<M>::negative_power_of_two(R.1 as usize).times_integer(R.0)
 }
 
-/// r²/2.
+/// r²/2 as a fixed-point number.
 fn half_r_squared<const M: usize>() -> Fixed<M> {
     Fixed::<M>::negative_power_of_two(2 * R.1 as usize + 1).times_integer(R.0 * R.0)
 }
@@ -151,15 +151,15 @@ fn certified(ziggurat: &Ziggurat) -> bool {
 
 /// A point x ≥ 0 with the half-normal law, its digits drawn as far as needed.
 pub(crate) enum Point {
-    /// W·U.
+    /// W·U, W the width of a piece and U uniform.
     Scaled(u64, LazyUniform),
     /// r + E/λ, E = −ln of the uniform.
     Tail(LazyUniform),
     /// l + E/l, l = eighths/8.
     Beyond {
-        /// 8·l.
+        /// The level l in eighths.
         eighths: u64,
-        /// The uniform of E.
+        /// The uniform number whose −ln is E.
         u: LazyUniform,
     },
 }
@@ -189,13 +189,13 @@ impl Point {
     }
 }
 
-/// W·u.
+/// The interval of W·u.
 fn scaled<const M: usize>(width: u64, u: &Interval<M>) -> Interval<M> {
     let times = |u: &Fixed<M>| u.times_integer(width).shifted_right(WIDTH_BITS);
     Interval { low: times(&u.low), high: times(&u.high).plus(&Fixed::ulps(1)) }
 }
 
-/// e/λ = e·71/256.
+/// The interval of e/λ = e·71/256.
 fn over_rate<const M: usize>(e: &Interval<M>) -> Interval<M> {
     let times = |e: &Fixed<M>| e.times_integer(INVERSE_RATE.0).shifted_right(INVERSE_RATE.1);
     Interval { low: times(&e.low), high: times(&e.high).plus(&Fixed::ulps(1)) }
@@ -257,12 +257,12 @@ impl Ziggurat {
 
 #[cfg(test)]
 impl Ziggurat {
-    /// f(r).
+    /// The density f(r) = e^(−r²/2).
     pub(crate) fn density_at_r(&self) -> Fixed<7> {
         crate::geometric::exp_minus(&half_r_squared::<7>())
     }
 
-    /// Where cores and pieces end.
+    /// The ends of cores and pieces.
     pub(crate) fn edges(&self) -> Vec<Fixed<7>> {
         let unit = Fixed::<7>::negative_power_of_two(WIDTH_BITS as usize);
         let ends = self.pieces.iter().flat_map(|piece| {
@@ -377,7 +377,7 @@ impl Piece {
     }
 }
 
-/// 1/k.
+/// 1/k at place k, from k = 1 on.
 const RECIPROCALS: [f64; 25] = {
     let mut table = [1.0; 25];
     let mut k = 1;

@@ -1,4 +1,4 @@
-//! Published attacks on noise in computer arithmetic: each succeeds against the implementation it was found for (planted
+//! Published attacks on noise in computer arithmetic: each succeeds against the implementation it was found for (injected
 //! here) and fails against this crate's. Proportions have a false-alarm rate below 1e-6 at fixed seeds.
 use dpopt_noise::{
     DiscreteLaplace, Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, RoundedLaplace, Stream,
@@ -36,7 +36,7 @@ fn mironov_2012_low_bits_of_laplace_noise() {
     }
     // 66.8% of the outputs of q = 0 can't come from q = 1 (an independent NumPy run of 2·10^5: 0.66788)
     let share = f64::from(impossible) / f64::from(n);
-    assert!((share - 0.668).abs() < 0.017, "planted bug: {share}"); // 5 standard deviations
+    assert!((share - 0.668).abs() < 0.017, "injected fault: {share}"); // 5 standard deviations
 
     // ours: outputs are all multiples of γ, and every multiple can come from either value
     let grid = Grid::new(-30);
@@ -59,7 +59,7 @@ fn haney_2022_low_bits_of_gaussian_noise() {
     let grid = Grid::new(-40);
     let noise = RoundedGaussian::new(1.0, grid).unwrap();
     for _ in 0..n {
-        // Box–Muller in f64, as planted
+        // Box–Muller in f64, the injected fault
         let normal = (-2.0 * textbook_uniform(&mut s).ln()).sqrt() * (std::f64::consts::TAU * s.uniform()).cos();
         let sample = noise.sample(&mut s);
         for (i, q) in [0.0, 1.0].into_iter().enumerate() {
@@ -69,7 +69,7 @@ fn haney_2022_low_bits_of_gaussian_noise() {
     }
     // δ ≥ 0.257 at every ε: the event has probability 0.257 without and 0 with the record
     let share = f64::from(bug[0]) / f64::from(n);
-    assert!((share - 0.257).abs() < 0.016 && bug[1] == 0, "planted bug: {bug:?}"); // 5 standard deviations
+    assert!((share - 0.257).abs() < 0.016 && bug[1] == 0, "injected fault: {bug:?}"); // 5 standard deviations
     assert_eq!(ours, [0, 0]);
 }
 
@@ -106,12 +106,12 @@ fn the_order_of_a_float_sum_shows() {
 #[test]
 fn noise_on_a_coarser_grid_shows_the_parity() {
     let fine = RoundedGaussian::new(3.0, Grid::new(-10)).unwrap();
-    let coarse = RoundedGaussian::new(3.0, Grid::new(-9)).unwrap(); // planted: in steps of 2γ
+    let coarse = RoundedGaussian::new(3.0, Grid::new(-9)).unwrap(); // injected fault: in steps of 2γ
     let mut s = stream(3);
     let mut odd = 0;
     for _ in 0..10_000 {
         let q = 12_345i64;
-        assert_eq!((q + 2 * coarse.sample(&mut s)) & 1, q & 1, "the planted bug gives the parity away");
+        assert_eq!((q + 2 * coarse.sample(&mut s)) & 1, q & 1, "the injected fault gives the parity away");
         odd += (q + fine.sample(&mut s)) & 1;
     }
     assert!((4750..5250).contains(&odd), "ours does not: {odd}, 5 standard deviations");
@@ -140,10 +140,10 @@ fn saturated_partial_sums_leak() {
 
 #[test]
 fn narrow_lanes_are_no_homomorphism() {
-    // partial sums in i32, then widened (planted): 3 instead of 4294967299
+    // partial sums in i32, then widened (injected fault): 3 instead of 4294967299
     let values = [i32::MAX, i32::MAX, 5];
-    let planted = i64::from(values.iter().fold(0i32, |a, b| a.wrapping_add(*b)));
-    assert_eq!(planted, 3);
+    let injected = i64::from(values.iter().fold(0i32, |a, b| a.wrapping_add(*b)));
+    assert_eq!(injected, 3);
     assert_eq!(values.iter().map(|&v| i64::from(v)).fold(0i64, i64::wrapping_add), 4_294_967_299);
 }
 
@@ -172,8 +172,8 @@ fn canary_audit_of_the_integer_release() {
     };
     let honest = audit(64, &mut s);
     assert!((0.9..=1.0).contains(&honest), "bound {honest} must stay below the claim 1 and come near it");
-    let planted = audit(43, &mut s); // noise at two thirds of its scale
-    assert!(planted > 1.0, "the audit has power: {planted}");
+    let injected = audit(43, &mut s); // noise at two thirds of its scale
+    assert!(injected > 1.0, "the audit has power: {injected}");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn the_time_of_a_loop_tells_its_value_and_ours_is_spent_without_looking_at_data(
     let (mx, my) = (mean(&|p| p.0), mean(&|p| p.1));
     let covariance = mean(&|p| (p.0 - mx) * (p.1 - my));
     let correlation = covariance / (mean(&|p| (p.0 - mx).powi(2)) * mean(&|p| (p.1 - my).powi(2))).sqrt();
-    // the attack works: spec 19 §1.9 has .62; the standard error is below .01
+    // the attack works: the correlation is about .62; the standard error is below .01
     assert!((correlation - 0.62).abs() < 0.06, "{correlation}");
 
     // ours: what is drawn for a block, and how much of the stream it takes, is the same whatever the sums are

@@ -16,7 +16,7 @@ const S_0_7: [f64; 7] = [
     3.9299455459118425e-15,
 ];
 
-/// The same for s = 3.3.
+/// P(|K| = k) for s = 3.3 and k = 0, 1, …; the last entry holds the rest.
 const S_3_3: [f64; 23] = [
     0.12043064036533188,
     0.23013307590791353,

@@ -15,12 +15,12 @@ pub use diagonal::{clip_to_ellipsoid, project_ellipsoid, project_l2_ball_in_norm
 pub use threshold::{hard_threshold, soft_threshold};
 pub use two_balls::project_two_balls;
 
-/// ‖x‖₂.
+/// The l2 norm ‖x‖₂.
 pub fn norm(x: &[f64]) -> f64 {
     x.iter().map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// ‖x‖₁.
+/// The l1 norm ‖x‖₁.
 pub fn l1_norm(x: &[f64]) -> f64 {
     x.iter().map(|v| v.abs()).sum()
 }

@@ -4,7 +4,7 @@
 //! Everything here works on open values. Who holds sensitive records wraps them, and lets the kernel (`dpopt-mechanism`) call
 //! what is here; of what comes out nothing may leave but through a mechanism.
 //!
-//! | room | what lives there |
+//! | module | what it holds |
 //! |---|---|
 //! | [`geometry`] | norms, projections |
 //! | [`loss`] | per-record losses and their facts |

@@ -13,19 +13,19 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Loss {
     /// ln(1 + exp(shift - y·s)), y in {-1, 1}. `shift` 0 is the logistic loss; a positive shift moves its elbow out
-    /// like a hinge while keeping the free determinant of objective perturbation (spec 17 §3.3).
+    /// like a hinge while keeping the free determinant of objective perturbation (docs/proofs/objective-perturbation.md).
     Logistic {
-        /// m0 ≥ 0.
+        /// m0 ≥ 0: shift of the margin.
         shift: f64,
     },
     /// ln Σ exp(s_k) - s_y, y in 0..classes.
     Softmax {
-        /// At least 2.
+        /// Number of classes, at least 2.
         classes: u32,
     },
     /// (s - y)²/2. Its slope is unbounded: methods clip it, which makes it Huber's loss.
     Squared,
-    /// |s - y|.
+    /// Absolute error |s - y| of a score s.
     Absolute,
     /// (s - y)²/2 within `threshold`, linear beyond.
     Huber {
@@ -138,7 +138,7 @@ impl Loss {
         }
     }
 
-    /// Loss at `scores`.
+    /// The loss at `scores` of a record with this target.
     #[inline]
     pub fn value(&self, scores: &[f64], target: f64) -> f64 {
         match *self {

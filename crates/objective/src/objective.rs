@@ -1,7 +1,7 @@
 //! Objectives: what one record contributes to Σφ_i(x), with what is known of it.
 //!
 //! An objective says what a record's value and gradient are, and nothing about privacy: its gradients are clipped, truncated and
-//! added up by the kernel (`dpopt_mechanism::Clipped`), whatever they are. Linear models, embeddings and anybody's own closures are
+//! added up by the kernel (`dpopt_mechanism::Clipped`), whatever they are. Linear models, embeddings and user-defined closures are
 //! objectives alike; combinators make new ones of them.
 //!
 //! | objective | φ_i(x) |
@@ -29,7 +29,6 @@ mod difference;
 mod embedded;
 mod factorization;
 mod facts;
-mod in_words;
 mod linear;
 mod nearest;
 mod network;
@@ -40,6 +39,7 @@ mod row_and_square;
 mod scaled;
 mod scored;
 mod sizes;
+mod spec;
 #[cfg(test)]
 mod tests;
 
@@ -49,8 +49,7 @@ pub use closures::Closures;
 pub use difference::Difference;
 pub use embedded::Embedded;
 pub use factorization::{Entry, Factorization};
-pub use facts::{Fact, Facts, Warrant};
-pub use in_words::{Cells, InWords, Scores};
+pub use facts::{Evidence, Fact, Facts};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
 pub use network::{Layer, Network, NetworkError, NetworkLoss};
@@ -61,6 +60,7 @@ pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;
 pub use scored::{ScoreLoss, Scored};
 pub use sizes::GradientSizes;
+pub use spec::{Cells, ObjectiveSpec, Scores};
 
 use crate::records::RecordSet;
 
@@ -68,7 +68,7 @@ use crate::records::RecordSet;
 ///
 /// **Whoever implements it promises** (nothing can check it, and the guarantee of whatever is released rests on it): `value` and
 /// `gradient` depend on the record, the point and public parameters only, never on other records, on earlier calls or on the scratch;
-/// they return for every record, since a panic would be an output that nobody accounted; `dimension`, `lines`, `facts` and the
+/// they return for every record, since a panic would be an output that is not accounted; `dimension`, `lines`, `facts` and the
 /// number and the errors of records are constant and public. Given that, no gradient moves a sum by more than the clip norm,
 /// whatever it is. A record without one contributes [`Gradient::Zero`].
 ///
@@ -82,7 +82,7 @@ use crate::records::RecordSet;
 /// impl Objective<Vec<Vec<f64>>> for Median {
 ///     type Scratch = Vec<f64>;
 ///     fn dimension(&self) -> usize { self.0 }
-///     fn facts(&self) -> Facts { Facts::convex_and_lipschitz_on_my_word(1.0) }
+///     fn facts(&self) -> Facts { Facts::assume_convex_and_lipschitz(1.0) }
 ///     fn value(&self, x: &[f64], a: &Vec<Vec<f64>>, i: usize, _: &mut Vec<f64>) -> Result<f64, Infallible> {
 ///         Ok(x.iter().zip(&a[i]).map(|(x, a)| (x - a).powi(2)).sum::<f64>().sqrt())
 ///     }
@@ -104,7 +104,7 @@ pub trait Objective<R: RecordSet>: Sync {
     /// others, and their noise can wait.
     const LOCAL: bool = false;
 
-    /// d.
+    /// d: number of coordinates of x.
     fn dimension(&self) -> usize;
 
     /// Number of equally long lines that the coordinates are; a row touches the same columns of each.
@@ -117,7 +117,7 @@ pub trait Objective<R: RecordSet>: Sync {
         Facts::UNKNOWN
     }
 
-    /// The clip norm where nobody gives one: a guess of how long the longer gradients of records are, from public tables. It steers noise, bias and steps; no
+    /// The default clip norm: a guess of how long the longer gradients of records are, from public tables. It steers noise, bias and steps; no
     /// guarantee rests on it.
     fn usual_clip_norm(&self) -> f64 {
         1.0
@@ -128,12 +128,12 @@ pub trait Objective<R: RecordSet>: Sync {
         true
     }
 
-    /// The same in words that travel, for records that are elsewhere; `None` for one that cannot.
-    fn in_words(&self) -> Option<InWords> {
+    /// The objective as a description that can be sent to remote records; `None` if it has none.
+    fn spec(&self) -> Option<ObjectiveSpec> {
         None
     }
 
-    /// φ_i(x).
+    /// Loss φ_i(x) of record i.
     ///
     /// # Errors
     /// If the record can't be read.

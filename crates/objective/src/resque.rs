@@ -1,5 +1,5 @@
 //! Reweighted stochastic queries and ball acceleration: minimising a non-smooth convex function in few rounds of many queries
-//! (spec 02 §1–§5, §10). **Not private**: gradients are used as they come, and nothing here is a mechanism.
+//! (Liu 2024, sections 2.2 and 2.3). **Not private**: gradients are used as they come, and nothing here is a mechanism.
 //!
 //! | part | what it does |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! Certified minimisation of a regularised convex sum: the numerical core of output and objective perturbation
-//! (spec 17 §2, §3.5).
+//! (docs/proofs/solver.md).
 //!
 //! Newton's method with backtracking on the gradient: a dense Cholesky factor (reused while it contracts well) when
 //! there are few weights, conjugate gradients on the sparse rows otherwise; from a start on an eighth of the rows, with
@@ -26,7 +26,7 @@ pub use accuracy::{Accuracy, NoPromise, Scale};
 pub use by_sums::{AskedSum, USUAL_PASSES, minimise_by_sums};
 pub use clipped_pass::{ClippedPass, Walked};
 pub use dense::Factor;
-pub use integer_sums::{IntegerSums, MOST_CURVED_WEIGHTS};
+pub use integer_sums::{IntegerSums, MAX_CURVED_WEIGHTS};
 pub use pass::Pass;
 pub use spectrum::{Spectrum, decomposition_error};
 pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, majorising_curvature, norm, plain_add, plain_dot};

@@ -1,4 +1,4 @@
-//! One of K arms in every round of T, where only the reward of the arm that was played is told (proofs: docs/proofs/online-bandit.md).
+//! One of K arms in every round of T, where only the reward of the arm that was played is observed (proofs: docs/proofs/online-bandit.md).
 //!
 //! Every reward is in one noisy sum, so that all of them together cost what one does: pure ε. Two players make their plays of such sums:
 //! successive elimination ([`elimination`]) and exponential weights ([`weights`]).
@@ -19,7 +19,7 @@ use weights::Weighed;
 /// Public facts of a game: all of them fixed before the first round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BanditProblem {
-    /// K ≥ 2.
+    /// K ≥ 2: number of arms.
     pub arms: usize,
     /// T ≥ 2: no more rounds are ever played.
     pub rounds: u64,
@@ -44,7 +44,7 @@ pub enum Rewards {
     Independent,
 }
 
-/// Who plays.
+/// The algorithm that chooses the arms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArmPlayer {
@@ -55,7 +55,7 @@ pub enum ArmPlayer {
 }
 
 impl ArmPlayer {
-    /// In words.
+    /// Name of the algorithm.
     pub fn name(self) -> &'static str {
         match self {
             Self::Elimination => "elimination",
@@ -76,31 +76,31 @@ impl ArmPlayer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArmPlan {
-    /// Successive elimination.
+    /// Plays all arms in phases and drops those that are too low.
     Elimination {
         /// R_e: rounds that each arm that is left has in a phase; the sums of later phases are never closed.
         phases: Vec<u64>,
     },
-    /// Exponential weights.
+    /// Draws arms by exponential weights of noisy sums.
     Weights(ArmWeights),
 }
 
-/// A certified plan.
+/// A certified plan of a game.
 #[derive(Clone, Debug)]
 pub struct BanditPlan {
     /// What was planned for.
     pub problem: BanditProblem,
     /// Expected regret at most, for the rewards that [`ArmPlayer::bounded_for`] says.
     pub regret_bound: f64,
-    /// Who plays, and how.
+    /// The algorithm that plays, with its numbers.
     pub player: ArmPlan,
     /// Scale of the noise of a sum: rewards lie in \[0, 1\].
     pub noise_scale: f64,
-    /// All plays together.
+    /// The certified privacy event of all plays together.
     pub certificate: Certificate,
     budget: Budget,
     epsilon: f64,
-    door: FreshSums,
+    mechanism: FreshSums,
 }
 
 /// A plan as a session file keeps it: public. The guarantee is accounted anew when it is read.
@@ -123,7 +123,7 @@ pub struct BanditStanding {
     player: Standing,
     /// Rounds of the sum that is under way.
     pulled: u64,
-    /// Rounds observed.
+    /// Number of rounds observed.
     round: u64,
 }
 
@@ -134,17 +134,17 @@ enum Standing {
     Weights(Weighed),
 }
 
-const MOST_ROUNDS: u64 = 1 << 38;
-const MOST_ARMS: usize = 1 << 20;
+const MAX_ROUNDS: u64 = 1 << 38;
+const MAX_ARMS: usize = 1 << 20;
 
 impl BanditProblem {
     fn check(&self) -> Result<(), NotApplicable> {
-        let refuse = |text: String| Err(NotApplicable::Problem(text));
-        if !(2..=MOST_ARMS).contains(&self.arms) {
-            return refuse(format!("there are {} arms; give 2 to {MOST_ARMS}", self.arms));
+        let refuse = |text: String| Err(NotApplicable::Problem(text.into()));
+        if !(2..=MAX_ARMS).contains(&self.arms) {
+            return refuse(format!("there are {} arms; give 2 to {MAX_ARMS}", self.arms));
         }
-        if !(2..=MOST_ROUNDS).contains(&self.rounds) {
-            return refuse(format!("there are {} rounds; give 2 to {MOST_ROUNDS}", self.rounds));
+        if !(2..=MAX_ROUNDS).contains(&self.rounds) {
+            return refuse(format!("there are {} rounds; give 2 to {MAX_ROUNDS}", self.rounds));
         }
         if self.rounds_per_user == 0 || self.rounds_per_user > self.rounds {
             return refuse(format!(
@@ -154,19 +154,21 @@ impl BanditProblem {
         }
         if self.switches >= self.rounds {
             return refuse(format!(
-                "the best arm changes {} times in {} rounds; give less than {}",
+                "the best arm changes {} times in {} rounds; give fewer than {}",
                 self.switches, self.rounds, self.rounds
             ));
         }
         if self.neighbours.relation == Relation::AddOrRemove {
             return refuse(
-                "adding or removing a round moves all later ones; use zero-out or replace-one, where the number of rounds is public".into(),
+                "adding or removing a round moves all later ones; use zero-out or replace-one, where the \
+                 number of rounds is public"
+                    .into(),
             );
         }
         Ok(())
     }
 
-    fn door(&self, player: ArmPlayer, epsilon: f64) -> Result<FreshSums, CuratorError> {
+    fn mechanism(&self, player: ArmPlayer, epsilon: f64) -> Result<FreshSums, CuratorError> {
         // a round may close a sum at most
         let sums = match player {
             ArmPlayer::Elimination => self.rounds.min(self.arms as u64 * 64),
@@ -176,8 +178,8 @@ impl BanditProblem {
     }
 
     fn event(&self, player: ArmPlayer, epsilon: f64, budget: Budget) -> Result<Event, CuratorError> {
-        let door = self.door(player, epsilon)?;
-        Ok(SamplerError::proved(door.sampler_error()?).paid(door.event(), budget.delta()))
+        let mechanism = self.mechanism(player, epsilon)?;
+        Ok(SamplerError::proved(mechanism.sampler_error()?).paid(mechanism.event(), budget.delta()))
     }
 
     /// What rewards that are rounded cost.
@@ -196,7 +198,8 @@ impl BanditProblem {
     fn planned(&self, player: ArmPlayer, budget: Budget) -> Result<BanditPlan, NotApplicable> {
         if player == ArmPlayer::Elimination && self.switches > 0 {
             return Err(NotApplicable::Problem(
-                "elimination never comes back to an arm that it left; leave the switches out, or let weights play"
+                "the player elimination never returns to a dropped arm, so that the best arm must not change; leave \
+                 the switches out, or choose the player weights"
                     .into(),
             ));
         }
@@ -205,10 +208,10 @@ impl BanditProblem {
         let impossible = |_| Event::PureStream { epsilon: f64::MAX };
         let (epsilon, _) =
             calibrate::cost(|epsilon| self.event(player, epsilon, budget).unwrap_or_else(impossible), terms)?;
-        let of_curator = |error: CuratorError| NotApplicable::Problem(error.to_string());
-        let door = self.door(player, epsilon).map_err(of_curator)?;
+        let of_curator = |error: CuratorError| NotApplicable::Problem(error.to_string().into());
+        let mechanism = self.mechanism(player, epsilon).map_err(of_curator)?;
         let certificate = certify(&self.event(player, epsilon, budget).map_err(of_curator)?, terms)?;
-        let noise_scale = 1.0 / door.epsilon_of_a_round();
+        let noise_scale = 1.0 / mechanism.epsilon_of_a_round();
         let (player, bound) = match player {
             ArmPlayer::Elimination => {
                 let phases = self.phases(noise_scale);
@@ -221,7 +224,7 @@ impl BanditProblem {
             }
         };
         let regret_bound = bound.min(self.rounds as f64);
-        Ok(BanditPlan { problem: *self, regret_bound, player, noise_scale, certificate, budget, epsilon, door })
+        Ok(BanditPlan { problem: *self, regret_bound, player, noise_scale, certificate, budget, epsilon, mechanism })
     }
 }
 
@@ -270,11 +273,11 @@ pub fn plan_bandit(
         plans.push(plan?);
     }
     let least = plans.into_iter().min_by(|a, b| a.regret_bound.total_cmp(&b.regret_bound));
-    least.ok_or_else(|| NotApplicable::Problem("nobody plays such a game".into()))
+    least.ok_or_else(|| NotApplicable::Problem("no player supports this game; name a player to see why".into()))
 }
 
 impl BanditPlan {
-    /// Who plays.
+    /// The algorithm that plays.
     pub fn name(&self) -> ArmPlayer {
         match self.player {
             ArmPlan::Elimination { .. } => ArmPlayer::Elimination,
@@ -287,7 +290,7 @@ impl BanditPlan {
     /// # Errors
     /// If its certificate is of another plan.
     pub fn open(&self, curator: &mut Curator) -> Result<BanditPlays, CuratorError> {
-        let mut sums = curator.open(&self.door)?;
+        let mut sums = curator.open(&self.mechanism)?;
         let arms = self.problem.arms;
         let player = match self.player {
             ArmPlan::Elimination { .. } => Standing::Elimination(Left::all(arms)),
@@ -319,12 +322,12 @@ impl BanditPlan {
             ArmPlan::Weights(weights) if weights.is_sound() => ArmPlayer::Weights,
             ArmPlan::Weights(_) => return Err(NotApplicable::Problem("the session is damaged".into())),
         };
-        let of_curator = |error: CuratorError| NotApplicable::Problem(error.to_string());
-        let door = problem.door(name, epsilon).map_err(of_curator)?;
+        let of_curator = |error: CuratorError| NotApplicable::Problem(error.to_string().into());
+        let mechanism = problem.mechanism(name, epsilon).map_err(of_curator)?;
         let event = problem.event(name, epsilon, budget).map_err(of_curator)?;
         let certificate = certify(&event, problem.neighbours.within(budget))?;
-        let noise_scale = 1.0 / door.epsilon_of_a_round();
-        Ok(Self { problem, regret_bound, player, noise_scale, certificate, budget, epsilon, door })
+        let noise_scale = 1.0 / mechanism.epsilon_of_a_round();
+        Ok(Self { problem, regret_bound, player, noise_scale, certificate, budget, epsilon, mechanism })
     }
 
     /// Goes on where `saved` and `standing` ended, under a certificate of the same plan: what it costs was charged when it was opened.
@@ -347,9 +350,11 @@ impl BanditPlan {
             _ => false,
         };
         if !of_player || standing.round > self.problem.rounds {
-            return Err(CuratorError::Unusable("the session is damaged; nothing is resumed from it".into()));
+            return Err(CuratorError::Unusable(
+                "the session is damaged and cannot be resumed; open another game".into(),
+            ));
         }
-        let sums = curator.open(&self.door.clone().resumed(saved)?)?;
+        let sums = curator.open(&self.mechanism.clone().resumed(saved)?)?;
         Ok(BanditPlays { sums, standing, plan: self.clone() })
     }
 }
@@ -440,7 +445,7 @@ impl BanditPlays {
         self.sums.save(file, &public(&self.standing)?)
     }
 
-    /// What was planned.
+    /// The plan of the game.
     pub fn plan(&self) -> &BanditPlan {
         &self.plan
     }

@@ -21,7 +21,7 @@ pub(super) fn excess(rounds: u64, experts: usize, rate: f64) -> f64 {
 }
 
 impl BlockSchedule {
-    /// For `rounds` ≥ 2 rounds.
+    /// The block lengths with the least bound for `rounds` ≥ 2 rounds.
     pub(super) fn least(rounds: u64, experts: usize, rate: f64) -> Self {
         let (mut best, mut least) = (Self { ends: vec![1] }, f64::INFINITY);
         for growth in GROWTHS {

@@ -20,22 +20,22 @@ use serde::Serialize;
 pub enum PlayRegion {
     /// l_j ≤ x_j ≤ u_j.
     Box {
-        /// l.
+        /// l: lower end of each coordinate.
         lower: Vec<f64>,
-        /// u.
+        /// u: upper end of each coordinate.
         upper: Vec<f64>,
     },
     /// ‖x − c‖₂ ≤ r.
     Ball {
-        /// c.
+        /// c: centre of the ball.
         centre: Vec<f64>,
-        /// r.
+        /// r: radius of the ball.
         radius: f64,
     },
 }
 
 impl PlayRegion {
-    /// d.
+    /// d: number of coordinates.
     pub fn dimension(&self) -> usize {
         match self {
             Self::Box { lower, .. } => lower.len(),
@@ -77,22 +77,31 @@ impl PlayRegion {
     }
 
     fn check(&self) -> Result<(), NotApplicable> {
-        let refuse = |text: &str| Err(NotApplicable::Problem(text.into()));
+        let refuse = |text: &'static str| Err(NotApplicable::Problem(text.into()));
         let bounded = |x: &[f64]| x.iter().all(|x| x.is_finite() && x.abs() <= 1e100);
         match self {
             Self::Box { lower, upper } => {
                 if lower.is_empty() || lower.len() != upper.len() {
-                    return refuse("a box has as many lower as upper ends, and at least one");
+                    return refuse(
+                        "the lower and upper ends of the box differ in number, or there is none; give one \
+                                   of each for every coordinate",
+                    );
                 }
                 let right = lower.iter().zip(upper).all(|(l, u)| l < u);
                 if !(right && bounded(lower) && bounded(upper)) {
-                    return refuse("the ends of a box are finite numbers, the lower below the upper");
+                    return refuse(
+                        "the ends of the box are out of order or not finite; give finite numbers, the \
+                                   lower below the upper",
+                    );
                 }
             }
             Self::Ball { centre, radius } => {
                 let round = *radius > 0.0 && radius.is_finite() && *radius <= 1e100;
                 if centre.is_empty() || !(round && bounded(centre)) {
-                    return refuse("a ball has a centre of finite numbers and a positive, finite radius");
+                    return refuse(
+                        "the ball has a centre or radius that is not finite, or no positive radius; give \
+                                   finite numbers and a positive radius",
+                    );
                 }
             }
         }
@@ -106,7 +115,7 @@ impl PlayRegion {
 pub enum Losses {
     /// ℓ_t(x) = ⟨g_t, x⟩, fixed before the first round.
     Linear,
-    /// Convex, chosen as the game goes, told by a (sub)gradient at the point that was played.
+    /// Convex, chosen as the game goes, observed as a (sub)gradient at the point that was played.
     Convex,
 }
 
@@ -128,13 +137,13 @@ pub struct ConvexProblem {
 }
 
 /// Rounds at most: the factor's sensitivity is worked out step by step.
-const MOST_ROUNDS: u64 = 1 << 22;
+const MAX_ROUNDS: u64 = 1 << 22;
 /// log2 of the steps of L, unless noise is too large for so fine a grid.
 const FINE: i32 = 30;
 /// log2 of the steps of a standard deviation of noise at most.
 const FINEST_NOISE: i32 = 38;
 
-/// A certified plan.
+/// A certified plan of a game.
 #[derive(Clone)]
 pub struct ConvexPlan {
     /// What was planned for.
@@ -147,7 +156,7 @@ pub struct ConvexPlan {
     pub noise_std: f64,
     /// And of the noise of the last sum that is played from.
     pub last_noise_std: f64,
-    /// All plays together.
+    /// The certified privacy event of all plays together.
     pub certificate: Certificate,
     noise_multiplier: f64,
     grid: Grid,
@@ -188,12 +197,12 @@ impl ConvexProblem {
 
     fn check(&self) -> Result<(), NotApplicable> {
         self.region.check()?;
-        let refuse = |text: String| Err(NotApplicable::Problem(text));
+        let refuse = |text: String| Err(NotApplicable::Problem(text.into()));
         if !(self.lipschitz > 0.0 && self.lipschitz.is_finite() && (1e-100..=1e100).contains(&self.lipschitz)) {
-            return refuse("the bound on gradients is no positive, finite number".into());
+            return refuse("the clip norm of gradients is out of range; give a positive, finite number".into());
         }
-        if !(2..=MOST_ROUNDS).contains(&self.rounds) {
-            return refuse(format!("there are {} rounds; give 2 to {MOST_ROUNDS}", self.rounds));
+        if !(2..=MAX_ROUNDS).contains(&self.rounds) {
+            return refuse(format!("there are {} rounds; give 2 to {MAX_ROUNDS}", self.rounds));
         }
         if self.rounds_per_user == 0 || self.rounds_per_user > self.rounds {
             return refuse(format!(
@@ -203,7 +212,9 @@ impl ConvexProblem {
         }
         if self.neighbours.relation == Relation::AddOrRemove {
             return refuse(
-                "adding or removing a round moves all later ones; use zero-out or replace-one, where the number of rounds is public".into(),
+                "adding or removing a round moves all later ones; use zero-out or replace-one, where the \
+                 number of rounds is public"
+                    .into(),
             );
         }
         Ok(())
@@ -257,11 +268,12 @@ pub fn plan_convex(problem: &ConvexProblem, budget: Budget) -> Result<ConvexPlan
         ));
     }
     let shape = problem.shape();
-    let refused = |error: CuratorError| NotApplicable::Problem(error.to_string());
+    let refused = |error: CuratorError| NotApplicable::Problem(error.to_string().into());
     let sensitivity = problem.sensitivity().map_err(refused)?;
     let terms = problem.neighbours.within(budget);
-    let door = |z: f64| ConvexPlan::door(problem, z, grid(problem.lipschitz, z * sensitivity * problem.lipschitz));
-    let event = |z: f64| match door(z).and_then(|door| Ok((door.sampler_error()?, door.event()))) {
+    let mechanism =
+        |z: f64| ConvexPlan::mechanism(problem, z, grid(problem.lipschitz, z * sensitivity * problem.lipschitz));
+    let event = |z: f64| match mechanism(z).and_then(|mechanism| Ok((mechanism.sampler_error()?, mechanism.event()))) {
         Ok((error, event)) if error < 0.5 => SamplerError::proved(error).on(event),
         // noise that can't be made is impossible to certify
         _ => dpopt_privacy::Event::gaussian(z).approximate(1.0),
@@ -292,7 +304,11 @@ fn grid(lipschitz: f64, noise_std: f64) -> Grid {
 }
 
 impl ConvexPlan {
-    fn door(problem: &ConvexProblem, noise_multiplier: f64, grid: Grid) -> Result<StreamPlan<Vectors>, CuratorError> {
+    fn mechanism(
+        problem: &ConvexProblem,
+        noise_multiplier: f64,
+        grid: Grid,
+    ) -> Result<StreamPlan<Vectors>, CuratorError> {
         let dimension = problem.region.dimension();
         Ok(StreamPlan {
             shape: problem.shape(),
@@ -313,7 +329,7 @@ impl ConvexPlan {
     /// # Errors
     /// If its certificate is of another plan.
     pub fn open(&self, curator: &mut Curator) -> Result<ConvexPlays, RunError> {
-        let stream = curator.open(&Self::door(&self.problem, self.noise_multiplier, self.grid)?)?;
+        let stream = curator.open(&Self::mechanism(&self.problem, self.noise_multiplier, self.grid)?)?;
         let centre = self.problem.region.centre();
         Ok(ConvexPlays {
             sum: vec![0.0; centre.len()],
@@ -334,7 +350,7 @@ pub struct ConvexPlays {
     /// Noisy gradients so far, added up.
     sum: Vec<f64>,
     point: Vec<f64>,
-    /// Rounds observed.
+    /// Number of rounds observed.
     round: u64,
 }
 
@@ -371,7 +387,7 @@ impl ConvexPlays {
         self.round
     }
 
-    /// What was planned.
+    /// The plan of the game.
     pub fn plan(&self) -> &ConvexPlan {
         &self.plan
     }

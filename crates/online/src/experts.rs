@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Public facts of a game: all of them fixed before the first round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExpertsProblem {
-    /// d ≥ 2.
+    /// d ≥ 2: number of experts.
     pub experts: usize,
     /// T ≥ 2: no more rounds are ever played.
     pub rounds: u64,
@@ -38,7 +38,7 @@ pub enum ExpertLosses {
 }
 
 impl ExpertLosses {
-    /// As the command line calls it.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "any",
@@ -47,7 +47,7 @@ impl ExpertLosses {
     }
 }
 
-/// Who plays.
+/// The algorithm that chooses the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Player {
@@ -65,7 +65,7 @@ pub enum Player {
 pub const PLAYERS: [Player; 4] = [Player::Lean, Player::Leader, Player::Fresh, Player::Blocks];
 
 impl Player {
-    /// As the command line calls it.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lean => "lean",
@@ -91,19 +91,19 @@ impl Player {
 
 /// The mechanism of a plan.
 #[derive(Clone, Debug)]
-pub enum ExpertsDoor {
-    /// Of `lean` and `fresh`.
+pub enum ExpertsMechanism {
+    /// The mechanism of `lean` and `fresh`.
     Lazy(LazyExperts),
-    /// Of `leader`.
+    /// The mechanism of `leader`.
     Leader(NoisyLeader),
-    /// Of `blocks`.
+    /// The mechanism of `blocks`.
     Blocks(BlockExperts),
 }
 
-/// A certified plan.
+/// A certified plan of a game.
 #[derive(Clone, Debug)]
 pub struct ExpertsPlan {
-    /// Who plays.
+    /// The algorithm that plays.
     pub player: Player,
     /// Expected regret at most, against losses in \[0, 1\] of the kind that the [player's bound](Player::bounded_for) is for.
     pub regret_bound: f64,
@@ -117,10 +117,10 @@ pub struct ExpertsPlan {
     pub resampling: Option<f64>,
     /// Standard deviation of the noise per step; `None` but for a leader.
     pub noise_std: Option<f64>,
-    /// All plays together.
+    /// The certified privacy event of all plays together.
     pub certificate: Certificate,
-    /// What is opened.
-    pub door: ExpertsDoor,
+    /// The mechanism that a game opens.
+    pub mechanism: ExpertsMechanism,
 }
 
 impl ExpertsProblem {
@@ -214,7 +214,7 @@ pub fn least_of(problem: &ExpertsProblem, budget: Budget, players: &[Player]) ->
 }
 
 fn check(problem: &ExpertsProblem) -> Result<(), NotApplicable> {
-    let refuse = |text: String| Err(NotApplicable::Problem(text));
+    let refuse = |text: String| Err(NotApplicable::Problem(text.into()));
     if problem.experts < 2 {
         return refuse(format!("there are {} experts; give at least 2", problem.experts));
     }
@@ -229,7 +229,8 @@ fn check(problem: &ExpertsProblem) -> Result<(), NotApplicable> {
     }
     if problem.neighbours.relation == Relation::AddOrRemove {
         return refuse(
-            "adding or removing a round moves all later ones; use zero-out or replace-one, where the number of rounds is public"
+            "adding or removing a round moves all later ones; use zero-out or replace-one, where the number of \
+             rounds is public"
                 .into(),
         );
     }
@@ -237,7 +238,7 @@ fn check(problem: &ExpertsProblem) -> Result<(), NotApplicable> {
 }
 
 fn of_curator(error: CuratorError) -> NotApplicable {
-    NotApplicable::Problem(error.to_string())
+    NotApplicable::Problem(error.to_string().into())
 }
 
 /// ε of an event by the accountant that knows most of many small draws, quickly: without a lattice.
@@ -248,10 +249,11 @@ fn spent(event: &Event, terms: Terms) -> Result<f64, AccountingError> {
 fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<ExpertsPlan, NotApplicable> {
     let (rounds, budget) = (problem.rounds as f64, terms.budget);
     // the least of all that could be tried is one more draw than nothing
-    let door = |batch: u64, rate: f64, share: Option<f64>| {
+    let mechanism = |batch: u64, rate: f64, share: Option<f64>| {
         let resampling = share.map_or(1.0, |share| (rate / (share * budget.epsilon()).exp_m1()).min(1.0));
         let (d, k, relation) = (problem.experts, problem.rounds_per_user, terms.neighbours.relation);
-        LazyExperts::new(d, problem.rounds, batch, rate, resampling, k, relation).map(|door| (door, resampling))
+        LazyExperts::new(d, problem.rounds, batch, rate, resampling, k, relation)
+            .map(|mechanism| (mechanism, resampling))
     };
     let mut best: Option<(f64, u64, f64, Option<f64>)> = None;
     let mut worse = 0;
@@ -259,9 +261,9 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
     while batch < problem.rounds && worse < 3 {
         let most = (8.0 * (problem.experts as f64).ln() / (rounds * batch as f64)).sqrt().min(1.0);
         let fits = |rate: f64, share: Option<f64>| {
-            let spent = door(batch, rate, share).ok().and_then(|(door, _)| match budget.delta() > 0.0 {
-                true => spent(&paid(&door, budget).ok()?, terms).ok(),
-                false => Some(door.pure_epsilon()),
+            let spent = mechanism(batch, rate, share).ok().and_then(|(mechanism, _)| match budget.delta() > 0.0 {
+                true => spent(&paid(&mechanism, budget).ok()?, terms).ok(),
+                false => Some(mechanism.pure_epsilon()),
             });
             spent.is_some_and(|epsilon| epsilon <= budget.epsilon())
         };
@@ -292,16 +294,19 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
         batch *= 2;
     }
     let Some((regret_bound, batch, rate, share)) = best else {
-        return Err(NotApplicable::Problem(format!(
-            "{}: no learning rate is certified within the budget; raise epsilon, or give fewer rounds",
-            player.name()
-        )));
+        return Err(NotApplicable::Problem(
+            format!(
+                "{}: no learning rate can be certified within the budget; raise epsilon, or give fewer rounds",
+                player.name()
+            )
+            .into(),
+        ));
     };
     let mut rate = rate;
     // what certifies may round another way than what was searched with
     for _ in 0..8 {
-        let (door, resampling) = door(batch, rate, share).map_err(of_curator)?;
-        match certify(&paid(&door, budget)?, terms) {
+        let (mechanism, resampling) = mechanism(batch, rate, share).map_err(of_curator)?;
+        match certify(&paid(&mechanism, budget)?, terms) {
             Ok(certificate) => {
                 return Ok(ExpertsPlan {
                     player,
@@ -312,34 +317,36 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
                     resampling: Some(resampling),
                     noise_std: None,
                     certificate,
-                    door: ExpertsDoor::Lazy(door),
+                    mechanism: ExpertsMechanism::Lazy(mechanism),
                 });
             }
             Err(CertifyError::OverBudget { .. }) => rate *= 1.0 - 1e-7,
             Err(other) => return Err(other.into()),
         }
     }
-    Err(NotApplicable::Problem(format!("{}: nothing is certified within the budget; raise epsilon", player.name())))
+    Err(NotApplicable::Problem(
+        format!("{}: no noise can be certified within the budget; raise epsilon", player.name()).into(),
+    ))
 }
 
 /// Costs more than any budget: what can't be made.
 const IMPOSSIBLE: Event = Event::PureStream { epsilon: f64::MAX };
 
-/// A door's event with what its samplers are off.
-fn paid(door: &impl Interactive, budget: Budget) -> Result<Event, NotApplicable> {
-    let error = door.sampler_error().map_err(of_curator)?;
-    Ok(SamplerError::proved(error).paid(door.event(), budget.delta()))
+/// A mechanism's event with the error of its samplers.
+fn paid(mechanism: &impl Interactive, budget: Budget) -> Result<Event, NotApplicable> {
+    let error = mechanism.sampler_error().map_err(of_curator)?;
+    Ok(SamplerError::proved(error).paid(mechanism.event(), budget.delta()))
 }
 
 /// Blocks that grow, with the largest rate that one choice is certified for.
 fn blocks(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotApplicable> {
     let ExpertsProblem { experts, rounds, rounds_per_user, neighbours, .. } = *problem;
-    let door = |ends: Vec<u64>, rate: f64| {
+    let mechanism = |ends: Vec<u64>, rate: f64| {
         BlockExperts::new(experts, rounds, ends, rate, rounds_per_user, neighbours.relation)
     };
     let calibrated = |ends: &[u64]| {
-        let event = |rate: f64| match door(ends.to_vec(), rate).map_err(of_curator) {
-            Ok(door) => paid(&door, terms.budget).unwrap_or(IMPOSSIBLE),
+        let event = |rate: f64| match mechanism(ends.to_vec(), rate).map_err(of_curator) {
+            Ok(mechanism) => paid(&mechanism, terms.budget).unwrap_or(IMPOSSIBLE),
             Err(_) => IMPOSSIBLE,
         };
         calibrate::cost(event, terms)
@@ -358,7 +365,7 @@ fn blocks(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotAppl
         resampling: None,
         noise_std: None,
         certificate,
-        door: ExpertsDoor::Blocks(door(schedule.ends, rate).map_err(of_curator)?),
+        mechanism: ExpertsMechanism::Blocks(mechanism(schedule.ends, rate).map_err(of_curator)?),
     })
 }
 
@@ -371,7 +378,7 @@ fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotAppl
         ));
     }
     if rounds > 1 << 22 {
-        return Err(NotApplicable::Problem("leader: more than 4194304 rounds; use lean".into()));
+        return Err(NotApplicable::Problem("leader: there are more than 4194304 rounds; use lean".into()));
     }
     let sensitivity = NoisyLeader::step_sensitivity(experts, rounds, rounds_per_user).map_err(of_curator)?;
     let errors = NoisyLeader::errors(rounds).map_err(of_curator)?;
@@ -382,15 +389,15 @@ fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotAppl
     // least within the budget; less noise than is best for the bound is of no use
     let mu = special::gaussian_mu(budget.epsilon(), budget.delta());
     let mut std = (sensitivity / mu * (1.0 + 1e-9)).max((inverse / last).sqrt());
-    let door = |std: f64| NoisyLeader::new(experts, rounds, std, rounds_per_user, terms.neighbours.relation);
-    let certified = |door: &NoisyLeader| -> Result<Certificate, NotApplicable> {
-        let error = door.sampler_error().map_err(of_curator)?;
-        Ok(certify(&SamplerError::proved(error).on(door.event()), terms)?)
+    let mechanism = |std: f64| NoisyLeader::new(experts, rounds, std, rounds_per_user, terms.neighbours.relation);
+    let certified = |mechanism: &NoisyLeader| -> Result<Certificate, NotApplicable> {
+        let error = mechanism.sampler_error().map_err(of_curator)?;
+        Ok(certify(&SamplerError::proved(error).on(mechanism.event()), terms)?)
     };
     // the samplers' share of δ
     for _ in 0..40 {
-        let door = door(std).map_err(of_curator)?;
-        match certified(&door) {
+        let mechanism = mechanism(std).map_err(of_curator)?;
+        match certified(&mechanism) {
             Ok(certificate) => {
                 return Ok(ExpertsPlan {
                     player: Player::Leader,
@@ -401,14 +408,14 @@ fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotAppl
                     resampling: None,
                     noise_std: Some(std),
                     certificate,
-                    door: ExpertsDoor::Leader(door),
+                    mechanism: ExpertsMechanism::Leader(mechanism),
                 });
             }
             Err(NotApplicable::Budget(CertifyError::OverBudget { .. })) => std *= 1.0 + 1e-6,
             Err(other) => return Err(other),
         }
     }
-    Err(NotApplicable::Problem("leader: nothing is certified within the budget; raise delta".into()))
+    Err(NotApplicable::Problem("leader: no noise can be certified within the budget; raise delta".into()))
 }
 
 #[cfg(test)]
@@ -547,9 +554,9 @@ mod tests {
         mut losses: impl FnMut(u64) -> Vec<f64>,
     ) -> (f64, Vec<f64>) {
         use dpopt_mechanism::{Curator, RoundLosses};
-        let ExpertsDoor::Blocks(door) = &plan.door else { panic!() };
+        let ExpertsMechanism::Blocks(mechanism) = &plan.mechanism else { panic!() };
         let mut curator = Curator::new(&plan.certificate, dpopt_noise::NoiseSource::insecure(seed));
-        let mut plays = curator.open(door).unwrap();
+        let mut plays = curator.open(mechanism).unwrap();
         let (mut lost, mut sums) = (0.0, vec![0.0; plays.experts()]);
         for t in 0..rounds {
             let losses = losses(t);

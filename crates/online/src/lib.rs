@@ -13,6 +13,7 @@ pub use bandit::{
 };
 pub use convex::{ConvexPlan, ConvexPlays, ConvexProblem, Losses, PlayRegion, plan_convex};
 pub use experts::{
-    ExpertLosses, ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of, plan_experts,
+    ExpertLosses, ExpertsMechanism, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of,
+    plan_experts,
 };
 pub use linear::{LinearLearner, LinearStreamPlan, plan_linear_stream};

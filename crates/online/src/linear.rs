@@ -10,11 +10,12 @@ use dpopt_noise::Grid;
 use dpopt_objective::records::Examples;
 use dpopt_optimize::driver::{Driver, HeavyBall};
 use dpopt_optimize::options::MethodOptions;
-use dpopt_optimize::plan::{NotApplicable, Plan, Problem, RecordOf, Summary};
+use dpopt_optimize::plan::{NotApplicable, Plan, Problem, RecordUnit, Summary};
 use dpopt_optimize::prepared::erased;
 use dpopt_optimize::registry::asked;
 use dpopt_optimize::{Algorithm, Prepared, RunError};
 use dpopt_privacy::{Budget, Relation};
+use dpopt_refusal::{option, text};
 
 /// A certified plan of a model that learns from at most so many batches.
 #[derive(Clone)]
@@ -38,35 +39,41 @@ pub fn plan_linear_stream(
     batches: u64,
 ) -> Result<LinearStreamPlan, NotApplicable> {
     if let Some(name) = options.method.as_deref().filter(|name| *name != DpFtrl::NAME) {
-        return Err(NotApplicable::Option(format!(
-            "{name} does not learn from a stream; leave the method out, or choose {}",
-            DpFtrl::NAME
-        )));
+        return Err(NotApplicable::Option(
+            format!("{name} cannot learn from a stream; leave the method out, or choose {}", DpFtrl::NAME).into(),
+        ));
     }
     let options = options.clone().by(DpFtrl::NAME);
     check_options(&options)?;
     if let Some(name) = options.names().find(|name| matches!(*name, "steps" | "sampling_probability")) {
-        return Err(NotApplicable::Option(format!(
-            "`{name}` follows from how many batches and records a stream has; leave it out"
-        )));
+        return Err(NotApplicable::Option(
+            text![
+                option(name.to_string()),
+                " follows from the number of batches and records of the stream; leave it \
+                                             out"
+            ]
+            .into(),
+        ));
     }
     if problem.relation() == Relation::AddOrRemove {
         return Err(NotApplicable::Problem(
-            "adding or removing a record moves all later ones of a stream to other batches; use zero-out or replace-one, where the number of \
-             records is public"
+            "adding or removing a record moves all later ones to other batches; use zero-out or replace-one, \
+             where the number of records is public"
                 .into(),
         ));
     }
-    if problem.record != RecordOf::Row {
+    if problem.record != RecordUnit::Row {
         return Err(NotApplicable::Problem(
-            "a stream protects single records, each of which comes once; units of several rows can't be followed through it".into(),
+            "a stream protects single records, each of which is read once, and cannot protect units of several rows; \
+             leave the unit out, or fit a table"
+                .into(),
         ));
     }
     if batches == 0 || batches > problem.rows {
-        return Err(NotApplicable::Problem(format!(
-            "{} records are to come in {batches} batches; give 1 to {} batches",
-            problem.rows, problem.rows
-        )));
+        return Err(NotApplicable::Problem(
+            format!("the stream has {} records in {batches} batches; give 1 to {} batches", problem.rows, problem.rows)
+                .into(),
+        ));
     }
     let mut algorithm: DpFtrl = asked(&options)?;
     algorithm.batch_share = Some(1.0 / batches as f64);
@@ -142,7 +149,7 @@ pub struct LinearLearner {
 }
 
 impl LinearLearner {
-    /// What was planned.
+    /// The plan of the stream.
     pub fn plan(&self) -> &LinearStreamPlan {
         &self.plan
     }
@@ -155,19 +162,27 @@ impl LinearLearner {
         let PublicShape { records, features, row_norm, .. } = curator.public_shape(batch);
         let LinearStreamPlan { problem, batches, .. } = &self.plan;
         if self.learned() == *batches {
-            return Err(NotApplicable::Problem(format!(
-                "all {batches} batches that were planned and charged are learned from; the model stays as it is. Start another stream for more \
-                 records"
-            )));
+            return Err(NotApplicable::Problem(
+                format!(
+                    "all {batches} planned batches are used, and the model no longer changes; start another stream, \
+                 charged anew, for more records"
+                )
+                .into(),
+            ));
         }
         let most = self.plan.batch_size();
         if let Some(records) = records.filter(|records| *records > most) {
-            return Err(NotApplicable::Problem(format!(
-                "the batch has {records} records and batches of at most {most} were planned; hand it on in parts"
-            )));
+            return Err(NotApplicable::Problem(
+                format!("the batch has {records} records, and at most {most} were planned; pass it in several batches")
+                    .into(),
+            ));
         }
         if features != problem.features || row_norm > problem.row_norm {
-            return Err(NotApplicable::Problem("the batch has other features than were planned".into()));
+            return Err(NotApplicable::Problem(
+                "the batch does not have the planned features or row norm; give batches \
+                                               with the same columns and bounds"
+                    .into(),
+            ));
         }
         Ok(())
     }
@@ -185,7 +200,7 @@ impl LinearLearner {
         Ok(())
     }
 
-    /// Batches learned from.
+    /// Number of batches learned from so far.
     pub fn learned(&self) -> u64 {
         self.mean.count
     }
@@ -339,14 +354,14 @@ mod tests {
                 .unwrap_or_default()
         };
         let none = MethodOptions::default;
-        assert!(refused(&problem, MethodOptions::of("noisy-sgd"), 10).contains("does not learn from a stream"));
+        assert!(refused(&problem, MethodOptions::of("noisy-sgd"), 10).contains("cannot learn from a stream"));
         assert!(refused(&problem, none().with("steps", 5), 10).contains("`steps` follows"));
         assert!(refused(&problem, none().with("max_features", 5), 10).contains("max_features"));
         let added = dpopt_privacy::Neighbours::of_records(Relation::AddOrRemove);
         assert!(
             refused(&Problem { neighbours: added, ..problem.clone() }, none(), 10).contains("moves all later ones")
         );
-        let unit = Problem { record: RecordOf::Unit { rows: 200, most: None }, ..problem.clone() };
+        let unit = Problem { record: RecordUnit::Unit { rows: 200, most: None }, ..problem.clone() };
         assert!(refused(&unit, none(), 10).contains("single records"));
         assert!(
             refused(&problem, none(), 101).contains("1 to 100") && refused(&problem, none(), 0).contains("1 to 100")

@@ -1,13 +1,14 @@
 //! What a method of this folder is: options that plan, and a plan that runs through a curator.
 
-use crate::options::Said;
-use crate::plan::{NotApplicable, Plan, Problem, RecordOf};
+use crate::options::OptionReader;
+use crate::plan::{NotApplicable, Plan, Problem, RecordUnit};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::{Elsewhere, Examples, SpilledExamples};
+use dpopt_objective::records::{Examples, RemoteRecords, SpilledExamples};
 use dpopt_privacy::{Budget, Unit};
+use dpopt_refusal::Remedy;
 use serde::Serialize;
 use std::any::Any;
 
@@ -49,16 +50,16 @@ pub enum RowAccess {
 
 /// What is true of a method whatever the problem.
 #[derive(Clone, Copy, Debug)]
-pub struct Traits {
+pub struct Capabilities {
     /// How it reads the rows.
     pub rows: RowAccess,
-    /// Its proved error grows with ln d and not with √d.
+    /// Whether the proved error grows with ln d and not with √d.
     pub logarithmic: bool,
     /// A reference of the literature, never the best: planned only when it is asked for by name.
     pub reference: bool,
     /// A record may be all rows of a unit: nothing rests on its gradient being a multiple of one row.
-    pub pools: bool,
-    /// Needs nothing of the records but sums that can be told in words, over all of them or over Poisson samples: they may be elsewhere, in parts.
+    pub supports_user_level: bool,
+    /// Needs nothing of the records but sums that an aggregate query can ask for, over all of them or over Poisson samples: records may be remote.
     pub sums: bool,
     /// It has the option `calibration`: its scores of linear models can be calibrated after the run.
     pub calibrates: bool,
@@ -68,13 +69,13 @@ pub struct Traits {
     pub usual_scale: f64,
 }
 
-impl Traits {
+impl Capabilities {
     /// Rows in memory, and nothing special.
     pub const NONE: Self = Self {
         rows: RowAccess::Memory,
         logarithmic: false,
         reference: false,
-        pools: false,
+        supports_user_level: false,
         sums: false,
         calibrates: true,
         stands_last: |_| false,
@@ -91,11 +92,11 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// What it releases, and when to take it: a phrase for tables and help.
     const ABOUT: &'static str;
     /// What is true of it whatever the problem.
-    const TRAITS: Traits = Traits::NONE;
+    const CAPABILITIES: Capabilities = Capabilities::NONE;
 
     /// Its options as a user says them. What it does not ask for here it does not have, and whoever says it is told so; so
     /// everything is asked for, whatever the answers are.
-    fn read(said: &Said<'_>) -> Self;
+    fn read(options: &OptionReader<'_>) -> Self;
 
     /// Chooses the schedule from public facts and certifies its event. Touches no record.
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
@@ -105,7 +106,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// Whether the plan can be run with rows on disk.
     fn runs_from_disk(&self, _plan: &Plan<Self::Schedule>) -> bool {
-        Self::TRAITS.rows != RowAccess::Memory
+        Self::CAPABILITIES.rows != RowAccess::Memory
     }
 
     /// Passes over the records that a run on parts makes: one for each question. Public; a certified minimiser makes more of them where records
@@ -119,9 +120,9 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 pub struct Run<'a, R: OfRows = Examples> {
     /// The public facts the plan was made from.
     pub problem: &'a Problem,
-    /// The records.
+    /// The records of the run.
     pub examples: &'a Sensitive<R>,
-    /// The only door out.
+    /// The curator, through which every release goes.
     pub curator: &'a mut Curator,
     /// Where steps are shown.
     pub progress: &'a dyn Progress,
@@ -140,7 +141,7 @@ impl<'a, R: OfRows> Run<'a, R> {
         // rows that a unit has more of than the plan's guarantee is for would each cost what one of them may
         let units = pooled == problem.is_pooled()
             && (pooled || of_a_unit == problem.group())
-            && (problem.neighbours.unit == Unit::Record) == (problem.record == RecordOf::Row);
+            && (problem.neighbours.unit == Unit::Record) == (problem.record == RecordUnit::Row);
         if counted && units && features == problem.features && row_norm <= problem.row_norm {
             return Ok(Self { problem, examples, curator, progress });
         }
@@ -165,7 +166,7 @@ impl<'a, R: OfRows> Run<'a, R> {
         })
     }
 
-    /// The same for a method that needs all rows in memory.
+    /// This run for a `method` that needs all rows in memory; rows that are not are refused.
     pub fn in_memory(self, method: &'static str) -> Result<Run<'a>, RunError>
     where
         R: 'static,
@@ -177,23 +178,23 @@ impl<'a, R: OfRows> Run<'a, R> {
 
 /// A run on rows, wherever they are.
 pub enum ByRow<'a> {
-    /// In memory.
+    /// All rows in memory.
     Memory(Run<'a>),
-    /// On disk.
+    /// Rows in a temporary file.
     Disk(Run<'a, SpilledExamples>),
-    /// Elsewhere, in parts.
-    Parts(Run<'a, Elsewhere>),
+    /// Remote rows, held by partitions.
+    Partitions(Run<'a, RemoteRecords>),
 }
 
 impl<'a, R: OfRows + 'static> Run<'a, R> {
-    /// For a method that looks into single rows.
+    /// This run for a `method` that reads single rows.
     pub fn by_row(self, method: &'static str) -> Result<ByRow<'a>, RunError> {
         let Self { problem, examples, curator, progress } = self;
         let any = examples as &dyn Any;
         match (any.downcast_ref(), any.downcast_ref(), any.downcast_ref()) {
             (Some(examples), ..) => Ok(ByRow::Memory(Run { problem, examples, curator, progress })),
             (_, Some(examples), _) => Ok(ByRow::Disk(Run { problem, examples, curator, progress })),
-            (_, _, Some(examples)) => Ok(ByRow::Parts(Run { problem, examples, curator, progress })),
+            (_, _, Some(examples)) => Ok(ByRow::Partitions(Run { problem, examples, curator, progress })),
             _ => Err(RunError::ByRow { method }),
         }
     }
@@ -212,6 +213,7 @@ pub fn in_memory<'a, R: OfRows + 'static>(
 
 /// Why a run stopped. Never depends on a record's value.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// The curator refused a release.
     #[error(transparent)]
@@ -220,9 +222,9 @@ pub enum RunError {
     #[error("{0}; raise the budget or the regularization, or choose another method")]
     Numerical(&'static str),
     /// The method needs all rows in memory.
-    #[error("{method} needs all rows in memory; leave out --memory, or take noisy-sgd")]
+    #[error("{method} needs all rows in memory; {}", Remedy::one_of([Remedy::LeaveOut("memory"), "take noisy-sgd".into()]))]
     InMemory {
-        /// Its name.
+        /// Name of the method.
         method: &'static str,
     },
     /// Whoever evaluates an objective outside of the library could not.
@@ -230,21 +232,25 @@ pub enum RunError {
     Objective(Box<dyn std::error::Error + Send + Sync>),
     /// The method looks into single rows (a bug of the caller, who planned it for units).
     #[error(
-        "{method} works on rows and not on all rows of a unit at once; plan it for rows, of which a unit has at most so many"
+        "{method} clips row by row and cannot clip a unit as a whole; plan it for rows, with a bound on the rows of \
+         a unit"
     )]
     ByRow {
-        /// Its name.
+        /// Name of the method.
         method: &'static str,
     },
     /// The plan is for single records, and what a record's number is depends on the others (a bug of the caller, who planned units as records).
-    #[error("the records are the rows of units, whose numbers depend on which units there are; plan for units")]
+    #[error(
+        "the records are rows of units, and the number of rows depends on which units are present; plan for \
+             units"
+    )]
     Numbered,
     /// The examples do not have the planned shape (a bug of the caller).
-    #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
+    #[error("the plan was made for {planned}, and the data are {given}; plan again with the facts of this data set")]
     Shape {
         /// What the plan expects.
         planned: String,
-        /// What was passed.
+        /// The shape of the examples that were passed.
         given: String,
     },
 }

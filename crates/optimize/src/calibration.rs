@@ -22,7 +22,7 @@ use std::f64::consts::SQRT_2;
 const UNIT: f64 = 1.5;
 /// Mean squared norm of what is in a row besides the intercept, over its bound, where nothing is known of it.
 const USUAL_SQUARE: f64 = 0.3;
-/// Of the derivative in the scale over those in the offsets, where the unit is as it should be.
+/// Derivative in the scale over those in the offsets, where the unit is as it should be.
 const USUAL_RATIO: f64 = 0.6;
 /// [`USUAL_RATIO`] of numbers, whose scores then count as they are, so that nothing is changed where squares are least.
 const USUAL_RATIO_OF_NUMBERS: f64 = 0.1;
@@ -33,7 +33,7 @@ const SEEN: f64 = 0.35;
 /// Noise in a mean residual with which half of what is to be seen is.
 const HALF_SEEN: f64 = 0.1;
 /// A usual score of several classes is no larger: where one is so much above the others probabilities no longer change.
-const MOST_UNIT: f64 = 2.0;
+const MAX_UNIT: f64 = 2.0;
 /// As many residuals as this say as much of how far off the unknowns are as what was expected beforehand.
 const SURE: f64 = 3.0;
 /// Residuals that are further from 0 than so much of their noise are taken at their word.
@@ -83,7 +83,7 @@ pub fn can_calibrate(problem: &Problem) -> Result<(), NotApplicable> {
 
 /// The method that released what is calibrated.
 pub struct Ended {
-    /// What it minimised.
+    /// The loss that the method minimised.
     pub loss: Loss,
     /// What scores of such a method usually have to be multiplied with.
     pub usual_scale: f64,
@@ -121,7 +121,7 @@ pub fn calibrate<R: OfRows + 'static>(solution: Released<Solution>, method: &End
         let sum = NoisySum::new(R::over(sums), gaussian)?.release(examples, curator, &point)?;
         model.step(&sum.get()[..of_use], unknowns, noise * Calibrated::clip_norm(loss), &Expected::of(loss));
     }
-    Ok(curator.answer(model.finished()))
+    Ok(curator.postprocess(model.finished()))
 }
 
 /// What the scores of a shifted loss are multiplied with first: they are too large by 1 to 1/(2σ(−shift)) times, as they are far from 0 or near it.
@@ -132,7 +132,7 @@ fn unshifted(own: Loss) -> f64 {
     }
 }
 
-/// Of the intercept's weights, what they would be if usual rows had nothing else.
+/// What the intercept's weights would be if usual rows had nothing else.
 fn own_offsets(solution: &Solution, features: usize, intercept: Option<u32>) -> Vec<f64> {
     let Some(at) = intercept else { return Vec::new() };
     let common = |line: &[f64]| match &solution.usual_row {
@@ -221,7 +221,7 @@ impl Scaled {
         new.unit = (wider * UNIT * square.sqrt() * new.spread()).clamp(1e-6, 1e6);
         new.multiply(start);
         if outputs > 1 {
-            new.unit = new.unit.min(MOST_UNIT);
+            new.unit = new.unit.min(MAX_UNIT);
         }
         let own: Vec<f64> = new.own.iter().map(|b| b * (start - 1.0)).collect();
         new.offset(&own);
@@ -370,7 +370,7 @@ impl Scaled {
         // the unit itself, where it is not what scores are: larger where there is little noise, so that all scores count as they are
         let clear = of_offsets / (std * (unknowns as f64).sqrt());
         if self.outputs > 1 {
-            self.unit = self.unit.min(MOST_UNIT);
+            self.unit = self.unit.min(MAX_UNIT);
         } else if unknowns > 1 && clear > 4.0 {
             let ratio = match self.loss {
                 Loss::Squared => USUAL_RATIO_OF_NUMBERS,

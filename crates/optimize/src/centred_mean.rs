@@ -1,11 +1,11 @@
 //! The mean of vectors that are close together: rounds of clipped sums, each clipped around the mean that the round before released
-//! (spec 09 §9.5; docs/proofs/centred-mean.md).
+//! (docs/proofs/centred-mean.md).
 
 use crate::plan::NotApplicable;
 use crate::planning::sum_grid;
 use dpopt_mechanism::{ClippedVectors, Curator, CuratorError, Gaussian, GridSum, Released, SamplerError, Sensitive};
 use dpopt_noise::Grid;
-use dpopt_objective::records::Elsewhere;
+use dpopt_objective::records::RemoteRecords;
 use dpopt_privacy::special::gaussian_mu;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Shown, calibrate};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct CentredProblem {
     /// Records, or units with one vector each; a public guess under add-or-remove.
     pub records: u64,
-    /// d.
+    /// d: number of coordinates.
     pub dimension: usize,
     /// How far nearly all vectors are from their mean in l2 norm, in (0, 1]: a public guess. A wrong one costs accuracy, never privacy.
     pub spread: f64,
@@ -31,7 +31,7 @@ pub struct CentredPlan {
     pub rounds: Vec<CentredRound>,
     /// Standard deviation of the noise in each number of the answer.
     pub noise_std: f64,
-    /// The certified event.
+    /// The certified privacy event of the plan.
     pub certificate: Certificate,
 }
 
@@ -44,8 +44,8 @@ pub struct CentredRound {
     pub noise_multiplier: f64,
 }
 
-/// Most rounds.
-const MOST_ROUNDS: usize = 6;
+/// Most rounds of a plan.
+const MAX_ROUNDS: usize = 6;
 /// What a round costs (1/z²), over what the one after it does; the ratio with the least noise in the end is taken.
 const RATIOS: [f64; 7] = [0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005];
 /// That the centre is further from the mean than a round is planned for has at most this probability, if the spread is right.
@@ -88,10 +88,13 @@ impl CentredPlan {
             ));
         }
         if !(problem.spread > 0.0 && problem.spread <= 1.0) {
-            return Err(NotApplicable::Option(format!(
-                "the spread is {}; give a number above 0 and at most 1, the norm that a vector may have",
-                Shown(problem.spread)
-            )));
+            return Err(NotApplicable::Option(
+                format!(
+                    "the spread is {}; give a number above 0 and at most 1, the norm that a vector may have",
+                    Shown(problem.spread)
+                )
+                .into(),
+            ));
         }
         if problem.records == 0 || problem.dimension == 0 {
             return Err(NotApplicable::Problem("a mean is of at least one vector with at least one number".into()));
@@ -104,7 +107,7 @@ impl CentredPlan {
             clips.last().copied().unwrap_or(1.0) * noise.last().copied().unwrap_or(f64::NAN)
         };
         let mut relative = vec![1.0];
-        for rounds in 2..=MOST_ROUNDS {
+        for rounds in 2..=MAX_ROUNDS {
             let tried = RATIOS.iter().map(|ratio| multipliers(rounds, *ratio));
             if let Some(best) = tried.min_by(|a, b| last(a).total_cmp(&last(b)))
                 && last(&best) < WORTH * last(&relative)
@@ -119,7 +122,7 @@ impl CentredPlan {
         };
         let terms = problem.neighbours.within(budget);
         let (scale, certificate) =
-            calibrate::noise(event, terms).map_err(|why| NotApplicable::Problem(why.to_string()))?;
+            calibrate::noise(event, terms).map_err(|why| NotApplicable::Problem(why.to_string().into()))?;
         let noise: Vec<f64> = relative.iter().map(|z| z * scale).collect();
         // the same planned from what was certified
         let clips = clip_norms(problem, &noise);
@@ -156,17 +159,17 @@ impl CentredPlan {
         })
     }
 
-    /// The same of vectors that are elsewhere, in parts: numbers as they were given, one vector in each record.
+    /// Releases the mean of remote vectors, held by partitions: numbers as they were given, one vector in each record.
     ///
     /// # Errors
-    /// As there; and if a part can't be asked.
-    pub fn run_elsewhere(
+    /// As [`run`](Self::run); and if a partition can't be asked.
+    pub fn run_remote(
         &self,
         problem: &CentredProblem,
-        vectors: &Sensitive<Elsewhere>,
+        vectors: &Sensitive<RemoteRecords>,
         curator: &mut Curator,
     ) -> Result<Released<Vec<f64>>, CuratorError> {
-        self.around(problem, curator, |clipped, centre| Ok(clipped.sum_elsewhere(vectors, centre)?))
+        self.around(problem, curator, |clipped, centre| Ok(clipped.remote_sum(vectors, centre)?))
     }
 
     /// One round after the other; `sum` adds up clipped vectors around a centre.
@@ -185,7 +188,7 @@ impl CentredPlan {
             let released = curator.release(&mechanism, &sum)?.into_inner();
             centre.iter_mut().zip(released).for_each(|(c, s)| *c += s / problem.records as f64);
         }
-        Ok(curator.answer(centre))
+        Ok(curator.postprocess(centre))
     }
 }
 

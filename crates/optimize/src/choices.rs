@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "form", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Domain {
-    /// Anywhere.
+    /// Weights may lie anywhere.
     #[default]
     Unconstrained,
     /// Every weight in [−radius, radius].
     Box {
-        /// > 0.
+        /// Half a side of the box, above 0.
         radius: f64,
     },
     /// All weights together of l2 norm at most `radius`.
     Ball {
-        /// > 0.
+        /// Radius of the ball, above 0.
         radius: f64,
     },
 }

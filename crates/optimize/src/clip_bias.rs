@@ -8,7 +8,7 @@ fn ln_share(order: f64) -> f64 {
 }
 
 /// Most that clipping vectors to norm C takes from their mean, ‖E clip(Y) − E Y‖, if E‖Y‖^k ≤ G^k: (k−1)^(k−1)/k^k·G^k/C^(k−1), because (r − C)/r^k is
-/// largest at r = kC/(k − 1) (spec 12 §0, finding C); and G at most.
+/// largest at r = kC/(k − 1) (Liu 2024, Fact 12.2.8, sharpened); and G at most.
 ///
 /// ```
 /// // .25, .148, .105 times G^k/C^(k−1) for k = 2, 3, 4

@@ -1,5 +1,5 @@
 //! What moves the weights along gradients that have been released, and which of them are the answer: post-processing,
-//! whatever it is (spec 14 §2–4).
+//! whatever it is.
 
 use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
@@ -16,7 +16,7 @@ pub trait Driver {
 /// How long a run is, and what of it is the answer.
 #[derive(Clone, Copy)]
 pub struct Course {
-    /// T.
+    /// T: number of noisy steps.
     pub steps: u64,
     /// The first step whose iterate is in the mean that is the answer.
     pub first_averaged: u64,
@@ -103,7 +103,7 @@ pub struct AdaptiveStep {
     pub rule: AdaptiveRule,
     /// β in [0, 1): the step follows the fading mean of ĝ.
     pub momentum: f64,
-    /// β₂ of Adam.
+    /// β₂: decay of the second moments of Adam.
     pub second_momentum: f64,
     /// λ/n: adds to the gradient.
     pub regularization: f64,
@@ -117,7 +117,7 @@ const ADAM_FLOOR: f64 = 1e-8;
 /// The state of an adaptive update: sums of squares and fading means of what was released.
 pub struct AdaptiveSteps<F> {
     step: AdaptiveStep,
-    /// α_t.
+    /// α_t: learning rate of step t.
     rate: F,
     first: Vec<f64>,
     /// S_j or v_j; for [`AdaptiveRule::Scalar`] one number.
@@ -128,7 +128,7 @@ pub struct AdaptiveSteps<F> {
 }
 
 impl<F: Fn(u64) -> f64> AdaptiveSteps<F> {
-    /// At rest, with the rate of each step.
+    /// The update at rest, with the rate of each step.
     pub fn new(step: AdaptiveStep, weights: usize, rate: F) -> Self {
         let squares = if step.rule == AdaptiveRule::Scalar { 1 } else { weights };
         Self {
@@ -213,7 +213,7 @@ impl<F: Fn(u64) -> f64> Driver for AdaptiveSteps<F> {
     }
 }
 
-/// A driver whose weights somebody looks at after each step: they are released, so anybody may.
+/// A driver whose weights are read after each step: they are released, so reading them costs nothing.
 pub struct Watched<'a, D> {
     /// What moves the weights.
     pub driver: D,

@@ -1,7 +1,7 @@
 //! What methods are made of: options, plans from public facts, oracles, drivers, and the registry that compares methods.
 //!
 //! A method is a type that implements [`Algorithm`], in four steps: options → plan → (certified) → run. Methods for linear models that ship are in
-//! `dpopt-linear`.
+//! `dpopt-linear`; a user-defined one joins them by [`Registry::with`], and [`prelude`] has what it is written with.
 
 pub mod algorithm;
 pub mod calibration;
@@ -14,15 +14,18 @@ pub mod oracle;
 pub mod plan;
 pub mod planning;
 pub mod power_law;
+pub mod prelude;
 pub mod prepared;
 pub mod regime;
 pub mod registry;
 pub mod risk;
+pub mod selection;
 
-pub use algorithm::{Algorithm, RowAccess, Run, RunError, RunResult, Solution, Traits};
+pub use algorithm::{Algorithm, Capabilities, RowAccess, Run, RunError, RunResult, Solution};
 pub use choices::{AdaptiveRule, Domain};
 pub use options::MethodOptions;
 pub use planning::Solver;
-pub use prepared::{Choose, Prepared, prepare};
+pub use prepared::{Candidate, Choose, Prepared, prepare};
 pub use regime::{Regime, Regimes};
-pub use registry::{Candidate, Described, Registry, first_applicable, octave};
+pub use registry::{Described, Registry};
+pub use selection::{Compared, Reason, Selection, factor_of_two_bucket};

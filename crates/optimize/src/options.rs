@@ -1,14 +1,15 @@
-//! What a user can say about a method. An option is one [`Setting`], kept where the method that has it is, and a method has the
-//! options that it [asks for](Said::get) and no others: what it does not ask for is refused by name, so nothing that a user says is
+//! Options of methods. An option is one [`Setting`], kept where the method that has it is, and a method has the
+//! options that it [asks for](OptionReader::get) and no others: what it does not ask for is refused by name, so nothing that a user says is
 //! ignored. Flags of the command line, keywords of Python and the tables of the documentation are made from the same
 //! descriptions ([`Registry::catalogue`](super::Registry::catalogue)).
 
 pub mod common;
-mod said;
+mod reader;
 mod setting;
 mod value;
 
-pub use said::{Said, options_of};
+pub(crate) use reader::NO_SUCH_OPTION;
+pub use reader::{OptionReader, options_of};
 pub use setting::{Choice, Form, NORMS, OptionInfo, Range, Setting};
 pub use value::Value;
 
@@ -37,9 +38,9 @@ pub struct MethodOptions {
     /// An embedding model instead of a linear one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<Embedding>,
-    /// Rows are elsewhere, in parts, and told by their sums only.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub elsewhere: bool,
+    /// Rows are in remote partitions, which answer with sums only.
+    #[serde(default, rename = "elsewhere", skip_serializing_if = "std::ops::Not::not")]
+    pub remote: bool,
     /// What is said of single options.
     #[serde(flatten)]
     said: BTreeMap<String, Value>,
@@ -54,9 +55,9 @@ impl MethodOptions {
         Self { method: Some(method.into()), ..Self::default() }
     }
 
-    /// Share of the budget (of μ²) for the scale of the scores, if somebody said it.
+    /// Share of the budget (of μ²) for the scale of the scores, if the user gave one.
     pub fn calibration(&self) -> Option<f64> {
-        Said::new(self).get(&common::CALIBRATION)
+        OptionReader::new(self).get(&common::CALIBRATION)
     }
 
     /// Whether anything was said of how a method learns; what happens after it says nothing of that.
@@ -66,10 +67,10 @@ impl MethodOptions {
 
     /// Whether the weights are to stay within a ball or a box that was said.
     pub fn bounds_weights(&self) -> bool {
-        ["ball_radius", "box_radius", "l1_norm"].iter().any(|name| self.said(name).is_some())
+        ["ball_radius", "box_radius", "l1_norm"].iter().any(|name| self.given(name).is_some())
     }
 
-    /// As said here, by this method only.
+    /// These options, for this method only.
     pub fn by(self, method: impl Into<String>) -> Self {
         Self { method: Some(method.into()), ..self }
     }
@@ -94,7 +95,7 @@ impl MethodOptions {
         self
     }
 
-    /// As [`with`](Self::with) if there is a value.
+    /// These options with one more, as [`with`](Self::with), if there is a value.
     pub fn with_if<T: Into<Value>>(self, option: &str, value: Option<T>) -> Self {
         match value {
             Some(value) => self.with(option, value),
@@ -103,7 +104,7 @@ impl MethodOptions {
     }
 
     /// What is said of an option.
-    pub fn said(&self, option: &str) -> Option<&Value> {
+    pub fn given(&self, option: &str) -> Option<&Value> {
         self.said.get(option).filter(|value| **value != NOT_SAID)
     }
 
@@ -125,7 +126,7 @@ impl MethodOptions {
     }
 }
 
-/// A word that somebody typed, short enough for a message.
+/// A word that the user typed, short enough for a message.
 pub fn shown(word: &str) -> String {
     match word.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &word[..end]),
@@ -142,12 +143,21 @@ pub fn shown(word: &str) -> String {
 pub fn not_private(method: &str) -> Option<String> {
     matches!(method, "localized-clipped-sgd" | "clip-count-sgd").then(|| {
         format!(
-            "`{method}`, one pass that counts its clips against a threshold with noise, is not differentially private as it was published: the noise of the \
-             threshold is drawn again only when a clip fires, and a record that makes the difference shows (docs/proofs/certified-clipped-sgd.md); \
-             take clipped-sgd, whose test of the same count is proved, or phased-sgd where each record has one score; for an objective of your own \
-             noisy-sgd"
+            "`{method}` is not differentially private as published: the noise of its threshold is redrawn only when \
+             a clip fires, which reveals the record that made it fire (docs/proofs/certified-clipped-sgd.md); choose \
+             clipped-sgd, whose test of the same count is proved, or phased-sgd where each record has one score, or \
+             noisy-sgd for an objective of your own"
         )
     })
+}
+
+/// The method that the field calls by another name.
+pub(crate) fn usual_name(name: &str) -> Option<&'static str> {
+    match &*name.to_lowercase().replace('_', "-") {
+        "dp-sgd" | "dpsgd" => Some("noisy-sgd"),
+        "dp-gd" | "dpgd" => Some("noisy-gradient-descent"),
+        _ => None,
+    }
 }
 
 /// The name that was probably meant.

@@ -6,7 +6,7 @@
 pub use dpopt_mechanism::NotApplicable;
 use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::objective::{Linear, Warrant};
+use dpopt_objective::objective::{Evidence, Linear};
 use dpopt_objective::records::{Directions, slots};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, special};
 use serde::{Deserialize, Serialize};
@@ -35,24 +35,24 @@ pub struct Problem {
     pub directions: Option<Arc<Directions>>,
     /// What the same curator releases before the method: a part of every plan's event. `None`: nothing.
     #[serde(skip)]
-    pub before: Option<Before>,
+    pub prior_release: Option<PriorRelease>,
     /// What the same curator releases after the method, for the scale of its scores: a part of every plan's event. `None`: nothing.
     #[serde(skip)]
     pub calibrated: Option<Calibrated>,
     /// What a record is. By itself: a row, and a unit of its own.
     #[serde(skip)]
-    pub record: RecordOf,
+    pub record: RecordUnit,
 }
 
 /// What a record is, and what of it one unit has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RecordOf {
+pub enum RecordUnit {
     /// A row, which is a unit of its own.
     #[default]
     Row,
     /// A row; no unit has more than `most` of them, so that a guarantee for one of them is a guarantee for a group of so many.
     UnitsRow {
-        /// k.
+        /// k: most rows of a unit.
         most: NonZeroU64,
     },
     /// All rows of a unit; its loss is the mean of theirs.
@@ -64,13 +64,13 @@ pub enum RecordOf {
     },
 }
 
-impl RecordOf {
+impl RecordUnit {
     /// What is clipped where units are protected, in a word or two: `unit`, or `row × k`. `None` where a row is a unit of its own.
     ///
     /// ```
-    /// use dpopt_optimize::plan::RecordOf;
-    /// assert_eq!(RecordOf::UnitsRow { most: 3u64.try_into()? }.clips().as_deref(), Some("row × 3"));
-    /// assert_eq!(RecordOf::Row.clips(), None);
+    /// use dpopt_optimize::plan::RecordUnit;
+    /// assert_eq!(RecordUnit::UnitsRow { most: 3u64.try_into()? }.clips().as_deref(), Some("row × 3"));
+    /// assert_eq!(RecordUnit::Row.clips(), None);
     /// # Ok::<(), std::num::TryFromIntError>(())
     /// ```
     pub fn clips(self) -> Option<String> {
@@ -86,11 +86,12 @@ impl RecordOf {
         match self {
             Self::Row => None,
             Self::UnitsRow { most } => Some(Assumption::enforced(format!(
-                "no unit has more than {most} rows: those beyond are dropped, by secret coins or by who owns which rows and never by what is in them; what is \
-                 promised for one row holds for a group of {most}"
+                "no unit has more than {most} rows: further rows are dropped, chosen at random or by the owners of \
+                 the rows, never by their contents; the guarantee of one row is extended to a group of {most}"
             ))),
             Self::Unit { .. } => Some(Assumption::enforced(
-                "a record is all rows of a unit: its gradient is the mean of theirs and is clipped as one, however many there are",
+                "a record is all rows of a unit: the mean of its rows' gradients is clipped as one vector, whatever \
+                 the number of rows",
             )),
         }
     }
@@ -98,13 +99,13 @@ impl RecordOf {
 
 /// What is released before a method's own; the method's plan is certified together with it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Before {
+pub struct PriorRelease {
     /// μ of Gaussian differential privacy that it is taken to cost when noise is planned. What it does cost is the event's.
     mu: f64,
     event: Event,
 }
 
-impl Before {
+impl PriorRelease {
     /// Noise of `noise_multiplier` on `dimension` sums.
     pub fn gaussian(noise_multiplier: f64, dimension: usize, relation: Relation) -> Self {
         let drawn = SamplerError::rounded(dimension as f64);
@@ -127,7 +128,7 @@ impl Before {
 /// That the scale and the offsets of a model's scores are found by a few noisy sums after the method has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibrated {
-    /// Of μ².
+    /// Share of μ² that the calibration may spend.
     share: f64,
     /// What the whole run may spend, as μ of Gaussian differential privacy.
     mu: f64,
@@ -136,18 +137,18 @@ pub struct Calibrated {
 }
 
 /// Budgets beyond this one calibrate as if they were this.
-const MOST_MU: f64 = 8.0;
+const MAX_MU: f64 = 8.0;
 
 impl Calibrated {
     /// Sums, each over all records.
     pub const ROUNDS: u64 = 3;
-    /// Of μ²: what the method has less of is one part in forty of its noise.
+    /// Share of μ² by default: what the method has less of is one part in forty of its noise.
     const USUAL_SHARE: f64 = 0.05;
     /// More offsets than these are not found: their derivatives would be most of the work.
-    const MOST_OUTPUTS: usize = 64;
+    const MAX_OUTPUTS: usize = 64;
 
     /// Most noise in a mean residual of numbers, in halves of their range, with which it is still of use: predicted means are off by little to begin with.
-    const MOST_NOISE_OF_NUMBERS: f64 = 0.01;
+    const MAX_NOISE_OF_NUMBERS: f64 = 0.01;
 
     /// Bound on what a record adds to a sum: few records of classes add more, those that are surely wrong, and of numbers outliers.
     pub fn clip_norm(loss: Loss) -> f64 {
@@ -157,7 +158,7 @@ impl Calibrated {
     /// Whether the sums are worth their part of the budget.
     fn is_of_use(&self, problem: &Problem) -> bool {
         let noise = problem.calibration_noise(self) * Self::clip_norm(problem.loss);
-        problem.loss != Loss::Squared || noise <= Self::MOST_NOISE_OF_NUMBERS * problem.rows as f64
+        problem.loss != Loss::Squared || noise <= Self::MAX_NOISE_OF_NUMBERS * problem.rows as f64
     }
 
     /// What the sums cost, as gradients.
@@ -171,9 +172,9 @@ impl Problem {
     pub fn new(rows: u64, features: usize, loss: Loss, neighbours: Neighbours) -> Self {
         Self {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
-            record: RecordOf::default(),
+            record: RecordUnit::default(),
             rows,
             features,
             nonzeros: features,
@@ -199,18 +200,19 @@ impl Problem {
             return Self { calibrated: None, ..self };
         }
         // more noise than that is no loss, and less is nothing that an accountant has a bound for
-        let mu = special::gaussian_mu(budget.epsilon(), budget.delta()).min(MOST_MU);
+        let mu = special::gaussian_mu(budget.epsilon(), budget.delta()).min(MAX_MU);
         let usable = |(_, value): &(u32, f64)| {
-            *value > 0.0 && value.is_finite() && self.loss.outputs() <= Calibrated::MOST_OUTPUTS
+            *value > 0.0 && value.is_finite() && self.loss.outputs() <= Calibrated::MAX_OUTPUTS
         };
         let calibrated = Calibrated { share: share.min(0.5), mu, intercept: intercept.filter(usable) };
-        let left = self.before.as_ref().map_or(mu, |before| before.rest_of(mu));
+        let left = self.prior_release.as_ref().map_or(mu, |prior_release| prior_release.rest_of(mu));
         Self { calibrated: (left > 0.0).then_some(calibrated), ..self }
     }
 
     /// Noise multiplier of each sum of the calibration.
     pub fn calibration_noise(&self, calibrated: &Calibrated) -> f64 {
-        let mu = self.before.as_ref().map_or(calibrated.mu, |before| before.rest_of(calibrated.mu));
+        let mu =
+            self.prior_release.as_ref().map_or(calibrated.mu, |prior_release| prior_release.rest_of(calibrated.mu));
         let of_each = mu * (calibrated.share / Calibrated::ROUNDS as f64).sqrt();
         self.group() as f64 * self.relation().sum_sensitivity() / of_each
     }
@@ -222,19 +224,19 @@ impl Problem {
         drawn.on(Event::gaussian(self.calibration_noise(calibrated)).self_composed(Calibrated::ROUNDS))
     }
 
-    /// Of the μ that is left to the method and its calibration, the method's.
+    /// The method's share of the μ that is left to the method and its calibration.
     pub fn method_mu(&self, mu: f64) -> f64 {
         let taken = |calibrated: &Calibrated| calibrated.share * mu.min(calibrated.mu).powi(2);
         self.calibrated.as_ref().map_or(mu, |calibrated| (mu * mu - taken(calibrated)).max(0.0).sqrt())
     }
 
-    /// The same records with `features` of the features only, for a part of a method whose whole plan pays for what is released before.
+    /// The problem with only `features` of the features, for a part of a method whose whole plan pays for the prior release.
     pub fn with_features(&self, features: usize) -> Self {
         Self {
             features,
             nonzeros: self.nonzeros.min(features),
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             ..self.clone()
         }
@@ -247,8 +249,8 @@ impl Problem {
             None => method,
         };
         let method = method.for_users_of(self.group());
-        match &self.before {
-            Some(before) => Event::composed(vec![before.event.clone(), method]),
+        match &self.prior_release {
+            Some(prior_release) => Event::composed(vec![prior_release.event.clone(), method]),
             None => method,
         }
     }
@@ -256,23 +258,23 @@ impl Problem {
     /// How many of the records a unit has at most.
     pub fn group(&self) -> u64 {
         match self.record {
-            RecordOf::Row | RecordOf::Unit { .. } => 1,
-            RecordOf::UnitsRow { most } => most.get(),
+            RecordUnit::Row | RecordUnit::Unit { .. } => 1,
+            RecordUnit::UnitsRow { most } => most.get(),
         }
     }
 
     /// Whether a record is all rows of a unit.
     pub fn is_pooled(&self) -> bool {
-        matches!(self.record, RecordOf::Unit { .. })
+        matches!(self.record, RecordUnit::Unit { .. })
     }
 
     /// Where a record is a unit: the same with a row as record, for methods that take rows one by one. `None` if nothing bounds how many a unit has.
     pub fn by_row(&self) -> Option<Self> {
         match self.record {
-            RecordOf::Unit { rows, most } => {
+            RecordUnit::Unit { rows, most } => {
                 let most = most?;
                 let rows = slots(rows, self.rows, most);
-                Some(Self { rows, record: RecordOf::UnitsRow { most }, ..self.clone() })
+                Some(Self { rows, record: RecordUnit::UnitsRow { most }, ..self.clone() })
             }
             _ => Some(self.clone()),
         }
@@ -281,7 +283,7 @@ impl Problem {
     /// Rows of a record, on average.
     pub fn rows_of_a_record(&self) -> f64 {
         match self.record {
-            RecordOf::Unit { rows, most } => {
+            RecordUnit::Unit { rows, most } => {
                 let mean = rows as f64 / self.rows.max(1) as f64;
                 most.map_or(mean, |most| mean.min(most.get() as f64)).max(1.0)
             }
@@ -320,50 +322,50 @@ impl Problem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumption {
     text: String,
-    warrant: Warrant,
+    evidence: Evidence,
 }
 
 impl Assumption {
     /// A clip, a projection or a check makes it true of every record, or the curator makes it so itself.
     pub fn enforced(text: impl Into<String>) -> Self {
-        Self { text: text.into(), warrant: Warrant::Enforced }
+        Self { text: text.into(), evidence: Evidence::Enforced }
     }
 
     /// It follows from a proof about the code, whatever the records.
     pub fn proved(text: impl Into<String>) -> Self {
-        Self { text: text.into(), warrant: Warrant::Proved }
+        Self { text: text.into(), evidence: Evidence::Proved }
     }
 
-    /// It is told and not checked, and no secret: it is the same on neighbouring data.
+    /// It is stated and not checked, and no secret: it is the same on neighbouring data.
     pub fn public(text: impl Into<String>) -> Self {
-        Self { text: text.into(), warrant: Warrant::Public }
+        Self { text: text.into(), evidence: Evidence::Public }
     }
 
     /// It was tried on made-up records and not refuted, which is a test and no proof: what rests on it is of grade checked.
     pub fn checked(text: impl Into<String>) -> Self {
-        Self { text: text.into(), warrant: Warrant::Checked }
+        Self { text: text.into(), evidence: Evidence::Checked }
     }
 
     /// Nothing but the caller's word says so, for every record that any neighbour could hold: what rests on it is research
     /// grade.
-    pub fn vouched(text: impl Into<String>) -> Self {
-        Self { text: text.into(), warrant: Warrant::Vouched }
+    pub fn assumed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), evidence: Evidence::Assumed }
     }
 
-    /// In words, as reports show it.
+    /// The assumption as text, as reports show it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Why it may be believed.
-    pub fn warrant(&self) -> Warrant {
-        self.warrant
+    pub fn evidence(&self) -> Evidence {
+        self.evidence
     }
 
     /// Why a claim that rests on `all` of these may be believed: it is as sure as the least sure of them, and one that rests on
     /// none is kept by the code.
-    pub fn weakest(all: &[Self]) -> Warrant {
-        all.iter().map(Self::warrant).fold(Warrant::Enforced, Warrant::and)
+    pub fn weakest(all: &[Self]) -> Evidence {
+        all.iter().map(Self::evidence).fold(Evidence::Enforced, Evidence::and)
     }
 }
 
@@ -374,16 +376,17 @@ impl Display for Assumption {
 }
 
 /// That what code outside of this library says of a record is that record's `own`, and why it may be believed.
-pub fn own_evidence(evidence: Warrant, own: &str) -> Assumption {
+pub fn own_evidence(evidence: Evidence, own: &str) -> Assumption {
     match evidence {
-        Warrant::Enforced | Warrant::Proved | Warrant::Public => {
-            Assumption::proved(format!("{own}: every step of it treats records one by one"))
+        Evidence::Enforced | Evidence::Proved | Evidence::Public => {
+            Assumption::proved(format!("{own}: each operation treats records one at a time"))
         }
-        Warrant::Checked => Assumption::checked(format!(
-            "{own}: tried on made-up records before the first release, which is a test and no proof; that it returns for every record is told"
+        Evidence::Checked => Assumption::checked(format!(
+            "{own}: tested on synthetic records before the first release, which is not a proof; that it returns for \
+             every record is assumed"
         )),
-        Warrant::Vouched => {
-            Assumption::vouched(format!("told and not checked: {own}, and it returns for every record"))
+        Evidence::Assumed => {
+            Assumption::assumed(format!("assumed, not checked: {own}, and it returns for every record"))
         }
     }
 }
@@ -402,20 +405,20 @@ pub enum Grade {
 }
 
 impl Grade {
-    /// Of a claim that may be believed for no better reason than `warrant`.
+    /// Of a claim that may be believed for no better reason than `evidence`.
     ///
     /// ```
-    /// use dpopt_objective::objective::Warrant;
+    /// use dpopt_objective::objective::Evidence;
     /// use dpopt_optimize::plan::Grade;
-    /// assert_eq!(Grade::resting_on(Warrant::Public), Grade::Certified);
-    /// assert_eq!(Grade::resting_on(Warrant::Checked), Grade::Checked);
-    /// assert_eq!(Grade::resting_on(Warrant::Vouched), Grade::Research);
+    /// assert_eq!(Grade::resting_on(Evidence::Public), Grade::Certified);
+    /// assert_eq!(Grade::resting_on(Evidence::Checked), Grade::Checked);
+    /// assert_eq!(Grade::resting_on(Evidence::Assumed), Grade::Research);
     /// ```
-    pub fn resting_on(warrant: Warrant) -> Self {
-        match warrant {
-            Warrant::Enforced | Warrant::Proved | Warrant::Public => Self::Certified,
-            Warrant::Checked => Self::Checked,
-            Warrant::Vouched => Self::Research,
+    pub fn resting_on(evidence: Evidence) -> Self {
+        match evidence {
+            Evidence::Enforced | Evidence::Proved | Evidence::Public => Self::Certified,
+            Evidence::Checked => Self::Checked,
+            Evidence::Assumed => Self::Research,
         }
     }
 }
@@ -449,7 +452,7 @@ pub struct Summary {
 
 impl Summary {
     /// Why the guarantee may be believed: it is as sure as the least sure of its assumptions.
-    pub fn rests_on(&self) -> Warrant {
+    pub fn rests_on(&self) -> Evidence {
         Assumption::weakest(&self.assumptions)
     }
 
@@ -464,7 +467,7 @@ impl Summary {
 pub struct Plan<S> {
     /// Hyper-parameters and noise scales, serialised into the report.
     pub schedule: S,
-    /// The shared part.
+    /// The part that plans of all methods share.
     pub summary: Summary,
 }
 
@@ -498,19 +501,19 @@ mod tests {
             Assumption::proved("near its law"),
             Assumption::public("declared"),
             Assumption::checked("by itself"),
-            Assumption::vouched("convex"),
+            Assumption::assumed("convex"),
         ];
         for subset in 0..1 << all.len() {
             let chosen: Vec<Assumption> =
                 (0..all.len()).filter(|i| subset >> i & 1 == 1).map(|i| all[i].clone()).collect();
-            let has = |warrant| chosen.iter().any(|a| a.warrant() == warrant);
-            let expected = match (has(Warrant::Vouched), has(Warrant::Checked)) {
+            let has = |evidence| chosen.iter().any(|a| a.evidence() == evidence);
+            let expected = match (has(Evidence::Assumed), has(Evidence::Checked)) {
                 (true, _) => Grade::Research,
                 (false, true) => Grade::Checked,
                 (false, false) => Grade::Certified,
             };
             assert_eq!(resting_on(chosen.clone()).grade(), expected, "{subset:b}");
         }
-        assert_eq!(resting_on(all[..3].to_vec()).rests_on(), Warrant::Public);
+        assert_eq!(resting_on(all[..3].to_vec()).rests_on(), Evidence::Public);
     }
 }

@@ -1,13 +1,14 @@
 //! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
 
-use crate::options::Said;
+use crate::options::OptionReader;
 use crate::plan::{Assumption, NotApplicable, Problem};
 pub use dpopt_mechanism::SamplerError;
 use dpopt_mechanism::{Gaussian, Mechanism};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::solver::{Accuracy, IntegerSums, MOST_CURVED_WEIGHTS, Scale, USUAL_PASSES};
+use dpopt_objective::solver::{Accuracy, IntegerSums, MAX_CURVED_WEIGHTS, Scale, USUAL_PASSES};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
+use dpopt_refusal::{Refusal, Text, option, text};
 
 /// Regression targets are scaled to [−1, 1] by the encoder.
 pub const TARGET_BOUND: f64 = 1.0;
@@ -25,7 +26,8 @@ pub fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
 
 /// What of the μ of a whole run is left to the method for one record.
 pub fn left_of_mu(problem: &Problem, mu: f64) -> f64 {
-    problem.method_mu(problem.before.as_ref().map_or(mu, |before| before.rest_of(mu))) / problem.group() as f64
+    problem.method_mu(problem.prior_release.as_ref().map_or(mu, |prior_release| prior_release.rest_of(mu)))
+        / problem.group() as f64
 }
 
 /// Gaussian noise has no pure guarantee.
@@ -60,12 +62,12 @@ pub fn entries(problem: &Problem, records: f64) -> f64 {
 }
 
 /// Features beyond which rows whose entries nothing bounds are taken for words, and not for dense ones.
-pub const MOST_DENSE_FEATURES: usize = 2048;
+pub const MAX_DENSE_FEATURES: usize = 2048;
 
 /// Products of entries with weights in so many gradients or values of one record, from public facts.
 pub fn products(problem: &Problem, evaluations: f64) -> f64 {
     let evaluations = evaluations * problem.rows_of_a_record();
-    let entries = if problem.features <= MOST_DENSE_FEATURES {
+    let entries = if problem.features <= MAX_DENSE_FEATURES {
         evaluations * problem.nonzeros.min(problem.features) as f64
     } else {
         entries(problem, evaluations)
@@ -73,12 +75,16 @@ pub fn products(problem: &Problem, evaluations: f64) -> f64 {
     entries * problem.loss.outputs() as f64
 }
 
-/// The steps that somebody asked for.
+/// The number of steps that the user asked for.
 pub fn asked_steps(steps: Option<u64>) -> Result<Option<u64>, NotApplicable> {
-    if steps == Some(0) { Err(NotApplicable::Option("steps is 0; give at least 1".into())) } else { Ok(steps) }
+    if steps == Some(0) {
+        Err(NotApplicable::Option(Refusal::of(option("steps")).given("0").allowed("at least 1")))
+    } else {
+        Ok(steps)
+    }
 }
 
-/// η on the mean loss: what somebody asked for, or the largest that is stable.
+/// η on the mean loss: the one that the user asked for, or the largest that is stable.
 pub fn asked_or_stable_rate(rate: Option<f64>, problem: &Problem) -> Result<f64, NotApplicable> {
     let stable = 1.0 / (problem.loss.facts().smoothness.unwrap_or(1.0) * (problem.row_norm * problem.row_norm));
     positive("the learning rate", rate.unwrap_or(stable))
@@ -92,7 +98,7 @@ pub fn check_decay(decay: f64, regularization: f64, learning_rate: f64) -> Resul
     Err(NotApplicable::Option(format!(
         "regularization {regularization} with learning rate {learning_rate} shrinks the weights by half or more per step; lower one of \
          them"
-    )))
+    ).into()))
 }
 
 /// The grid of a sum of at most `records` vectors of norm at most `clip_norm` with Gaussian noise of standard deviation `noise_std`, on which both can be made.
@@ -127,20 +133,22 @@ pub fn noise(
 }
 
 /// `value` if it lies in [low, high].
-pub fn in_range(name: &str, value: f64, low: f64, high: f64) -> Result<f64, NotApplicable> {
+pub fn in_range(name: impl Into<Text>, value: f64, low: f64, high: f64) -> Result<f64, NotApplicable> {
     if value >= low && value <= high {
         Ok(value)
     } else {
-        Err(NotApplicable::Option(format!("{name} is {}; give a number from {low} to {high}", Shown(value))))
+        let refusal = Refusal::of(name).given(Shown(value).to_string());
+        Err(NotApplicable::Option(refusal.allowed(format!("a number from {low} to {high}"))))
     }
 }
 
 /// `value` if it is positive and finite.
-pub fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
+pub fn positive(name: impl Into<Text>, value: f64) -> Result<f64, NotApplicable> {
     if value > 0.0 && value.is_finite() {
         Ok(value)
     } else {
-        Err(NotApplicable::Option(format!("{name} is {}; give a positive, finite number", Shown(value))))
+        let refusal = Refusal::of(name).given(Shown(value).to_string());
+        Err(NotApplicable::Option(refusal.allowed("a positive, finite number")))
     }
 }
 
@@ -148,12 +156,13 @@ pub fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
 pub fn asked_moment(root: Option<f64>, order: Option<f64>) -> Result<Option<(f64, f64)>, NotApplicable> {
     if order.is_some() && root.is_none() {
         return Err(NotApplicable::Option(
-            "moment_order is given without gradient_moment; give both, or neither".into(),
+            text![option("moment_order"), " is given without ", option("gradient_moment"), "; give both, or neither"]
+                .into(),
         ));
     }
     let order = order.unwrap_or(2.0);
     if !(order > 1.0 && order <= 64.0) {
-        return Err(NotApplicable::Option("moment_order is not above 1 and at most 64".into()));
+        return Err(NotApplicable::Option(text![option("moment_order"), " is not above 1 and at most 64"].into()));
     }
     root.map(|root| Ok((positive("the moment of gradients", root)?, order))).transpose()
 }
@@ -172,15 +181,15 @@ pub fn most_rows_assumption(problem: &Problem) -> Option<Assumption> {
     let most = most_rows(problem);
     (problem.relation() == Relation::AddOrRemove).then(|| {
         Assumption::public(format!(
-            "there are at most {most} records: a public promise, which bounds the rounding errors of sums over them, and \
-             in parts keeps their integers from overflowing"
+            "there are at most {most} records: a public bound, which limits the rounding errors of sums and, for \
+             remote records, keeps integer sums from overflowing"
         ))
     })
 }
 
 /// The largest shift of a logistic loss that a minimiser in parts takes: beyond, the curvature where it begins is e^-shift, and steps of
 /// Newton's method are many (docs/decisions/0029).
-const MOST_SHIFT_IN_PARTS: f64 = 2.0;
+const MAX_SHIFT_IN_PARTS: f64 = 2.0;
 
 /// Where the sums of a certified minimiser come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,14 +197,14 @@ pub enum Solver {
     /// Rows in memory: sums of floats.
     #[default]
     Here,
-    /// Rows elsewhere, in parts: sums of integers, the same bits however the rows are divided.
-    InParts,
+    /// Rows in remote partitions: sums of integers, the same bits however the rows are divided.
+    InPartitions,
 }
 
 impl Solver {
-    /// Of rows that are where the options say.
-    pub fn of(said: &Said<'_>) -> Self {
-        if said.elsewhere() { Self::InParts } else { Self::Here }
+    /// The solver for where the options say that the rows are.
+    pub fn of(options: &OptionReader<'_>) -> Self {
+        if options.remote() { Self::InPartitions } else { Self::Here }
     }
 
     /// What it promises for the problem's records, a loss, λ of the sum objective and a linear term of norm at most `linear_norm`.
@@ -208,26 +217,28 @@ impl Solver {
     ) -> Result<Accuracy, NotApplicable> {
         let grid_error = match self {
             Self::Here => 0.0,
-            Self::InParts => {
+            Self::InPartitions => {
                 let weights = loss.outputs() * problem.features;
-                if weights > MOST_CURVED_WEIGHTS {
-                    return Err(NotApplicable::Problem(format!(
-                        "in parts it asks for a matrix of curvature, and {weights} weights are more than {MOST_CURVED_WEIGHTS}; take a method \
-                         of steps"
-                    )));
+                if weights > MAX_CURVED_WEIGHTS {
+                    return Err(NotApplicable::Problem(
+                        format!(
+                            "with remote records it needs the Hessian, and {weights} weights are more than the \
+                         {MAX_CURVED_WEIGHTS} that fit; choose an iterative method such as noisy-gradient-descent"
+                        )
+                        .into(),
+                    ));
                 }
                 if let Loss::Logistic { shift } = loss
-                    && shift > MOST_SHIFT_IN_PARTS
+                    && shift > MAX_SHIFT_IN_PARTS
                 {
                     return Err(NotApplicable::Option(format!(
-                        "in parts the shift is at most {MOST_SHIFT_IN_PARTS}: with a larger one Newton's method takes many passes; lower it, or \
-                         fit where the rows are in memory"
-                    )));
+                        "with remote records the shift is at most {MAX_SHIFT_IN_PARTS}, since Newton's method takes \
+                         many passes with a larger one; lower it, or fit where the rows are in memory"
+                    ).into()));
                 }
                 if !matches!(loss, Loss::Logistic { .. } | Loss::Softmax { .. }) {
                     return Err(NotApplicable::Problem(
-                        "in parts it takes steps of Newton's method, one pass each, and where the curvature of a loss jumps they are many; use \
-                         logistic or softmax, or a method of steps"
+                        "with remote records it takes Newton steps of one pass each, and too many of them where the curvature of a loss jumps; use the logistic or softmax loss, or an iterative method such as noisy-gradient-descent"
                             .into(),
                     ));
                 }
@@ -251,7 +262,7 @@ impl Solver {
     pub fn passes(self) -> f64 {
         match self {
             Self::Here => 15.0,
-            Self::InParts => USUAL_PASSES as f64,
+            Self::InPartitions => USUAL_PASSES as f64,
         }
     }
 }

@@ -3,7 +3,7 @@
 /// A fitted line log y = intercept + slope·log x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slope {
-    /// The exponent.
+    /// The exponent of the power law.
     pub slope: f64,
     /// Natural logarithm of y at x = 1.
     pub intercept: f64,

@@ -5,7 +5,7 @@ use crate::calibration::{Ended, calibrate, calibrated_loss, can_calibrate};
 use crate::options::MethodOptions;
 use crate::plan::{Calibrated, NotApplicable, Plan, Problem, Summary};
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::{Elsewhere, Examples, SpilledExamples, Units};
+use dpopt_objective::records::{Examples, RemoteRecords, SpilledExamples, Units};
 use dpopt_privacy::Budget;
 
 /// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
@@ -14,7 +14,7 @@ pub trait Prepared: Send + Sync {
     fn summary(&self) -> &Summary;
     /// The schedule as JSON, for the report.
     fn schedule(&self) -> serde_json::Value;
-    /// Runs the plan.
+    /// Runs the plan on the records of `run`.
     fn run(&self, run: Run<'_>) -> RunResult;
     /// Whether the plan can be run with rows on disk.
     fn runs_from_disk(&self) -> bool;
@@ -26,20 +26,20 @@ pub trait Prepared: Send + Sync {
     fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult;
     /// Runs the plan on units with rows on disk.
     fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult;
-    /// Runs the plan on rows that are elsewhere, in parts.
-    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult;
+    /// Runs the plan on rows in remote partitions.
+    fn run_remote(&self, run: Run<'_, RemoteRecords>) -> RunResult;
     /// Passes over the records that it makes then.
     fn passes(&self) -> u64;
 
-    /// Runs the plan on units whose rows are elsewhere, in parts.
-    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult;
+    /// Runs the plan on units whose rows are in remote partitions.
+    fn run_remote_units(&self, run: Run<'_, Units<RemoteRecords>>) -> RunResult;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
     algorithm: A,
     problem: Problem,
     plan: Plan<A::Schedule>,
-    /// Of the weights that are released at last; the plan's own is what is minimised.
+    /// Summary for the weights that are released at last; that of the plan itself is for the weights that are minimised.
     summary: Summary,
 }
 
@@ -49,7 +49,7 @@ impl<A: Algorithm> PreparedAlgorithm<A> {
         let Run { problem, examples, curator, progress } = run;
         let solution = self.algorithm.run(&self.plan, Run { problem, examples, curator: &mut *curator, progress })?;
         let Summary { loss, weight_noise, .. } = self.plan.summary;
-        let ended = Ended { loss, usual_scale: A::TRAITS.usual_scale, weight_noise };
+        let ended = Ended { loss, usual_scale: A::CAPABILITIES.usual_scale, weight_noise };
         calibrate(solution, &ended, Run { problem, examples, curator, progress })
     }
 }
@@ -87,7 +87,7 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
         self.calibrated(run)
     }
 
-    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult {
+    fn run_remote(&self, run: Run<'_, RemoteRecords>) -> RunResult {
         self.calibrated(run)
     }
 
@@ -96,9 +96,17 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
             + self.problem.calibrated.as_ref().map_or(0, |_| Calibrated::ROUNDS)
     }
 
-    fn run_units_elsewhere(&self, run: Run<'_, Units<Elsewhere>>) -> RunResult {
+    fn run_remote_units(&self, run: Run<'_, Units<RemoteRecords>>) -> RunResult {
         self.calibrated(run)
     }
+}
+
+/// One row of `explain`: a planned and certified method, or why it does not apply.
+pub struct Candidate {
+    /// Name as in `--method`.
+    pub method: &'static str,
+    /// The plan, ready to run, or the reason.
+    pub plan: Result<Box<dyn Prepared>, NotApplicable>,
 }
 
 /// Takes a method for a problem, a budget and what the user fixed.

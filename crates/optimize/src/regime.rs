@@ -1,4 +1,4 @@
-//! Three regimes of private learning with sparse gradients (spec 15 §10): too few records for any answer, noise that counts by
+//! Three regimes of private learning with sparse gradients (Ghazi et al. 2024, Tables 1 and 2): too few records for any answer, noise that counts by
 //! its largest entry, noise that counts by its norm.
 //!
 //! Up to constants the excess risk over L·D is the least of 1 (answer 0), (s·ln d·ln(1/δ))^{1/4}/√(εn) (sparse methods) and
@@ -22,9 +22,9 @@ pub enum Regime {
 /// The two numbers of records at which the regime changes; without a sparse regime they are equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Regimes {
-    /// Below: [`Regime::TooFew`].
+    /// Number of records below which the regime is [`Regime::TooFew`].
     pub enough: f64,
-    /// From here on: [`Regime::Dense`].
+    /// Number of records from which on the regime is [`Regime::Dense`].
     pub dense: f64,
 }
 

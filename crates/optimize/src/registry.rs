@@ -1,32 +1,26 @@
 //! Every method for linear models that a program knows, planned for one problem and sorted by predicted risk: the table of `explain`, and
 //! `method = auto` takes its first row.
 
-use crate::algorithm::{Algorithm, RowAccess, Traits};
+use crate::algorithm::{Algorithm, Capabilities, RowAccess};
 use crate::options::common::CALIBRATION;
-use crate::options::{MethodOptions, OptionInfo, Said, nearest, not_private, options_of, shown};
+use crate::options::{
+    MethodOptions, NO_SUCH_OPTION, OptionInfo, OptionReader, nearest, not_private, options_of, shown, usual_name,
+};
 use crate::plan::{Grade, NotApplicable, Problem};
 use crate::planning::products;
-use crate::prepared::{Prepared, prepare};
+use crate::prepared::{Candidate, Prepared, prepare};
 use crate::regime::{Regime, Regimes};
+use crate::selection::{Compared, Reason, Selection, factor_of_two_bucket, first_applicable};
 use dpopt_objective::loss::Loss;
 use dpopt_privacy::Budget;
-use dpopt_privacy::accountant::AccountingError;
-use dpopt_privacy::certify::CertifyError;
 use dpopt_process::in_threads;
 use dpopt_process::stop::Stop;
+use dpopt_refusal::{Part, Refusal, Text, option, setting, text};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-
-/// One row of `explain`: a planned and certified method, or why it does not apply.
-pub struct Candidate {
-    /// Name as in `--method`.
-    pub method: &'static str,
-    /// The plan, ready to run, or the reason.
-    pub plan: Result<Box<dyn Prepared>, NotApplicable>,
-}
 
 /// Plans one method within a registry, whose other methods it may name where it refuses.
 pub type Planner = fn(&Registry, &Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
@@ -36,7 +30,7 @@ pub type Planner = fn(&Registry, &Problem, Budget, &MethodOptions) -> Result<Box
 struct Registered {
     name: &'static str,
     about: &'static str,
-    traits: Traits,
+    capabilities: Capabilities,
     options: fn() -> Vec<OptionInfo>,
     /// Refuses options that it does not have, or that exclude each other.
     accepts: fn(&MethodOptions) -> Result<(), NotApplicable>,
@@ -47,7 +41,7 @@ fn registered<A: Algorithm>(plan: Planner) -> Registered {
     Registered {
         name: A::NAME,
         about: A::ABOUT,
-        traits: A::TRAITS,
+        capabilities: A::CAPABILITIES,
         options: || {
             options_of(|said| {
                 read::<A>(said);
@@ -59,8 +53,8 @@ fn registered<A: Algorithm>(plan: Planner) -> Registered {
 }
 
 /// What the user said, with what is asked of every linear model.
-fn read<A: Algorithm>(said: &Said<'_>) -> A {
-    if A::TRAITS.calibrates {
+fn read<A: Algorithm>(said: &OptionReader<'_>) -> A {
+    if A::CAPABILITIES.calibrates {
         said.get(&CALIBRATION);
     }
     A::read(said)
@@ -71,7 +65,7 @@ fn read<A: Algorithm>(said: &Said<'_>) -> A {
 /// # Errors
 /// An option that the method does not have, with the nearest that it has, or options that exclude each other.
 pub fn asked<A: Algorithm>(options: &MethodOptions) -> Result<A, NotApplicable> {
-    let said = Said::new(options);
+    let said = OptionReader::new(options);
     let algorithm = read::<A>(&said);
     said.all_used(A::NAME)?;
     Ok(algorithm)
@@ -92,7 +86,7 @@ pub struct Described {
     /// Name, values, what it does.
     #[serde(flatten)]
     pub info: OptionInfo,
-    /// Names of the methods, in the standing order.
+    /// Names of the methods, in the tie-break order.
     pub methods: Vec<&'static str>,
 }
 
@@ -116,20 +110,21 @@ impl Described {
     /// That none of `all` has that name, with the nearest that one has.
     pub fn unknown(all: &[Self], name: &str) -> NotApplicable {
         let known: Vec<&str> = all.iter().map(|option| option.info.name).collect();
-        let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        NotApplicable::Option(format!("there is no option `{}`{near}", shown(name)))
+        let near = nearest(name, &known)
+            .map_or(Text::default(), |near| text!["; did you mean ", option(near.to_string()), "?"]);
+        NotApplicable::Option(text!["there is no option ", option(shown(name).to_string())].and(near).into())
     }
 }
 
 /// The methods that a program knows: values of this type say what can be planned, in which order, and with which options.
 ///
-/// `dpopt_linear::registry` has those that ship; [`with`](Self::with) adds one of anybody's.
+/// `dpopt_linear::registry` has those that ship; [`with`](Self::with) adds a user-defined one.
 #[derive(Clone)]
 pub struct Registry(Arc<Methods>);
 
 #[derive(Clone)]
 struct Methods {
-    /// In the standing order: one release before many, full batches before samples.
+    /// In the tie-break order: one release before many, full batches before samples.
     linear: Vec<Registered>,
     /// The method of embedding models.
     embedding: Option<Registered>,
@@ -151,7 +146,7 @@ impl Registry {
         Self(Arc::new(Methods { linear: Vec::new(), embedding: None, least_risk, catalogue: Vec::new() }))
     }
 
-    /// With a method of linear models, after the others in the standing order.
+    /// With a method of linear models, after the others in the tie-break order.
     ///
     /// # Panics
     /// If there is a method of that name, or two options share a name and differ.
@@ -170,7 +165,7 @@ impl Registry {
         self
     }
 
-    /// With the method of embedding models.
+    /// This registry with the method of embedding models.
     ///
     /// # Panics
     /// As [`with`](Self::with).
@@ -199,7 +194,7 @@ impl Registry {
         self.all().find(|method| method.name == name)
     }
 
-    /// Names of the methods for linear models, as in `--method`, in the standing order.
+    /// Names of the methods for linear models, as in `--method`, in the tie-break order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.linear().map(|method| method.name)
     }
@@ -229,10 +224,14 @@ impl Registry {
                 Some(option) => {
                     option.info.check(value)?;
                     if options.embedding.is_none() && self.is_of_embeddings_only(option) {
-                        return Err(NotApplicable::Option(format!(
-                            "`{name}` is an option of embedding models, and this model is linear; ask for an embedding model, or leave \
-                             the option out"
-                        )));
+                        return Err(NotApplicable::Option(
+                            Refusal::of(text![
+                                Part::Option(name.to_string().into()),
+                                " is an option of embedding models, and this model is linear"
+                            ])
+                            .or("ask for an embedding model")
+                            .or("leave the option out"),
+                        ));
                     }
                 }
                 None => return Err(Described::unknown(self.catalogue(), name)),
@@ -261,7 +260,7 @@ impl Registry {
 
     /// How a method reads the rows; `None` if there is no such method.
     pub fn row_access(&self, method: &str) -> Option<RowAccess> {
-        self.find(method).map(|method| method.traits.rows)
+        self.find(method).map(|method| method.capabilities.rows)
     }
 
     /// The method that is taken where rows are on disk and none is named: the first that reads them in batches and has every
@@ -271,16 +270,16 @@ impl Registry {
             let own = (method.options)();
             options.names().all(|name| own.iter().any(|info| info.name == name))
         };
-        let first = |access| self.linear().find(|m| m.traits.rows == access && has_all(m));
+        let first = |access| self.linear().find(|m| m.capabilities.rows == access && has_all(m));
         first(RowAccess::Batches).or_else(|| first(RowAccess::Passes)).map(|m| m.name)
     }
 
     /// Whether a method's proved error grows with ln d and not with √d.
     pub fn logarithmic(&self, method: &str) -> bool {
-        self.find(method).is_some_and(|method| method.traits.logarithmic)
+        self.find(method).is_some_and(|method| method.capabilities.logarithmic)
     }
 
-    /// Plans a method whose options are read by `read` as the registry plans its own: a reference only if it is named, for rows that are elsewhere only
+    /// Plans a method whose options are read by `read` as the registry plans its own: a reference only if it is named, for remote rows only
     /// what can work there, and for units by unit or by row.
     ///
     /// # Errors
@@ -292,35 +291,39 @@ impl Registry {
         budget: Budget,
         options: &MethodOptions,
     ) -> Result<Box<dyn Prepared>, NotApplicable> {
-        if A::TRAITS.reference && options.method.as_deref() != Some(A::NAME) {
-            return Err(NotApplicable::Option(format!(
-                "a reference of the literature, planned only with --method {}",
-                A::NAME
-            )));
+        if A::CAPABILITIES.reference && options.method.as_deref() != Some(A::NAME) {
+            return Err(NotApplicable::Option(Refusal::of(text![
+                "a reference method from the literature, which is planned only by name: ",
+                setting("method", A::NAME)
+            ])));
         }
-        self.told(A::NAME, A::TRAITS, options)?;
+        self.told(A::NAME, A::CAPABILITIES, options)?;
         by_unit_or_row(read(options)?, problem, budget, options)
     }
 
-    /// Refuses a method that needs more than sums of rows that are elsewhere. One of many small sums is planned there if it is asked for: a question costs more than its rows,
-    /// unless they are very many.
-    fn told(&self, name: &str, traits: Traits, options: &MethodOptions) -> Result<(), NotApplicable> {
-        if !options.elsewhere {
+    /// Refuses a method that needs more than sums of remote rows. One of many small sums is planned there if it is asked for: an aggregate query costs
+    /// more than its rows, unless they are very many.
+    fn told(&self, name: &str, capabilities: Capabilities, options: &MethodOptions) -> Result<(), NotApplicable> {
+        if !options.remote {
             return Ok(());
         }
-        if !traits.sums {
-            let others: Vec<&str> = self.linear().filter(|m| m.traits.sums).map(|m| m.name).collect();
-            return Err(NotApplicable::Problem(format!(
-                "{name} needs more of the rows than sums, and they are elsewhere, in parts; take one of {}",
-                others.join(", ")
-            )));
-        }
-        if traits.rows == RowAccess::Batches && options.method.as_deref() != Some(name) {
-            return Err(NotApplicable::Option(
-            "rows are elsewhere, where many small questions cost more than few large ones unless rows are very many: planned only if it is asked for \
-             by name"
+        if !capabilities.sums {
+            let others: Vec<&str> = self.linear().filter(|m| m.capabilities.sums).map(|m| m.name).collect();
+            return Err(NotApplicable::Problem(
+                format!(
+                    "{name} needs more than sums over rows, and remote records answer with sums only; choose one of \
+                     {}",
+                    others.join(", ")
+                )
                 .into(),
-        ));
+            ));
+        }
+        if capabilities.rows == RowAccess::Batches && options.method.as_deref() != Some(name) {
+            return Err(NotApplicable::Option(
+                "the records are remote: a method of many small batches queries them too often, unless there are very \
+             many rows; it is planned only if it is chosen by name"
+                    .into(),
+            ));
         }
         Ok(())
     }
@@ -333,7 +336,7 @@ impl Registry {
     /// the work of the least of them, and that is more than a minute or so, comes after it. Where rows are so few and features so many that only an
     /// error that grows with ln d is of use ([`Regime::Sparse`]), methods with such an error come first: the common model of the data
     /// thinks too well of the others there. A method asked for by name comes before all others;
-    /// the fixed options are its own then, and the others are planned with their defaults, for comparison. Where rows are elsewhere, in parts,
+    /// the fixed options are its own then, and the others are planned with their defaults, for comparison. Where rows are in remote partitions,
     /// one that is as good in fewer passes comes first (docs/decisions/0029).
     pub fn candidates(&self, problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
         if options.embedding.is_some() {
@@ -359,31 +362,38 @@ impl Registry {
         let risk =
             |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk.max(floor));
         let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
-        let octave = |c: &Candidate| octave(risk(c), best);
+        let factor_of_two_bucket = |c: &Candidate| factor_of_two_bucket(risk(c), best);
         let work = |c: &Candidate| {
             c.plan.as_ref().map_or(f64::INFINITY, |plan| work(plan.problem(), plan.summary().gradients))
         };
         let mut least: BTreeMap<u32, f64> = BTreeMap::new();
         for candidate in all.iter().filter(|c| is_certified(c)) {
-            let of_octave = least.entry(octave(candidate)).or_insert(f64::INFINITY);
-            *of_octave = of_octave.min(work(candidate));
+            let of_bucket = least.entry(factor_of_two_bucket(candidate)).or_insert(f64::INFINITY);
+            *of_bucket = of_bucket.min(work(candidate));
         }
-        let decade = |c: &Candidate| decade(work(c), least.get(&octave(c)).copied().unwrap_or(f64::INFINITY));
+        let decade =
+            |c: &Candidate| decade(work(c), least.get(&factor_of_two_bucket(c)).copied().unwrap_or(f64::INFINITY));
         let regimes = Regimes::of(problem, budget);
         let sparse = regimes.is_some_and(|all| all.at(problem.rows as f64) == Regime::Sparse);
         let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && self.logarithmic(c.method));
-        // stable: keeps the standing order within a factor of two
+        // stable: keeps the tie-break order within a factor of two
         all.sort_by_key(|c| {
-            (!by_name(c.method), regime(c), octave(c), decade(c), self.stands_last(c.method, problem.loss))
+            (
+                !by_name(c.method),
+                regime(c),
+                factor_of_two_bucket(c),
+                decade(c),
+                self.stands_last(c.method, problem.loss),
+            )
         });
-        if options.elsewhere && options.method.is_none() {
-            let of = |c: &Candidate| InParts {
+        if options.remote && options.method.is_none() {
+            let of = |c: &Candidate| InPartitions {
                 usable: is_certified(c) && !self.stands_last(c.method, problem.loss),
-                standing: (regime(c), decade(c)),
+                tie_break: (regime(c), decade(c)),
                 risk: risk(c),
                 passes: c.plan.as_ref().map_or(u64::MAX, |plan| plan.passes()),
             };
-            let all_in_parts: Vec<InParts<_>> = all.iter().map(of).collect();
+            let all_in_parts: Vec<InPartitions<_>> = all.iter().map(of).collect();
             if let Some(taken) = all.iter().position(is_certified)
                 && let Some(place) = in_fewer_passes(&all_in_parts, taken)
             {
@@ -395,7 +405,7 @@ impl Registry {
 
     /// Whether a method stands after all that predictions cannot tell from it.
     fn stands_last(&self, method: &str, loss: Loss) -> bool {
-        self.find(method).is_some_and(|method| (method.traits.stands_last)(loss))
+        self.find(method).is_some_and(|method| (method.capabilities.stands_last)(loss))
     }
     /// The method asked for by name, without the others; `None` if no name is given or no method has it.
     pub fn named(&self, problem: &Problem, budget: Budget, options: &MethodOptions) -> Option<Candidate> {
@@ -417,8 +427,53 @@ impl Registry {
     ) -> Result<Box<dyn Prepared>, NotApplicable> {
         self.check_options(options)?;
         let mut all = self.candidates(problem, budget, options);
-        let chosen = first_applicable(&all, options)?;
+        let chosen = self.select(&all, options)?.place;
         all.swap_remove(chosen).plan
+    }
+
+    /// Which of the planned `candidates` runs, and why: the method that is asked for by name, or else the first that applies and is proved (research grade
+    /// runs by name only).
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn select(&self, candidates: &[Candidate], options: &MethodOptions) -> Result<Selection, NotApplicable> {
+        let place = first_applicable(candidates, options)?;
+        let reason = match options.method {
+            Some(_) => Reason::ByName,
+            None => self.reason(candidates, place, options.remote),
+        };
+        Ok(Selection { place, reason })
+    }
+
+    /// Why the candidate at `place` stands before the others.
+    fn reason(&self, candidates: &[Candidate], place: usize, remote: bool) -> Reason {
+        let planned =
+            |c: &Candidate| c.plan.as_ref().ok().filter(|plan| plan.summary().grade() < Grade::Research).is_some();
+        let applicable: Vec<&Candidate> = candidates.iter().filter(|c| planned(c)).collect();
+        let chosen = candidates[..place].iter().filter(|c| planned(c)).count();
+        let plan =
+            |c: &Candidate| c.plan.as_ref().ok().map(|plan| (plan.summary().predicted_excess_risk, plan.passes()));
+        if remote
+            && let [Some((risk, passes)), Some((of_next, next))] =
+                [applicable.first(), applicable.get(1)].map(|c| plan(c?))
+            && chosen == 0
+            && risk > of_next
+            && passes < next
+        {
+            return Reason::FewerPasses { passes, other: applicable[1].method.into(), of_other: next };
+        }
+        let compared = applicable.into_iter().filter_map(|c| {
+            let plan = c.plan.as_ref().ok()?;
+            Some(Compared {
+                method: c.method,
+                risk: plan.summary().predicted_excess_risk,
+                gradients: plan.summary().gradients,
+                tie_break: self.linear().position(|m| m.name == c.method).unwrap_or(usize::MAX),
+                logarithmic: self.logarithmic(c.method),
+                stands_last: self.stands_last(c.method, plan.problem().loss),
+            })
+        });
+        Reason::of(&compared.collect::<Vec<_>>(), chosen)
     }
 
     /// Refuses values that no method could use, and a name that no method has.
@@ -428,14 +483,23 @@ impl Registry {
     pub fn check_values(&self, options: &MethodOptions) -> Result<(), NotApplicable> {
         self.check(options)?;
         if let Some(why) = options.method.as_deref().and_then(not_private) {
-            return Err(NotApplicable::Option(why));
+            return Err(NotApplicable::Option(why.into()));
         }
         match options.method.as_deref() {
             Some(name) if options.embedding.is_none() && !self.linear().any(|method| method.name == name) => {
-                Err(NotApplicable::Option(format!(
-                    "there is no method `{name}`; leave it out for the best prediction, or choose one of {}",
-                    self.names().collect::<Vec<_>>().join(", ")
-                )))
+                let names: Vec<&str> = self.names().collect();
+                let usual = usual_name(name).filter(|usual| names.contains(usual));
+                let near = usual
+                    .or_else(|| nearest(name, &names))
+                    .map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+                Err(NotApplicable::Option(
+                    format!(
+                        "there is no method `{name}`{near}; leave it out to have the method with the smallest \
+                         predicted error, or choose one of {}",
+                        names.join(", ")
+                    )
+                    .into(),
+                ))
             }
             _ => Ok(()),
         }
@@ -451,14 +515,18 @@ impl Registry {
         if options.embedding.is_some() {
             let Some(method) = &self.0.embedding else {
                 return Err(NotApplicable::Option(
-                    "no method here fits embedding models: leave the embedding out".into(),
+                    "no method of this program fits embedding models; leave the embedding out".into(),
                 ));
             };
             return match options.method.as_deref() {
-                Some(name) if name != method.name => Err(NotApplicable::Option(format!(
-                    "`{name}` fits linear models; embedding models are fitted by {}: leave out the method",
-                    method.name
-                ))),
+                Some(name) if name != method.name => Err(NotApplicable::Option(
+                    format!(
+                        "`{name}` fits linear models only, and this is an embedding model; leave the method out, or \
+                         choose {}",
+                        method.name
+                    )
+                    .into(),
+                )),
                 _ => (method.accepts)(&options.clone().by(method.name)),
             };
         }
@@ -468,9 +536,11 @@ impl Registry {
                 return Ok(());
             }
             // options that exclude each other are the reason of every method that has them
-            let clash = refusals.into_iter().find(|why| !why.to_string().starts_with("it has no option"));
-            let said: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
-            let none = || NotApplicable::Option(format!("no method has all of {}; leave one out", said.join(", ")));
+            let clash = refusals.into_iter().find(|why| !why.to_string().starts_with(NO_SUCH_OPTION));
+            let said = options.names().enumerate();
+            let said = said.flat_map(|(i, name)| [if i > 0 { ", " } else { "" }.into(), option(name.to_string())]);
+            let all = Text::from("no method has all of ").and(said.collect::<Text>());
+            let none = || NotApplicable::Option(Refusal::of(all).or("leave out at least one of them"));
             return Err(clash.unwrap_or_else(none));
         };
         self.linear().find(|method| method.name == name).map_or(Ok(()), |method| (method.accepts)(options))
@@ -496,16 +566,18 @@ fn by_unit_or_row<A: Algorithm>(
     if !problem.is_pooled() {
         return prepare(algorithm, problem, budget);
     }
-    let by_unit = match A::TRAITS.pools {
+    let by_unit = match A::CAPABILITIES.supports_user_level {
         true => prepare(algorithm.clone(), problem, budget),
-        false => Err(NotApplicable::Problem(format!(
-            "{} works on rows one by one: give a bound on the rows of a unit (--max-rows-per-unit; in Python max_rows_per_unit), so that its guarantee \
-             for a row becomes one for so many",
-            A::NAME
-        ))),
+        false => Err(NotApplicable::Problem(Refusal::of(text![
+            format!("{} clips row by row, so that a unit needs a public bound on its rows; give one (", A::NAME),
+            option("max_rows_per_unit"),
+            "), and the guarantee of one row is extended to that many"
+        ]))),
     };
     // one that takes units, though not with what it does by itself, is planned for groups of rows if it is asked for: their accounting takes seconds
-    let named = !A::TRAITS.pools || options.embedding.is_some() || options.method.as_deref() == Some(A::NAME);
+    let named = !A::CAPABILITIES.supports_user_level
+        || options.embedding.is_some()
+        || options.method.as_deref() == Some(A::NAME);
     match (by_unit, problem.by_row().filter(|_| named)) {
         (Ok(units), _) => Ok(units),
         (Err(_), Some(rows)) => prepare(algorithm, &rows, budget),
@@ -517,20 +589,20 @@ fn by_unit_or_row<A: Algorithm>(
 const RISK_OF_FEWER_PASSES: f64 = 1.05;
 
 /// What counts of a method where every pass is a question to a cluster.
-struct InParts<S> {
+struct InPartitions<S> {
     /// Whether it may come before others for its passes: certified, and not standing last for a reason that predictions do not know.
     usable: bool,
     /// What it stands behind others for, besides its risk.
-    standing: S,
+    tie_break: S,
     risk: f64,
     passes: u64,
 }
 
 /// Of the method `taken` and those that stand as it does and whose predicted risk is at most 5 % above its own, the one that makes the fewest
 /// passes, the first of equals; none if that is `taken`.
-fn in_fewer_passes<S: PartialEq>(all: &[InParts<S>], taken: usize) -> Option<usize> {
+fn in_fewer_passes<S: PartialEq>(all: &[InPartitions<S>], taken: usize) -> Option<usize> {
     let most = RISK_OF_FEWER_PASSES * all[taken].risk;
-    let as_good = |c: &InParts<S>| c.usable && c.standing == all[taken].standing && c.risk <= most;
+    let as_good = |c: &InPartitions<S>| c.usable && c.tie_break == all[taken].tie_break && c.risk <= most;
     let fewest = all.iter().filter(|c| as_good(c)).map(|c| c.passes).min().filter(|n| *n < all[taken].passes)?;
     all.iter().position(|c| as_good(c) && c.passes == fewest)
 }
@@ -540,21 +612,13 @@ fn is_certified(candidate: &Candidate) -> bool {
     candidate.plan.as_ref().is_ok_and(|plan| plan.summary().grade() == Grade::Certified)
 }
 
-/// How often `risk` is twice the `best`: 0 within a factor of two, all that predictions are good for.
-pub fn octave(risk: f64, best: f64) -> u32 {
-    match (risk / best.max(f64::MIN_POSITIVE)).log2() {
-        octaves if octaves.is_finite() => octaves.floor().clamp(0.0, 1e6) as u32,
-        _ => u32::MAX,
-    }
-}
-
 /// Multiplications and additions of so many gradients of one record: one for each entry of a row and each output, in the score and
 /// in the sum.
 pub fn work(problem: &Problem, gradients: f64) -> f64 {
     2.0 * products(problem, gradients)
 }
 
-/// What nobody waits long for: five to ten seconds on one core. A method is passed over for a cheaper one from ten times that on: at
+/// Work that is short for a user: five to ten seconds on one core. A method is passed over for a cheaper one from ten times that on: at
 /// 10⁷ gradients of rows with 500 entries and ten classes.
 const NO_WAIT: f64 = 1e10;
 
@@ -562,60 +626,6 @@ const NO_WAIT: f64 = 1e10;
 fn decade(work: f64, least: f64) -> u32 {
     let decades = (work / least.max(NO_WAIT)).max(1.0).log10();
     if decades.is_finite() { decades.floor() as u32 } else { 0 }
-}
-
-/// The place of the candidate to run: the method asked for by name, or else the first that applies and is proved (research
-/// grade is off unless it is asked for by name).
-///
-/// # Errors
-/// Why there is none.
-pub fn first_applicable(candidates: &[Candidate], options: &MethodOptions) -> Result<usize, NotApplicable> {
-    let mut reasons = Vec::new();
-    for (place, candidate) in candidates.iter().enumerate() {
-        match (&candidate.plan, options.method.as_deref()) {
-            (_, Some(wanted)) if wanted != candidate.method => continue,
-            (Ok(_), Some(_)) => return Ok(place),
-            (Err(why), Some(name)) => return Err(why.clone().of(name)),
-            (Ok(plan), None) if plan.summary().grade() == Grade::Certified => return Ok(place),
-            (Ok(_), None) => {}
-            (Err(why), _) => reasons.push((candidate.method, why)),
-        }
-    }
-    Err(none_applies(&reasons))
-}
-
-/// Longer reasons of one method are cut where they stand for others.
-const LONGEST_REASON: usize = 320;
-
-/// Why no method applies, in a sentence that begins with what to do: the reason that most methods share; what each lacks is for `explain`.
-fn none_applies(reasons: &[(&str, &NotApplicable)]) -> NotApplicable {
-    let too_weak = |why: &NotApplicable| {
-        matches!(why, NotApplicable::Budget(CertifyError::Accounting(AccountingError::Unreachable(_))))
-    };
-    if reasons.iter().any(|(_, why)| too_weak(why)) {
-        return NotApplicable::Problem(
-            "no method applies: give a smaller epsilon, for example 20, or a larger delta: so little noise as this epsilon allows is not certified at this \
-             delta (`explain` says what each method lacks)"
-                .into(),
-        );
-    }
-    // the same sentence with other numbers or names of options is the same reason
-    let kind = |why: &NotApplicable| why.to_string().replace(|c: char| c.is_ascii_digit(), "");
-    let kinds: Vec<String> = reasons.iter().map(|(_, why)| kind(why)).collect();
-    let count = |kind: &String| kinds.iter().filter(|other| *other == kind).count();
-    // the first of equals: candidates are in order
-    let most = (0..kinds.len()).rev().max_by_key(|&i| count(&kinds[i]));
-    NotApplicable::Problem(match most {
-        None => "no method applies: what could be planned is of research grade, and runs only by name".into(),
-        Some(at) => {
-            let text: String = reasons[at].1.to_string().chars().take(LONGEST_REASON).collect();
-            let of = match count(&kinds[at]) {
-                1 => reasons[at].0.to_string(),
-                count => format!("{count} of {} methods", reasons.len()),
-            };
-            format!("no method applies: {text} ({of}; `explain` says what each lacks)")
-        }
-    })
 }
 
 #[cfg(test)]
@@ -630,7 +640,7 @@ mod tests {
         assert_eq!(decade(f64::INFINITY, f64::INFINITY), 0);
         let problem = Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: 8000,
@@ -646,14 +656,14 @@ mod tests {
 
     #[test]
     fn few_passes_come_first_only_where_nothing_else_speaks_against_them() {
-        let method = |risk: f64, passes: u64| InParts { usable: true, standing: 0, risk, passes };
+        let method = |risk: f64, passes: u64| InPartitions { usable: true, tie_break: 0, risk, passes };
         let slow = || method(1.0, 100);
         assert_eq!(in_fewer_passes(&[slow(), method(1.04, 20), method(1.02, 30)], 0), Some(1));
         assert_eq!(in_fewer_passes(&[slow(), method(1.06, 20)], 0), None);
         assert_eq!(in_fewer_passes(&[slow(), method(1.0, 100), method(1.0, 200)], 0), None);
         assert_eq!(in_fewer_passes(&[slow(), method(1.02, 20), method(1.0, 20)], 0), Some(1));
-        assert_eq!(in_fewer_passes(&[slow(), InParts { usable: false, ..method(0.5, 2) }], 0), None);
-        assert_eq!(in_fewer_passes(&[slow(), InParts { standing: 1, ..method(1.0, 20) }], 0), None);
-        assert_eq!(in_fewer_passes(&[InParts { usable: false, ..slow() }, slow(), method(0.9, 20)], 1), Some(2));
+        assert_eq!(in_fewer_passes(&[slow(), InPartitions { usable: false, ..method(0.5, 2) }], 0), None);
+        assert_eq!(in_fewer_passes(&[slow(), InPartitions { tie_break: 1, ..method(1.0, 20) }], 0), None);
+        assert_eq!(in_fewer_passes(&[InPartitions { usable: false, ..slow() }, slow(), method(0.9, 20)], 1), Some(2));
     }
 }

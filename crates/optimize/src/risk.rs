@@ -1,7 +1,7 @@
 //! Predicted excess training risk from public facts only: what `explain` ranks methods by.
 //!
 //! Model: the mean loss is quadratic around its minimiser θ*. Rows of norm R have a second moment of trace R², whose
-//! spectrum falls like 1/j over p = min(d, 512) directions, as it does for one-hot, hat and word features; the curvature
+//! spectrum falls like 1/j over p = min(d, 512) directions, as it does for one-hot, B-spline and word features; the curvature
 //! in direction j is a_j = φ''·R²/(j·H_p), H_p the harmonic number, and θ* has the same share in every direction,
 //! ‖θ*_j‖² = s₀²/R², so that scores have their usual size s₀. Each method's error then splits per direction into bias
 //! (regularisation or early stopping) and noise, both in closed form:
@@ -27,12 +27,12 @@ const WEAK_SHARE: f64 = 0.1;
 const WEAKER: f64 = 30.0;
 
 /// Directions beyond this one carry no curvature worth counting.
-const MOST_DIRECTIONS: usize = 512;
+const MAX_DIRECTIONS: usize = 512;
 
 /// The quadratic model of a learning problem.
 #[derive(Clone, Debug)]
 pub struct RiskModel {
-    /// n.
+    /// n: number of rows.
     pub rows: f64,
     /// All weights, for the norm of noise vectors.
     pub weights: f64,
@@ -47,9 +47,9 @@ pub struct RiskModel {
     missed: f64,
     /// Outputs, each with directions of its own: there may be 300,000.
     outputs: usize,
-    /// Of the variance of useful scores, what encoded columns reach.
+    /// Share of the variance of useful scores that encoded columns reach.
     score_share: f64,
-    /// Typical φ''.
+    /// Typical curvature φ'' of the loss.
     pub curvature: f64,
     /// Squared distance of the minimiser from 0, per direction.
     pub signal: f64,
@@ -57,16 +57,16 @@ pub struct RiskModel {
 
 /// A phase of SGD: step on one record's loss, records, noise in each weight of what is released.
 pub struct PhaseRisk {
-    /// η.
+    /// η: learning rate on one record's loss.
     pub rate: f64,
     /// Steps, one for each record.
     pub records: f64,
-    /// Of the noise of the phase's answer, per coordinate.
+    /// Standard deviation of the noise of the phase's answer, per coordinate.
     pub noise_std: f64,
 }
 
 impl RiskModel {
-    /// From the public facts of a problem of scores.
+    /// The model from the public facts of a problem of scores.
     pub fn of(problem: &Problem) -> Self {
         let usual = Self::usual(problem);
         match &problem.directions {
@@ -75,10 +75,10 @@ impl RiskModel {
         }
     }
 
-    /// The same without looking at what the encoder says: for answers of few features, which the directions of functions of columns
-    /// say nothing about.
+    /// The model from public facts without the directions that the encoder gives: for answers of few features, about which the directions of functions of
+    /// columns say nothing.
     pub fn usual(problem: &Problem) -> Self {
-        let p = problem.features.clamp(1, MOST_DIRECTIONS);
+        let p = problem.features.clamp(1, MAX_DIRECTIONS);
         let harmonic: f64 = (1..=p).map(|j| 1.0 / j as f64).sum();
         // typical curvature of the loss, and size of a useful score
         let (curvature, score) = match problem.loss {
@@ -112,7 +112,7 @@ impl RiskModel {
         }
     }
 
-    /// The same problem where rows are known to lie along `directions`.
+    /// This model where rows are known to lie along `directions`.
     fn along(self, directions: &Directions) -> Self {
         self.in_directions(directions.all.iter().map(|d| (d.count, d.moment, d.share)), directions.missed)
     }
@@ -143,7 +143,7 @@ impl RiskModel {
         }
     }
 
-    /// The same problem where rows count with a norm so many times smaller: weights that make the same scores are larger.
+    /// This model where the norm of rows is multiplied by `ratio`: weights for the same scores are larger by 1/`ratio`.
     pub fn shrunk(mut self, ratio: f64) -> Self {
         let square = ratio * ratio;
         self.moments.iter_mut().for_each(|m| *m *= square);
@@ -166,7 +166,7 @@ impl RiskModel {
         noise((-24..=20).min_by(|a, b| risk(*a).total_cmp(&risk(*b))).unwrap_or(0))
     }
 
-    /// The same problem with gradients clipped to `clip_norm`, where the loss's own bound is `lipschitz`.
+    /// This model with gradients clipped to `clip_norm`, where the loss's own bound is `lipschitz`.
     pub fn clipped(mut self, clip_norm: f64, lipschitz: Option<f64>) -> Self {
         // of K > 1 outputs slopes are near √(1 − 1/K) while scores are small, and not at their bound √2
         let usual = if self.outputs > 1 { (0.5 - 0.5 / self.outputs as f64).sqrt() } else { 1.0 };
@@ -185,7 +185,7 @@ impl RiskModel {
         0.5 * self.outputs as f64 * sum + self.missed
     }
 
-    /// ‖θ*‖².
+    /// ‖θ*‖²: squared norm of the best weights.
     pub fn squared_norm(&self) -> f64 {
         self.signal * (self.outputs * self.moments.len()) as f64
     }

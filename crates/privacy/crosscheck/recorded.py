@@ -1,9 +1,8 @@
 """Questions that a peer's own test suites ask, recorded with its answers, asked of our accountant.
 
-usage: recorded.py ACCOUNT_BINARY [PAIRS.json]
+usage: recorded.py ACCOUNT_BINARY PAIRS.json
 
-The recording is no part of the project: it is read from PAIRS.json, else from $DPOPT_SHARED/accounting/peer-pairs.json, else from
-../shared/accounting/peer-pairs.json beside the checkout, and skipped with a line that says so where there is none. Fails if an
+The recording is no part of the project: `make crosscheck PAIRS=FILE` names it, and without it these questions are not asked. Fails if an
 answer of ours is below an exact value or below what a mechanism of the event is certified to attain, is refused, or is more than
 0.1 % above a peer's number that is a valid bound. A peer's number below an exact or an attained value is none and is listed.
 """
@@ -11,25 +10,15 @@ answer of ours is below an exact value or below what a mechanism of the event is
 import collections
 import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 RELATION = {"ADD_OR_REMOVE_ONE": "add-or-remove", "REPLACE_ONE": "replace-one", "REPLACE_SPECIAL": "zero-out"}
 # rounding of a printed number and of the peer's own arithmetic
 ROOM = 1e-9
 # δ below which a peer's linear arithmetic says nothing
 SMALLEST = 1e-14
-
-
-def recording():
-    named = [pathlib.Path(x) for x in sys.argv[2:3]]
-    if "DPOPT_SHARED" in os.environ:
-        named.append(pathlib.Path(os.environ["DPOPT_SHARED"]) / "accounting/peer-pairs.json")
-    named.append(ROOT.parent / "shared/accounting/peer-pairs.json")
-    return next((p for p in named if p.exists()), None), named
 
 
 def squared_shift(event, relation):
@@ -88,11 +77,9 @@ def task(question):
 
 
 def main():
-    found, looked = recording()
-    if found is None:
-        print(f"recorded questions: skipped, because none of {', '.join(map(str, looked))} is there")
-        return
-    questions = json.loads(found.read_text(encoding="utf-8"))
+    if len(sys.argv) != 3:
+        sys.exit("usage: recorded.py ACCOUNT_BINARY PAIRS.json")
+    questions = json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8"))
     lines = [task(q) for q in questions]
     lines = [dict(line, accountant=name) if name else line for line in lines for name in (None, "pld")]
     run = subprocess.run(

@@ -1,4 +1,4 @@
-//! Finds the one free parameter of an event that meets a budget (spec 18 §8).
+//! Finds the one free parameter of an event that meets a budget.
 //!
 //! The search uses coarse accounting; what is returned was certified at full quality *after* rounding to seven
 //! significant digits toward the private side.
@@ -16,7 +16,7 @@ pub const LEAST_PROBABILITY: f64 = 1e-12;
 /// Range searched for a parameter that costs privacy.
 pub const COST_RANGE: (f64, f64) = (1e-9, 1e6);
 /// Largest number of steps searched.
-pub const MOST_STEPS: u64 = 1_000_000_000;
+pub const MAX_STEPS: u64 = 1_000_000_000;
 
 /// Smallest noise parameter in [`NOISE_RANGE`] (to seven significant digits) for which `event_of(parameter)` is
 /// certified within the budget of `terms`; ε must not grow with the parameter. The returned certificate is of the returned
@@ -55,10 +55,10 @@ pub fn cost(event_of: impl Fn(f64) -> Event, terms: Terms) -> Result<(f64, Certi
     search(&event_of, terms, COST_RANGE, Toward::Smaller)
 }
 
-/// Largest number of steps, at most [`MOST_STEPS`], for which `event_of(steps)` is certified within the budget of `terms`;
+/// Largest number of steps, at most [`MAX_STEPS`], for which `event_of(steps)` is certified within the budget of `terms`;
 /// ε must not fall with it.
 pub fn steps(event_of: impl Fn(u64) -> Event, terms: Terms) -> Result<(u64, Certificate), CertifyError> {
-    count(event_of, MOST_STEPS, terms)
+    count(event_of, MAX_STEPS, terms)
 }
 
 /// Largest count from 1 to `most`, for example of a sample's records, for which `event_of(count)` is certified within
@@ -107,9 +107,9 @@ pub fn count(event_of: impl Fn(u64) -> Event, most: u64, terms: Terms) -> Result
 
 #[derive(Clone, Copy, PartialEq)]
 enum Toward {
-    /// More private when larger.
+    /// A larger parameter is more private.
     Larger,
-    /// More private when smaller.
+    /// A smaller parameter is more private.
     Smaller,
 }
 
@@ -119,7 +119,7 @@ fn coarse_epsilon(event: &Event, terms: Terms) -> Result<f64, CertifyError> {
     match accountant::epsilon_at(event, terms.neighbours.relation, terms.budget.delta(), Quality::COARSE) {
         // no number that is searched for could mend that
         Ok(bound) if bound.upper.is_infinite() => Err(AccountingError::Parameter(
-            "something is released without noise, so that no finite epsilon holds; leave it out".into(),
+            "a value is released without noise, so that no finite epsilon holds; leave it out".into(),
         )
         .into()),
         Ok(bound) => Ok(bound.upper),
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn noise_of_dp_sgd() {
-        // truth 1.562666 (spec 18 §10); below it is a bug
+        // 1.562666 by Laplace inversion of the exact one-step transform; less is a fault
         let event = |x: f64| Event::gaussian(x).poisson_sampled(0.01).self_composed(1000);
         let (x, c) =
             noise(event, Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6).unwrap())).unwrap();

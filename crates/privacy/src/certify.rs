@@ -2,6 +2,7 @@
 
 use crate::accountant::pld::Quality;
 use crate::accountant::{self, AccountingError, Bound};
+use crate::rounding::six_digits_up;
 use crate::{Budget, Event, Neighbours, Relation, Terms};
 use dpopt_process::stop;
 use thiserror::Error;
@@ -16,10 +17,12 @@ pub struct Certificate {
 
 /// Why an event is not certified.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum CertifyError {
     /// The event costs more than the budget allows.
     #[error(
-        "the plan costs epsilon {needed:.6} at delta {delta:e}, more than the budget's {allowed}; lower the noise demands or raise the budget"
+        "the plan costs epsilon {} at delta {delta:e}, more than the budget's {allowed}; add noise, or raise the budget",
+        six_digits_up(*needed)
     )]
     OverBudget {
         /// Certified ε of the event.
@@ -50,7 +53,7 @@ pub fn certify(event: &Event, terms: Terms) -> Result<Certificate, CertifyError>
 }
 
 impl Certificate {
-    /// What may be released.
+    /// The event: everything that may be released.
     pub fn event(&self) -> &Event {
         &self.event
     }
@@ -62,11 +65,11 @@ impl Certificate {
     pub fn neighbours(&self) -> Neighbours {
         self.terms.neighbours
     }
-    /// Under which relation the bound holds.
+    /// The neighbouring relation under which the bound holds.
     pub fn relation(&self) -> Relation {
         self.terms.neighbours.relation
     }
-    /// What was allowed.
+    /// The budget that was allowed.
     pub fn budget(&self) -> Budget {
         self.terms.budget
     }

@@ -1,4 +1,5 @@
-//! Privacy filters: budgets for events whose parameters may depend on earlier outputs (spec 18 §7).
+//! Privacy filters: budgets for events whose parameters may depend on earlier outputs (Rogers, Roth, Ullman,
+//! Vadhan 2016; docs/proofs/ledger-filter.md).
 //!
 //! A filter decides *before* a release, from public history only, whether the proposed event still fits. Offered are
 //! rules that are theorems under full adaptivity: one fixed Rényi order, zCDP, GDP (Brownian motion), sums of (ε, δ),
@@ -65,32 +66,34 @@ pub struct Price {
 
 /// Why a filter says no.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The event costs more than is left.
     #[error(
-        "this run needs {:.4} % of the total budget (epsilon {epsilon}, delta {delta:e}) under the {rule} rule and {:.4} % \
-         is left; ask for a smaller epsilon, or end here",
+        "this run needs {:.4} % of the total budget (epsilon {epsilon}, delta {delta:e}) under the {rule} rule, but \
+         only {:.4} % is left; give a smaller epsilon",
         100.0 * needed, 100.0 * left
     )]
     Exceeded {
-        /// Rule in force.
+        /// The rule by which charges add up.
         rule: Rule,
         /// Share of the total that the event needs.
         needed: f64,
-        /// Share that is left.
+        /// Share of the budget that is left, from 0 to 1.
         left: f64,
-        /// Total ε.
+        /// The total ε of the budget.
         epsilon: f64,
-        /// Total δ.
+        /// The total δ of the budget.
         delta: f64,
     },
     /// The δ that the event sets aside is more than is left for that.
     #[error(
-        "this run needs {needed:e} of delta for itself (delta of (epsilon, delta)-mechanisms, errors of samplers) and the \
-         {rule} rule has {left:e} left for that; ask for a smaller delta, or use a ledger under the basic rule"
+        "this run needs {needed:e} of delta of its own (the delta of (epsilon, delta)-mechanisms, and sampler \
+         errors), but the {rule} rule has only {left:e} left for that; give a smaller delta, or use a ledger under \
+         the basic rule"
     )]
     DeltaExceeded {
-        /// Rule in force.
+        /// The rule by which charges add up.
         rule: Rule,
         /// δ that the event needs.
         needed: f64,
@@ -100,7 +103,7 @@ pub enum Refusal {
     /// The rule has no valid price for the event.
     #[error("the {rule} rule cannot charge this run: {reason}")]
     Unsupported {
-        /// Rule in force.
+        /// The rule by which charges add up.
         rule: Rule,
         /// Why, and what to do.
         reason: String,
@@ -249,13 +252,14 @@ impl Filter {
     /// Charges `event` before its release (for [`Rule::Basic`] use [`price`](Self::price) with a δ of its own).
     pub fn charge(&mut self, event: &Event) -> Result<(), Refusal> {
         if self.rule == Rule::Basic {
-            let reason = "an event needs a delta of its own; use `price` and `spend`".into();
+            let reason =
+                "the event needs a delta of its own, which this call does not take; use `price` and `spend`".into();
             return Err(Refusal::Unsupported { rule: self.rule, reason });
         }
         self.spend(self.price(event, 0.0)?)
     }
 
-    /// The rule.
+    /// The rule by which charges add up.
     pub fn rule(&self) -> Rule {
         self.rule
     }

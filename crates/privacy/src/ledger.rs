@@ -28,9 +28,10 @@ mod file;
 mod record;
 
 use crate::filter::{Filter, Price, Refusal, Rule};
-use crate::words::foreign;
+use crate::rounding::foreign;
 use crate::{Budget, Certificate, Terms};
 use dpopt_process::LockedFile;
+use dpopt_refusal::{Remedy, Step};
 use file::{lock_and_scan, not_a_ledger};
 use record::{Charge, Header, Record, Scan, hex};
 use serde::{Deserialize, Serialize};
@@ -72,14 +73,16 @@ pub struct Receipt {
 /// What a charge would do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quote {
-    /// Rule in force.
+    /// The rule by which charges add up.
     pub rule: Rule,
     /// This would be the first charge, which fixes the rule for good.
     pub first: bool,
     /// Share of the total spent before it, in [0, 1].
     pub before: f64,
-    /// And after it.
+    /// Share of the total spent after it, in [0, 1].
     pub after: f64,
+    /// δ of the run itself.
+    pub delta: f64,
 }
 
 /// Whether a receipt belongs to a ledger.
@@ -96,13 +99,13 @@ pub enum Found {
 /// One charge, for reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// From 1.
+    /// Number of the charge in its ledger, from 1.
     pub number: usize,
     /// Identity of the charge.
     pub id: String,
     /// Name of the run.
     pub label: String,
-    /// UTC, as written.
+    /// Time of the charge in UTC, as the ledger has it.
     pub time: String,
     /// What was released.
     pub event: crate::Event,
@@ -117,7 +120,7 @@ pub struct Entry {
 /// What a ledger holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// Stated in the header.
+    /// The purpose that the ledger's header states.
     pub purpose: Purpose,
     /// Rule in force; `None` before the first charge decides it.
     pub rule: Option<Rule>,
@@ -144,52 +147,60 @@ impl Status {
 
 /// Why a ledger does not charge.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum LedgerError {
     /// The budget does not allow it.
     #[error("{path}: {refusal}")]
     Refused {
-        /// Ledger file.
+        /// Path of the ledger file.
         path: String,
-        /// Why.
+        /// Why the charge does not fit.
         refusal: Refusal,
     },
     /// The file is for other terms.
-    #[error("{path} was started with {field} {file}, this run asks for {asked}; use the same, or another ledger file")]
+    #[error(
+        "{path} was started with {field} {file}, which cannot be changed, but this run has {asked}; give the same, or for \
+         another data set its own ledger"
+    )]
     Terms {
-        /// Ledger file.
+        /// Path of the ledger file.
         path: String,
-        /// Which term.
+        /// The term that differs.
         field: &'static str,
-        /// In the file.
+        /// Its value in the file.
         file: String,
-        /// Asked for.
+        /// The value that was asked for.
         asked: String,
     },
     /// The file is not what was appended to it.
-    #[error("{path}, line {line}: {damage}; nothing is charged to a damaged ledger. Restore the file from a backup")]
+    #[error(
+        "{path}, line {line}: {damage}; nothing can be charged to a damaged ledger; restore the file from a \
+             backup"
+    )]
     Damaged {
-        /// Ledger file.
+        /// Path of the ledger file.
         path: String,
-        /// From 1.
+        /// Number of the damaged line, from 1.
         line: usize,
-        /// What is wrong.
+        /// What is wrong with the line.
         damage: Damage,
     },
     /// Not a file that a ledger can be kept in, or a file of something else: nothing is written to it.
     #[error("{path} is not a ledger: {why}; name the ledger of this data set, or a file that does not exist yet")]
     NotALedger {
-        /// As given.
+        /// The path as it was given.
         path: String,
-        /// Why.
+        /// Why it cannot be a ledger file.
         why: &'static str,
     },
-    /// Somebody else held the file all the time.
+    /// Another process held the file all the time.
     #[error(
-        "{path} was held by {holder} for {seconds} seconds, and nothing was charged; a run holds it for a moment only, so see \
-         what that process does, or wait longer with --ledger-wait"
+        "{path} was locked by {holder} for {seconds} seconds, although a run locks it for a moment only; nothing was \
+         charged: {}",
+        Remedy::one_of(["check that process".into(), Step::WaitForLedger.into()])
     )]
     Held {
-        /// Ledger file.
+        /// Path of the ledger file.
         path: String,
         /// A process, by number where the system tells.
         holder: String,
@@ -199,13 +210,13 @@ pub enum LedgerError {
     /// Charges that this process has seen are no longer in the file.
     #[error("{path} has lost charges since it was opened; restore it from a backup")]
     RolledBack {
-        /// Ledger file.
+        /// Path of the ledger file.
         path: String,
     },
     /// Reading, locking, writing or syncing failed: nothing may be released.
     #[error("{path}: cannot {action} the ledger ({source}); nothing was released")]
     Io {
-        /// Ledger file.
+        /// Path of the ledger file.
         path: String,
         /// open, lock, read, append to or sync.
         action: &'static str,
@@ -233,7 +244,7 @@ struct Locked {
     /// `None` while no charge has created it.
     file: Option<LockedFile>,
     scan: Scan,
-    /// In the file, or to be written before the first charge.
+    /// The header in the file, or the one to be written before the first charge.
     header: Header,
 }
 
@@ -290,7 +301,8 @@ impl Ledger {
         let before = self.filter(&locked)?.map_or(0.0, |filter| filter.spent_share());
         let filter = self.admit(&locked, certificate)?;
         let first = locked.scan.charges().next().is_none();
-        Ok(Quote { rule: filter.rule(), first, before, after: filter.spent_share() })
+        let delta = certificate.budget().delta();
+        Ok(Quote { rule: filter.rule(), first, before, after: filter.spent_share(), delta })
     }
 
     /// Appends the charge and returns once it is durable. On any error nothing may be released.
@@ -304,8 +316,8 @@ impl Ledger {
         }
         if let Some(cut) = locked.scan.last_cut() {
             (self.access.tell)(&format!(
-                "{} ended in {} bytes of a line that was cut short (line {}; a crash or a full disk, and nothing was released for \
-                 it): they are ignored and stay, this charge follows them",
+                "{} ends with {} bytes of an incomplete charge (line {}; a crash or a full disk, and nothing was \
+                 released for it). The bytes are ignored and kept, and this charge follows them",
                 self.name(),
                 cut.bytes,
                 cut.line

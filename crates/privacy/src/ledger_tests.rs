@@ -35,7 +35,7 @@ fn new_ledger() -> (tempfile::TempDir, PathBuf, Ledger) {
     (directory, path, ledger)
 }
 
-/// What is said to fit does, and nothing is said to fit where nothing does: at δ = 0 pure runs are priced, which Gaussian ones of no noise are not.
+/// A run of the size that `room` gives fits, and it gives none where nothing fits: at δ = 0 pure runs are priced, which Gaussian ones of no noise are not.
 #[test]
 fn what_fits_next_is_true_of_pure_runs() {
     let pure = |epsilon: f64| certificate(Event::ApproxDp { epsilon, delta: 0.0 }, epsilon, 0.0);
@@ -46,12 +46,12 @@ fn what_fits_next_is_true_of_pure_runs() {
         for _ in 0..runs {
             open().charge("run", &pure(first)).unwrap();
         }
-        let said = open().room(0.0).unwrap();
+        let room = open().room(0.0).unwrap();
         let bound = (1.0 - first * f64::from(runs)).max(0.0);
-        assert!(if runs == 4 { said == 0.0 } else { said > 0.0 }, "{delta} {first}: {said}");
-        assert!(delta > 0.0 || said <= bound + 1e-9 && said >= 0.99 * bound - 1e-9, "{first}: {said} of {bound}");
-        if said > 0.0 {
-            open().charge("next", &pure(said)).unwrap();
+        assert!(if runs == 4 { room == 0.0 } else { room > 0.0 }, "{delta} {first}: {room}");
+        assert!(delta > 0.0 || room <= bound + 1e-9 && room >= 0.99 * bound - 1e-9, "{first}: {room} of {bound}");
+        if room > 0.0 {
+            open().charge("next", &pure(room)).unwrap();
             assert!(open().room(0.0).unwrap() < 0.02, "{}", open().room(0.0).unwrap());
         }
     }
@@ -177,7 +177,7 @@ fn every_kind_of_plan_has_a_price() {
 }
 
 #[test]
-fn other_terms_are_refused_and_both_are_told() {
+fn other_terms_are_refused_and_both_are_named() {
     let (_directory, path, mut ledger) = new_ledger();
     ledger.charge("run", &gaussian()).unwrap();
     let replaced = Neighbours::of_records(Relation::ReplaceOne).within(purpose().terms.budget);
@@ -205,7 +205,10 @@ fn other_terms_are_refused_and_both_are_told() {
     assert!(matches!(records.charge("run", &replaced), Err(LedgerError::Terms { field: "relation", .. })));
     assert!(matches!(records.quote(&certified(users.neighbours)), Err(LedgerError::Terms { field: "unit", .. })));
     let refused = records.charge("run", &certified(users.neighbours)).unwrap_err();
-    assert!(refused.to_string().contains("started with unit record, this run asks for user"), "{refused}");
+    assert!(
+        refused.to_string().contains("started with unit record, which cannot be changed, but this run has user"),
+        "{refused}"
+    );
     assert_eq!(std::fs::read(&path).unwrap(), before);
     let place = directory();
     let mut of_users =
@@ -232,10 +235,13 @@ fn units_of_other_columns_have_no_place_in_a_ledger() {
     };
     assert_eq!(file("same", &of("x", &["a", "b"]), &of("x", &["a", "b"])), Ok(()));
     // two columns, and one of a name that reads like them
-    let told = file("two", &of("x", &["a", "b"]), &of("x", &["a and b"])).unwrap_err();
-    assert!(told.contains("unit's name `a` and `b`, this run asks for `a and b`"), "{told}");
-    let told = file("unnamed", &of("x", &["a"]), &of("x", &[])).unwrap_err();
-    assert!(told.contains("unit's name `a`, this run asks for no name"), "{told}");
+    let message = file("two", &of("x", &["a", "b"]), &of("x", &["a and b"])).unwrap_err();
+    assert!(
+        message.contains("unit's name `a` and `b`, which cannot be changed, but this run has `a and b`"),
+        "{message}"
+    );
+    let message = file("unnamed", &of("x", &["a"]), &of("x", &[])).unwrap_err();
+    assert!(message.contains("unit's name `a`, which cannot be changed, but this run has no name"), "{message}");
     assert!(file("named", &of("x", &[]), &of("x", &["a"])).is_err());
     // older files say it in their label
     assert_eq!(file("older", &of("values of a", &[]), &of("values of a", &["a"])), Ok(()));
@@ -435,7 +441,7 @@ fn what_is_not_a_ledger_is_not_written_to() {
     Ledger::open_or_create(&path, &purpose()).unwrap().charge("run", &gaussian()).unwrap();
 }
 
-static TOLD: AtomicUsize = AtomicUsize::new(0);
+static NOTICES: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn a_held_file_is_waited_for_but_not_for_ever() {
@@ -444,14 +450,14 @@ fn a_held_file_is_waited_for_but_not_for_ever() {
     let held = File::open(&path).unwrap();
     held.lock().unwrap();
     let tell = |text: &str| {
-        assert!(text.contains("held by"), "{text}");
-        TOLD.fetch_add(1, Ordering::SeqCst);
+        assert!(text.contains("locked by"), "{text}");
+        NOTICES.fetch_add(1, Ordering::SeqCst);
     };
     let access = Access { patience: Duration::from_millis(900), tell };
     let started = Instant::now();
     let refused = Ledger::prepare(&path, &purpose(), access);
     assert!(matches!(refused, Err(LedgerError::Held { .. })));
-    assert!(started.elapsed() >= access.patience && TOLD.load(Ordering::SeqCst) == 1);
+    assert!(started.elapsed() >= access.patience && NOTICES.load(Ordering::SeqCst) == 1);
     let free = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
         drop(held);
@@ -461,7 +467,7 @@ fn a_held_file_is_waited_for_but_not_for_ever() {
     free.join().unwrap();
 }
 
-/// Whoever waited for a file that was replaced meanwhile does not append to the old one.
+/// A process that waited for a file which was replaced meanwhile does not append to the old one.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_replaced_while_it_is_waited_for_is_opened_anew() {

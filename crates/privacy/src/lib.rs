@@ -8,7 +8,7 @@
 //! * [`ledger`]: a budget kept in a file across runs.
 //!
 //! Events and budgets are defined by `dpopt-event`, accountants by `dpopt-accounting`; their names stand here too, so that
-//! whoever uses this crate needs no other.
+//! a user of this crate needs no other.
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
@@ -19,6 +19,6 @@ pub mod ledger;
 pub use certify::{Certificate, certify};
 pub use dpopt_accounting::{Bound, accountant, gibbs};
 pub use dpopt_event::{Budget, Event, Neighbours, Relation, Shown, Terms, Unit};
-pub use dpopt_event::{budget, event, expression, group, neighbours, special, words};
+pub use dpopt_event::{budget, event, expression, group, neighbours, rounding, special};
 pub use filter::Filter;
 pub use ledger::Ledger;

@@ -100,9 +100,9 @@ fn lower_bounds_are_not_above_upper_ones() {
     }
 }
 
-/// More copies of a record than are told apart: a lower bound counts the most that are, and not nothing.
+/// More copies of a record than are counted apart: a lower bound counts the most that are, and not nothing.
 #[test]
-fn samples_with_more_copies_than_are_told_apart_have_an_answer() {
+fn samples_with_more_copies_than_are_counted_apart_have_an_answer() {
     let event = Event::SampledWithReplacement {
         source_dataset_size: 1,
         sample_size: 1000,
@@ -130,15 +130,15 @@ fn what_underflows_is_not_nothing() {
         (Event::gaussian(1.0).sampled_without_replacement(u64::MAX, 1), 1.9e-20),
         (Event::Parallel { blocks: vec![Event::laplace(1e170), stated.clone()] }, 4.99e-171),
     ] {
-        let mut said = vec![("", accountant::delta(&event, ZERO_OUT, 0.0))];
-        said.extend(accountant::compare_delta(&event, ZERO_OUT, 0.0));
-        assert!(said.iter().any(|(_, answer)| answer.is_ok()), "{event}");
-        for (name, answer) in said {
+        let mut answers = vec![("", accountant::delta(&event, ZERO_OUT, 0.0))];
+        answers.extend(accountant::compare_delta(&event, ZERO_OUT, 0.0));
+        assert!(answers.iter().any(|(_, answer)| answer.is_ok()), "{event}");
+        for (name, answer) in answers {
             assert!(answer.as_ref().map_or(true, |b| b.upper >= least), "{name} of {event}: {answer:?}");
         }
-        let mut said = vec![("", accountant::epsilon(&event, ZERO_OUT, 1e-300))];
-        said.extend(accountant::compare(&event, ZERO_OUT, 1e-300));
-        for (name, answer) in said {
+        let mut answers = vec![("", accountant::epsilon(&event, ZERO_OUT, 1e-300))];
+        answers.extend(accountant::compare(&event, ZERO_OUT, 1e-300));
+        for (name, answer) in answers {
             assert!(answer.as_ref().map_or(true, |b| b.upper > 0.0), "{name} of {event}: {answer:?}");
         }
     }

@@ -105,7 +105,7 @@ impl Clock {
         Self { processor: Self::processor(), wall: Instant::now() }
     }
 
-    /// Of this thread so far.
+    /// Processor time of this thread so far.
     fn processor() -> Option<Duration> {
         let line = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         line.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
@@ -218,7 +218,7 @@ fn hunted(from: u64, cases: u64) {
 
 /// The hunt notices an accountant that is a thousandth too low.
 #[test]
-fn a_planted_shortfall_is_noticed() {
+fn an_injected_shortfall_is_noticed() {
     struct Low;
     impl Accountant for Low {
         fn name(&self) -> &'static str {

@@ -1,4 +1,4 @@
-//! Groups of records (docs/proofs/accounting-groups.md): what is said of k records against mechanisms whose groups are known exactly.
+//! Groups of records (docs/proofs/accounting-groups.md): bounds for k records against mechanisms whose groups are known exactly.
 
 use dpopt_privacy::accountant::{self, Accountant, pld::Quality};
 use dpopt_privacy::event::GlmLink;
@@ -78,7 +78,7 @@ fn groups_of_choices_and_laplace_noise_are_of_their_kind() {
             assert!((a / b - 1.0).abs() < 1e-9, "{one} at {delta}: {a} {b}");
         }
     }
-    // no worse than what was there: k²·ε²/8 of concentrated privacy, 7.30642 at δ = 1e-6 (spec 18 §9)
+    // no worse than what was there: k²·ε²/8 of concentrated privacy, 7.30642 at δ = 1e-6
     let choices = Event::ExponentialMechanism { epsilon: 0.2 }.self_composed(20).for_users_of(3);
     assert!(epsilon(&choices, Relation::ZeroOut, 1e-6) < 7.3065);
 }
@@ -119,7 +119,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     /// Brute force: any chain of distributions. What is stated of its steps bounds its two ends, at every ε.
     #[test]
-    fn the_ends_of_a_chain_are_within_what_is_said_of_a_group(
+    fn the_ends_of_a_chain_are_within_the_bound_of_a_group(
         weights in prop::collection::vec(prop::collection::vec(-1.0f64..1.0, 5), 2..6),
         step in 0.02f64..0.4,
         leak in prop_oneof![Just(0.0), 1e-9f64..1e-3],
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// P(S) ≤ min(e^ε·Q(S), 1 − e^−ε·(1 − Q(S))) at each step: the k-fold of that, level by level, against what is said of the group.
+/// P(S) ≤ min(e^ε·Q(S), 1 − e^−ε·(1 − Q(S))) at each step: the k-fold of that, level by level, against the bound for the group.
 #[test]
 fn groups_of_pure_mechanisms_have_the_curve_of_their_steps() {
     for (k, e) in [(2u64, 0.3f64), (3, 0.7), (8, 0.1), (50, 0.02)] {
@@ -171,10 +171,10 @@ fn groups_of_pure_mechanisms_have_the_curve_of_their_steps() {
             // the largest power − e^E·level, at one of the kinks
             let kinks = (0..=k).map(|j| (-(j as f64) * e).exp() / (1.0 + e.exp()));
             let attained = kinks.map(|x| power(x) - at.exp() * x).fold(0.0, f64::max);
-            let said = accountant::pld::Pld::default().delta(&group, Relation::ZeroOut, at).unwrap().upper;
+            let bound = accountant::pld::Pld::default().delta(&group, Relation::ZeroOut, at).unwrap().upper;
             assert!(
-                said >= attained * (1.0 - 1e-12) && said < attained * (1.0 + 1e-9) + 1e-13,
-                "{k} {e} {at}: {said} {attained}"
+                bound >= attained * (1.0 - 1e-12) && bound < attained * (1.0 + 1e-9) + 1e-13,
+                "{k} {e} {at}: {bound} {attained}"
             );
         }
         let pure = accountant::epsilon(&group, Relation::ZeroOut, 0.0).unwrap().upper;

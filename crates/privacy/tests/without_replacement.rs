@@ -1,4 +1,4 @@
-//! Batches of fixed size, drawn without replacement: the published table (spec 01 §1) and its trap.
+//! Batches of fixed size, drawn without replacement: reference values, and the trap of halving the sensitivity.
 
 use dpopt_privacy::accountant::{delta, epsilon};
 use dpopt_privacy::{Event, Relation};

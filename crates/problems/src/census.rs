@@ -9,7 +9,7 @@ use crate::draws::Draws;
 pub struct Term {
     /// `(intercept)`, a numeric term such as `(age-45)/10`, or `column=level` (1 if the record has that level).
     pub name: &'static str,
-    /// Its coefficient.
+    /// Coefficient of the term.
     pub coefficient: f64,
 }
 
@@ -18,7 +18,7 @@ pub struct Term {
 pub struct Census {
     /// The table as CSV with a header; target `income`, classes `low` and `high`.
     pub csv: String,
-    /// Its `bounds.toml`: ranges and levels as a codebook would state them; they are not read off the rows.
+    /// The `bounds.toml` of the table: ranges and levels as a codebook would state them; they are not read off the rows.
     pub bounds: String,
     /// The true log-odds of `high`. Terms not listed are zero.
     pub truth: Vec<Term>,

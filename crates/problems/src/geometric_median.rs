@@ -1,4 +1,4 @@
-//! Generalised geometric median with a dial from hard to dimension-free (spec 11 §5, thesis §11.4.1).
+//! Generalised geometric median with a dial from hard to dimension-free (Liu 2024, section 11.4.1).
 //!
 //! F(x) = (1/n) Σ_i ‖A^{1/2}(x − x_i)‖ with A^{1/2} = g₀·diag(j^{−p}), j = 1..d. The points differ in their first coordinate
 //! only, so the minimiser, the minimum and its distance from 0 are the same for every d; what d changes is how much noise
@@ -9,7 +9,7 @@ use dpopt_noise::{NoiseSource, Purpose};
 /// Points on a line in R^d with a weighted Euclidean distance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeometricMedian {
-    /// Diagonal of A^{1/2}.
+    /// The diagonal of A^{1/2}.
     weights: Vec<f64>,
     /// First coordinates of the points; their others are 0.
     points: Vec<f64>,
@@ -20,19 +20,19 @@ const COINCIDENT: f64 = 1e-12;
 
 impl GeometricMedian {
     /// `records` points with first coordinate from N(1, 1), A^{1/2} = `scale`·diag(j^{−`exponent`}) in `dimension` coordinates.
-    /// The same seed gives the same points for every dimension and exponent.
+    /// One seed gives the same points for every dimension and exponent.
     pub fn generate(records: usize, dimension: usize, scale: f64, exponent: f64, seed: u64) -> Self {
         let mut stream = NoiseSource::insecure(seed).stream(Purpose::Other(11), 0);
         let points = (0..records).map(|_| 1.0 + stream.standard_normal()).collect();
         Self { weights: (1..=dimension).map(|j| scale * (j as f64).powf(-exponent)).collect(), points }
     }
 
-    /// d.
+    /// d: number of coordinates.
     pub fn dimension(&self) -> usize {
         self.weights.len()
     }
 
-    /// n.
+    /// n: number of points.
     pub fn records(&self) -> usize {
         self.points.len()
     }
@@ -72,7 +72,7 @@ impl GeometricMedian {
         self.weights.iter().zip(x).skip(1).map(|(a, v)| (a * v).powi(2)).sum()
     }
 
-    /// F(x). `x`: d.
+    /// Value F(x) at `x` of length d.
     pub fn value(&self, x: &[f64]) -> f64 {
         let (Some(&a), Some(&x1)) = (self.weights.first(), x.first()) else { return 0.0 };
         let rest = self.rest(x);

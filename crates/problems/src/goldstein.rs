@@ -1,9 +1,9 @@
-//! How far a point is from being a Goldstein point: the least norm in the hull of gradients near by (spec 08 §8). It looks at all records: for tests and figures.
+//! How far a point is from being a Goldstein point: the least norm in the hull of gradients near by. It looks at all records: for tests and figures.
 
 use crate::draws::Draws;
 
 /// Steps of the search for the point of least norm: each halves what is left, or nearly, and twenty are usual.
-const MOST_STEPS: usize = 20_000;
+const MAX_STEPS: usize = 20_000;
 
 /// The point of least norm in the hull of `points`, and how much ‖·‖² may be above the least one. `points`: at least one, of one length.
 ///
@@ -21,7 +21,7 @@ pub fn least_norm_point(points: &[Vec<f64>]) -> (Vec<f64>, f64) {
     weights[first] = 1.0;
     let mut p = points[first].clone();
     let mut gap = f64::INFINITY;
-    for step in 0..MOST_STEPS {
+    for step in 0..MAX_STEPS {
         let along: Vec<f64> = points.iter().map(|v| dot(&p, v)).collect();
         let norm = dot(&p, &p);
         let best = (0..points.len()).fold(0, |best, i| if along[i] < along[best] { i } else { best });

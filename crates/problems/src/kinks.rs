@@ -1,10 +1,10 @@
-//! Losses with kinks that are not convex: robust phase retrieval and regression with a capped absolute error (spec 08 §8).
+//! Losses with kinks that are not convex: robust phase retrieval and regression with a capped absolute error.
 
 use crate::draws::Draws;
 use dpopt_objective::objective::{Facts, Gradient, Objective, Point};
 use std::convert::Infallible;
 
-/// Which loss.
+/// Which loss has the kinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kink {
     /// |⟨a, x⟩² − y|.
@@ -21,9 +21,9 @@ const OUTLIERS: f64 = 0.1;
 /// Directions a of length 1, and what was seen along each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// a: d.
+    /// a: direction of length 1, d numbers.
     pub direction: Vec<f64>,
-    /// y.
+    /// y: what was seen along the direction.
     pub value: f64,
 }
 
@@ -35,7 +35,7 @@ pub struct KinkedLoss {
 }
 
 impl KinkedLoss {
-    /// In `dimension` dimensions.
+    /// A loss of this kind in `dimension` dimensions.
     pub fn new(kink: Kink, dimension: usize) -> Self {
         Self { kink, dimension }
     }
@@ -72,7 +72,7 @@ impl KinkedLoss {
         seen.direction.iter().zip(x).map(|(a, x)| a * x).sum()
     }
 
-    /// φ(x).
+    /// Loss φ(x) of the record `seen`.
     pub fn value_of(&self, x: &[f64], seen: &Seen) -> f64 {
         let score = self.score(x, seen);
         match self.kink {

@@ -49,7 +49,7 @@ impl Tabulated {
         Self { low, step, cumulative }
     }
 
-    /// F.
+    /// Distribution function F of the law.
     pub fn cdf(&self, x: f64) -> f64 {
         let place = ((x - self.low) / self.step).clamp(0.0, (self.cumulative.len() - 1) as f64);
         let cell = (place as usize).min(self.cumulative.len() - 2);
@@ -57,7 +57,7 @@ impl Tabulated {
         self.cumulative[cell] * (1.0 - share) + self.cumulative[cell + 1] * share
     }
 
-    /// ∫ f dF.
+    /// Expectation ∫ f dF of a function under the law.
     pub fn mean(&self, f: impl Fn(f64) -> f64) -> f64 {
         let middle = |i: usize| self.low + self.step * (i as f64 + 0.5);
         self.cumulative.windows(2).enumerate().map(|(i, c)| (c[1] - c[0]) * f(middle(i))).sum()

@@ -1,5 +1,5 @@
 //! Linear losses f(x; s) = −⟨x, s⟩: the hard instances behind every lower bound for private ERM and SCO, with their
-//! exact optima (spec 03 §6, 11, 14 §9, 15 §9).
+//! exact optima (Liu 2024, Theorem 3.7.1; Asi et al. 2021, Theorems 4 and 5; Ghazi et al. 2024, Theorems 4.1 and 4.5).
 //!
 //! On the unit l2 ball, and on the box [−1, 1]^d, minimisers, minima and excess risks are known in closed form, for the
 //! drawn records and for the law behind them. A record's gradient is −s for every x, so ‖s‖ is its Lipschitz constant.
@@ -13,11 +13,11 @@ use dpopt_objective::records::{Examples, Rows};
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearLosses {
     dimension: usize,
-    /// Row by row.
+    /// The records, row by row.
     rows: Vec<f32>,
     /// Mean of the records.
     mean: Vec<f64>,
-    /// E s.
+    /// E s: the mean of the law.
     law: Vec<f64>,
     /// Bound on ‖s‖₂ that every record keeps.
     lipschitz: f64,
@@ -25,7 +25,7 @@ pub struct LinearLosses {
 
 impl LinearLosses {
     /// Signs with a common bias: each coordinate of a record is ±1/√d with mean b·v_j/√d, v a random sign vector. With
-    /// b ≈ min(1, √d/(εn)) no (ε, δ)-DP method recovers v, and its excess risk on the unit ball is about b (spec 11).
+    /// b ≈ min(1, √d/(εn)) no (ε, δ)-DP method recovers v, and its excess risk on the unit ball is about b.
     pub fn biased_signs(records: usize, dimension: usize, bias: f64, seed: u64) -> Self {
         let mut stream = source(seed);
         let bias = bias.clamp(0.0, 1.0);
@@ -35,7 +35,7 @@ impl LinearLosses {
     }
 
     /// Coordinates ±σ_j with mean q_j·σ_j, q_j uniform on [−1, 1]: the instance of the lower bounds for anisotropic data,
-    /// on the box and on the ball (spec 14 §9, G1).
+    /// on the box and on the ball (Asi et al. 2021, Propositions 1 and 2).
     pub fn random_signs(records: usize, scales: &[f64], seed: u64) -> Self {
         let mut stream = source(seed);
         let means: Vec<f64> = scales.iter().map(|_| 2.0 * stream.uniform() - 1.0).collect();
@@ -44,7 +44,7 @@ impl LinearLosses {
     }
 
     /// Coordinates ±σ_j with mean ±b_j·σ_j, the sign of the mean drawn: `bias` in [0, 1] makes signs as hard to tell as one likes.
-    /// With σ equal on one bucket of coordinates and tiny elsewhere this is G3 of spec 14 §9 ([`bucket`]).
+    /// With σ equal on one bucket of coordinates and tiny elsewhere it is one bucket in the proof of Proposition 1 of Asi et al. 2021 ([`bucket`]).
     ///
     /// # Panics
     /// If there is not one bias per scale.
@@ -56,7 +56,7 @@ impl LinearLosses {
     }
 
     /// `core` records of [`random_signs`](Self::random_signs), each `copies` times, padded to `records` by records that
-    /// cancel: +σ and −σ in turn (spec 14 §9, G2). With copies = ⌊ln(1 + ε₀)/ε⌋ an ε-DP method meets an ε₀-DP one's difficulty.
+    /// cancel: +σ and −σ in turn (Asi et al. 2021, Lemma D.3). With copies = ⌊ln(1 + ε₀)/ε⌋ an ε-DP method meets an ε₀-DP one's difficulty.
     /// The law is that of the records themselves.
     pub fn padded(records: usize, core: usize, copies: usize, scales: &[f64], seed: u64) -> Self {
         let inner = Self::random_signs(core, scales, seed);
@@ -74,7 +74,7 @@ impl LinearLosses {
     }
 
     /// N(δ_v·v, σ²I) with σ = G/√(d + d²/(4k)) and δ_v = σ√d/(2√k): `queries` = k values of losses do not find the signs v
-    /// (spec 03 §6). E‖s‖² = G²; records longer than `longest`·G are drawn again, and that bounds their Lipschitz constant.
+    /// (Liu 2024, Theorem 3.7.1). E‖s‖² = G²; records longer than `longest`·G are drawn again, and that bounds their Lipschitz constant.
     pub fn hidden_signs(records: usize, dimension: usize, queries: usize, g: f64, longest: f64, seed: u64) -> Self {
         let mut stream = source(seed);
         let (d, k) = (dimension as f64, queries as f64);
@@ -99,8 +99,8 @@ impl LinearLosses {
     }
 
     /// Sparse records of unit norm that share nothing outside their block: block b holds `block` equal rows with `sparsity`
-    /// entries ±1/√s in its own coordinates; rows beyond the last block are 0 (spec 15 §9, largest-mean variant of the
-    /// block-diagonal instance). The law is that of the records themselves.
+    /// entries ±1/√s in its own coordinates; rows beyond the last block are 0 (the variant with the largest mean of the block-diagonal
+    /// instance of Ghazi et al. 2024, Lemma 4.3). The law is that of the records themselves.
     pub fn block_diagonal(records: usize, dimension: usize, sparsity: usize, block: usize, seed: u64) -> Self {
         let mut stream = source(seed);
         let (sparsity, block) = (sparsity.clamp(1, dimension.max(1)), block.max(1));
@@ -141,12 +141,12 @@ impl LinearLosses {
         Self { dimension, rows, law: vec![0.0; dimension], mean, lipschitz }
     }
 
-    /// n.
+    /// n: number of records.
     pub fn records(&self) -> usize {
         self.rows.len().checked_div(self.dimension).unwrap_or(0)
     }
 
-    /// d.
+    /// d: number of coordinates.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -195,7 +195,7 @@ impl LinearLosses {
         radius * dpopt_objective::geometry::norm(&self.mean) - dot(x, &self.mean)
     }
 
-    /// The same for the law.
+    /// Excess population risk of `x` over the best point of the l2 ball of `radius`.
     pub fn population_excess_on_ball(&self, x: &[f64], radius: f64) -> f64 {
         radius * dpopt_objective::geometry::norm(&self.law) - dot(x, &self.law)
     }
@@ -205,19 +205,19 @@ impl LinearLosses {
         dpopt_objective::geometry::l1_norm(&self.mean) - dot(x, &self.mean)
     }
 
-    /// The same for the law.
+    /// Excess population risk of `x` over the best corner of [−1, 1]^d.
     pub fn population_excess_on_box(&self, x: &[f64]) -> f64 {
         dpopt_objective::geometry::l1_norm(&self.law) - dot(x, &self.law)
     }
 }
 
-/// Scales of a single bucket: `size` on the first `count` of `dimension` coordinates, `rest` elsewhere (spec 14 §9, G3).
+/// Scales of a single bucket: `size` on the first `count` of `dimension` coordinates, `rest` elsewhere (the buckets of Asi et al. 2021, proof of Proposition 1).
 pub fn bucket(dimension: usize, count: usize, size: f64, rest: f64) -> Vec<f64> {
     (0..dimension).map(|j| if j < count { size } else { rest }).collect()
 }
 
 /// s-sparse points of {0, 1/√s}^d whose pairwise l2 distance is at least 1/√2: the packing of the pure-DP lower bound
-/// (spec 15 §9). `count` of them, as sorted coordinate lists, or fewer if `64·count` random draws did not find as many.
+/// (Ghazi et al. 2024, Lemma A.1). `count` of them, as sorted coordinate lists, or fewer if `64·count` random draws did not find as many.
 pub fn sparse_packing(count: usize, dimension: usize, sparsity: usize, seed: u64) -> Vec<Vec<u32>> {
     let mut stream = source(seed);
     let sparsity = sparsity.min(dimension);

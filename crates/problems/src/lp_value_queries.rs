@@ -1,4 +1,4 @@
-//! The hard instance for value queries in l_p geometry, 1 ≤ p ≤ 2 (spec 05 B7; thesis Corollaries 5.7.4 to 5.7.6).
+//! The hard instance for value queries in l_p geometry, 1 ≤ p ≤ 2 (Liu 2024, Proposition 5.7.4, Corollaries 5.7.5 and 5.7.6).
 //!
 //! f(x; s) = ⟨s, x⟩ on the l_p ball of diameter D, s ~ N(κv, σ²I) with v uniform on {±1}^d, σ = G·d^(−1/q)/√(d/k + 4·ln d) and
 //! κ = σ√d/(2√k): then E‖s‖_q² ≤ G², and whoever asks for k values has an expected excess risk of at least (1 − 1/p)κD·d^(1−1/p)/8.
@@ -10,7 +10,7 @@ use dpopt_noise::Stream;
 /// An instance by its public numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LpValueQueries {
-    /// d ≥ 2.
+    /// d ≥ 2: number of coordinates.
     pub dimension: usize,
     /// p in [1, 2].
     pub exponent: f64,
@@ -35,7 +35,7 @@ impl LpValueQueries {
         self.deviation() * (self.dimension as f64).sqrt() / (2.0 * (self.queries as f64).sqrt())
     }
 
-    /// d^(1/q).
+    /// d^(1/q), the dual norm of a vector of ones.
     fn spread(&self) -> f64 {
         (self.dimension as f64).powf(1.0 - 1.0 / self.exponent)
     }
@@ -50,7 +50,7 @@ impl LpValueQueries {
         (1.0 - 1.0 / self.exponent) * self.signal() * self.diameter * self.spread() / 8.0
     }
 
-    /// v.
+    /// Draws v, the direction that is hidden in the noise.
     pub fn direction(&self, stream: &mut Stream) -> Vec<f64> {
         (0..self.dimension).map(|_| if stream.coin() { 1.0 } else { -1.0 }).collect()
     }

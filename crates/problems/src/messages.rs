@@ -14,7 +14,7 @@ use crate::draws::{Draws, quantile};
 pub struct Messages {
     /// The table as CSV with a header: `sender`, `recipient`, six features and the target `answered`, classes `no` and `yes`. Nobody writes to themselves.
     pub csv: String,
-    /// Its `bounds.toml`: ranges and levels as a codebook would state them; they are not read off the rows. `sender` and `recipient` are no features (`ignore`).
+    /// The `bounds.toml` of the table: ranges and levels as a codebook would state them, not read off the rows; `sender` and `recipient` are no features (`ignore`).
     pub bounds: String,
     /// The true log-odds of `yes`. Terms not listed are zero.
     pub truth: Vec<Term>,
@@ -41,7 +41,7 @@ const TRUTH: [Term; 10] = [
 
 /// Number of features.
 const FEATURES: usize = 6;
-/// Of the variance of a score.
+/// Share of the variance of a score that the sender has.
 const SENDERS: f64 = 1.0 / 3.0;
 const RECIPIENTS: f64 = 1.0 / 6.0;
 /// The tail of a person's weight falls like 1/x to this power.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_come_from_the_truth_that_is_told() {
+    fn labels_come_from_the_truth_that_is_returned() {
         let made = messages(500, 20_000, 11);
         let rows: Vec<Vec<&str>> = made.csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
         let value = |term: &str, row: &[&str]| -> f64 {

@@ -18,7 +18,7 @@ pub struct Panel {
     /// The table as CSV with a header: `person`, eight features and the target `outcome`, classes `no` and `yes`. Rows are in
     /// random order: those of a person are not together, and the order says nothing of them.
     pub csv: String,
-    /// Its `bounds.toml`: ranges and levels as a codebook would state them; they are not read off the rows. `person` is no
+    /// The `bounds.toml` of the table: ranges and levels as a codebook would state them; they are not read off the rows. `person` is no
     /// feature (`ignore`).
     pub bounds: String,
     /// Rows of each person, in the order of their identifiers.
@@ -68,8 +68,8 @@ const FEATURES: usize = 8;
 /// `units` persons with `rows_per_unit` rows each, from `seed`. `correlation` is the share of the variance of every column's
 /// normal score that the rows of a person have in common (0: none, 1: all). 500,000 rows are about 23 MB.
 ///
-/// The same seed gives the same persons at every correlation; another seed gives other persons of the same law, such as a table
-/// to test on needs them.
+/// One seed gives the same persons at every correlation; another seed gives other persons of the same law, as a test table
+/// needs them.
 ///
 /// # Panics
 /// If `correlation` is not in [0, 1].

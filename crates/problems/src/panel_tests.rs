@@ -181,7 +181,7 @@ fn rows_of_a_person_are_as_alike_as_asked() {
 }
 
 #[test]
-fn labels_come_from_the_truth_that_is_told() {
+fn labels_come_from_the_truth_that_is_returned() {
     for (correlation, uneven) in [(0.0, false), (0.5, false), (0.5, true), (1.0, false)] {
         let make = if uneven { uneven_panel } else { panel };
         let panel = make(1000, 20, correlation, 11);

@@ -1,5 +1,4 @@
-//! Linear models with a known truth: decaying features, sparse regression, absolute regression (spec 11 §6.4, 14 §8.1,
-//! 16 §7).
+//! Linear models with a known truth: decaying features, sparse regression, absolute regression (Asi, Duchi, Fallah, Javidbakht, Talwar 2021, equation 9).
 
 use dpopt_noise::{NoiseSource, Purpose, Stream};
 use dpopt_objective::records::{Examples, Rows};
@@ -38,7 +37,7 @@ pub fn decaying_logistic(records: usize, dimension: usize, decay: f64, signal: f
 }
 
 /// y = ⟨w, z⟩ + `noise`·N(0, 1) with `support` non-zero weights ±1 among the first coordinates and Gaussian rows of unit
-/// variance, whose covariance has condition number `condition`: z_j is multiplied by κ^{(j/(d−1) − 1)/2} (spec 16 §7). Rows are not clipped.
+/// variance, whose covariance has condition number `condition`: z_j is multiplied by κ^{(j/(d−1) − 1)/2}. Rows are not clipped.
 pub fn sparse_regression(
     records: usize,
     dimension: usize,
@@ -65,8 +64,8 @@ pub fn sparse_regression(
     )
 }
 
-/// b = ⟨a, w⟩ + Laplace(`noise`) with a ~ N(0, diag(σ)²) and w uniform on {±1}^d, for the loss |⟨a, x⟩ − b| (spec 14 §8.1: σ_j =
-/// j^{−3/2}, noise 0.01). Rows are not clipped.
+/// b = ⟨a, w⟩ + Laplace(`noise`) with a ~ N(0, diag(σ)²) and w uniform on {±1}^d, for the loss |⟨a, x⟩ − b| (Asi et al. 2021, Figure 1:
+/// σ_j = j^{−3/2}, noise 0.01). Rows are not clipped.
 pub fn absolute_regression(records: usize, scales: &[f64], noise: f64, seed: u64) -> LinearModel {
     let mut stream = source(seed);
     let weights: Vec<f64> = scales.iter().map(|_| if stream.coin() { 1.0 } else { -1.0 }).collect();

@@ -1,4 +1,4 @@
-//! Hard instances for means of sparse vectors, and so for optimization with sparse gradients (spec 15 §9): packing,
+//! Hard instances for means of sparse vectors, and so for optimization with sparse gradients (Ghazi et al. 2024, section 4): packing,
 //! block-diagonal bootstrapping, fingerprinting, padding; with the lower bounds that they prove.
 //!
 //! Rows are s-sparse with entries ±1/√s or 0, of l2 norm 1 (or 0). Error means ‖estimate − mean‖₂. Linear losses −⟨x, row⟩
@@ -43,7 +43,7 @@ impl SparseMean {
         self.rows.columns()
     }
 
-    /// ‖estimate − mean‖₂.
+    /// The l2 error ‖estimate − mean‖₂.
     pub fn error(&self, estimate: &[f64]) -> f64 {
         estimate.iter().zip(&self.mean).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
     }

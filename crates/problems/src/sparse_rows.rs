@@ -1,4 +1,4 @@
-//! Tables of one-hot rows with a known truth: as many features as you like, few in a row (spec 15 §10).
+//! Tables of one-hot rows with a known truth: as many features as you like, few in a row.
 
 use dpopt_objective::loss::sigmoid;
 use dpopt_objective::records::{Examples, Rows};

@@ -10,7 +10,7 @@ use crate::draws::Draws;
 pub struct Tastes {
     /// The table as CSV with a header: `person`, `region`, `job`, `item` and the target `liked`, classes `no` and `yes`.
     pub csv: String,
-    /// Its `bounds.toml`: levels as a codebook would state them; they are not read off the rows. `person` is no feature (`ignore`).
+    /// The `bounds.toml` of the table: levels as a codebook would state them; they are not read off the rows. `person` is no feature (`ignore`).
     pub bounds: String,
     /// Mean over the rows of max(p, 1-p): the accuracy of the true model, which no classifier exceeds in expectation.
     pub bayes_accuracy: f64,
@@ -25,7 +25,7 @@ const HIDDEN: usize = 3;
 const SHARPNESS: f64 = 2.5;
 /// Standard deviation of an item's popularity, in log-odds.
 const POPULARITY: f64 = 0.3;
-/// Of the hidden vectors, which are the same in every table.
+/// Seed of the hidden vectors, which are the same in every table.
 const LAW: u64 = 0x7a57_e500;
 
 /// `units` persons with `rows_per_unit` items each, from `seed`; another seed gives other persons of the same law.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_column_alone_says_much_and_all_together_say_what_is_told() {
+    fn no_column_alone_predicts_much_and_all_together_predict_as_documented() {
         let made = tastes(4_000, 50, 5);
         // the share that is liked, and the accuracy of the best rule, by the values of some columns; every cell of the last has 23 rows on average
         let best = |columns: &[usize]| {

@@ -14,16 +14,16 @@ use std::convert::Infallible;
 pub enum Floor {
     /// g = g₀/(1 + x/x₀), f = −g₀x₀·ln(1 + x/x₀): each factor of the slope has the same energy g₀x₀, and there is no end.
     Logarithmic {
-        /// g₀.
+        /// g₀: slope of the floor at its start.
         slope: f64,
-        /// x₀.
+        /// x₀: distance at which the slope has halved.
         length: f64,
     },
     /// g = g₀·e^(−x/R), f = g₀R·e^(−x/R).
     Exponential {
-        /// g₀.
+        /// g₀: slope of the floor at its start.
         slope: f64,
-        /// R.
+        /// R: distance in which the slope falls by a factor of e.
         length: f64,
     },
 }
@@ -35,17 +35,17 @@ pub struct Gates {
     pub width: f64,
     /// a < 1: how much curvature a gate adds or takes.
     pub depth: f64,
-    /// k: φ′·w.
+    /// k: φ′·w, turns of the gates' phase per width of the valley.
     pub turn: f64,
 }
 
-/// Of the floor at x.
+/// The floor and its slope at one place x.
 struct Place {
     fall: f64,
     slope: f64,
-    /// dg/dx.
+    /// dg/dx: change of the slope along the floor.
     bend: f64,
-    /// ∫(M/λg) dx.
+    /// ∫(M/λg) dx: phase of the gates.
     turns: f64,
 }
 
@@ -96,9 +96,9 @@ pub struct Valley {
 /// One of the records whose mean loss is F: (1 + κ)F(z) + ⟨ζ, z⟩.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pull {
-    /// κ.
+    /// κ: the record's loss has 1 + κ times F.
     pub scale: f64,
-    /// ζ: d.
+    /// ζ: slope that the record adds, d numbers.
     pub along: Vec<f64>,
 }
 
@@ -106,7 +106,7 @@ pub struct Pull {
 const PULL: f64 = 0.95;
 
 impl Valley {
-    /// With a quadratic wall, M = 1.
+    /// A valley with a quadratic wall, M = 1.
     pub fn plain(floor: Floor, dimension: usize) -> Self {
         Self { floor, gates: None, smoothness: 1.0, dimension }
     }
@@ -126,7 +126,7 @@ impl Valley {
         Floor::Exponential { slope: 0.01, length: 0.3 }
     }
 
-    /// d.
+    /// d: number of coordinates.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -186,7 +186,7 @@ impl Valley {
         (value, along, 0.5 * m * (1.0 + depth * cos * flat))
     }
 
-    /// F(z). `z`: d.
+    /// Value F(z) at `z` of length d.
     pub fn value(&self, z: &[f64]) -> f64 {
         self.parts(z[0], squared(&z[1..])).0
     }
@@ -198,7 +198,7 @@ impl Valley {
         gradient[1..].iter_mut().zip(&z[1..]).for_each(|(g, y)| *g = curvature * y);
     }
 
-    /// ‖∇F(z)‖. `z`: d.
+    /// Norm ‖∇F(z)‖ of the gradient at `z` of length d.
     pub fn slope(&self, z: &[f64]) -> f64 {
         let q = squared(&z[1..]);
         let (_, along, curvature) = self.parts(z[0], q);

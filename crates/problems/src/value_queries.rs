@@ -1,5 +1,5 @@
 //! The hard instance for convex optimisation with value queries: linear losses whose common direction drowns in noise
-//! (spec 03 §6; thesis Theorem 3.7.1).
+//! (Liu 2024, Theorem 3.7.1).
 //!
 //! f(x; s) = ⟨x, s⟩ on the ball of diameter D, s ~ N(δ·v, σ²I) with v uniform on {±1}^d, σ = G/√(d + d²/(4k)) and
 //! δ = σ√d/(2√k): then E‖s‖² = G², and whoever asks for k values has expected excess risk at least Dδ√d/16. The Gibbs measure
@@ -12,7 +12,7 @@ use dpopt_noise::Stream;
 /// An instance by its public numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueQueries {
-    /// d.
+    /// d: number of coordinates.
     pub dimension: usize,
     /// k: value queries it is hard for.
     pub queries: u64,
@@ -35,12 +35,12 @@ impl ValueQueries {
     }
 
     /// No algorithm with that many value queries has a smaller expected excess risk: Dδ√d/16 = GD/(16·√(1 + 4k/d)). (The
-    /// source's last form, GD/16·min(1, √(d/4k)), is larger by up to √2 and is not implied.)
+    /// last form of Liu 2024, Theorem 3.7.1, GD/16·min(1, √(d/4k)), is larger by up to √2 and is not implied.)
     pub fn least_risk(&self) -> f64 {
         self.diameter * self.signal() * (self.dimension as f64).sqrt() / 16.0
     }
 
-    /// v.
+    /// Draws v, the direction that is hidden in the noise.
     pub fn direction(&self, stream: &mut Stream) -> Vec<f64> {
         (0..self.dimension).map(|_| if stream.coin() { 1.0 } else { -1.0 }).collect()
     }
@@ -71,7 +71,7 @@ mod tests {
         assert!((WORKED.least_risk() - 0.0062422).abs() < 1e-7);
         let closed = 2.0 / (16.0 * (1.0f64 + 400.0).sqrt());
         assert!((WORKED.least_risk() - closed).abs() < 1e-12);
-        // the source's form: 0.00625
+        // the last form of Liu 2024, Theorem 3.7.1: 0.00625
         assert!(WORKED.least_risk() < 2.0 / 16.0 * (10.0f64 / 4000.0).sqrt());
         let d = 10.0;
         assert!((d * (WORKED.deviation().powi(2) + WORKED.signal().powi(2)) - 1.0).abs() < 1e-12);

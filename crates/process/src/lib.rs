@@ -2,7 +2,8 @@
 //! done, and a lock that one of them held is never given back.
 //!
 //! So a session [remembers its process](Process), every parallel section runs [`in_threads`] of the process that it is in, and what several threads share is
-//! [locked with patience](locked). Long work may be [stopped](stop) between its steps.
+//! [locked with patience](locked). Long work may be [stopped](stop) between its steps. Which types of the library may go to other threads, or be looked at by several,
+//! says the façade's test `threads` (docs/threads.md); everything here may.
 #![forbid(unsafe_code)]
 
 pub mod stop;
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_given_back_whoever_has_the_file_open() {
+    fn a_lock_is_given_back_whichever_process_has_the_file_open() {
         let path = std::env::temp_dir().join(format!("dpopt-locked-{}", std::process::id()));
         let open = || File::create(&path).unwrap();
         let refused = || LockedFile::new(open()).is_err();

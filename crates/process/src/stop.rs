@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long work goes on between two questions.
@@ -27,7 +27,7 @@ struct Asking {
 thread_local! {
     /// The work that this thread has a part in.
     static HERE: RefCell<Stop> = const { RefCell::new(Stop(None)) };
-    /// In the thread that began it.
+    /// Whom to ask, in the thread that began the work.
     static ASKING: RefCell<Option<Rc<Asking>>> = const { RefCell::new(None) };
 }
 
@@ -36,7 +36,7 @@ thread_local! {
 pub struct Stop(Option<Arc<AtomicBool>>);
 
 impl Stop {
-    /// Of the work that this thread has a part in.
+    /// The stop of the work that this thread has a part in.
     pub fn here() -> Self {
         HERE.with(|here| here.borrow().clone())
     }
@@ -112,6 +112,92 @@ pub fn stoppable<R>(ask: impl Fn() -> bool + 'static, work: impl FnOnce() -> R) 
         Err(left) if left.is::<Stopped>() => Err(Stopped),
         Err(panic) => resume_unwind(panic),
     }
+}
+
+/// [Points](point) of a loop, passed about every millisecond however long its steps are: between two of them no more is done than to count.
+#[derive(Debug)]
+pub struct Pace {
+    possible: bool,
+    /// Steps since the last point, and how many come before the next.
+    steps: u32,
+    stride: u32,
+    last: Instant,
+}
+
+/// About so long is a loop away from a point.
+const STRIDE: Duration = Duration::from_millis(1);
+/// Steps between two points at most: of a loop whose first steps are cheap, the others may be dear.
+const MAX_STEPS: u32 = 1 << 12;
+
+impl Default for Pace {
+    /// The pace of a loop that begins now, in this thread.
+    fn default() -> Self {
+        Self { possible: Stop::here().is_possible(), steps: 0, stride: 1, last: Instant::now() }
+    }
+}
+
+impl Pace {
+    /// A step was done.
+    #[inline]
+    pub fn step(&mut self) {
+        self.steps += 1;
+        if self.steps >= self.stride {
+            self.look();
+        }
+    }
+
+    #[cold]
+    fn look(&mut self) {
+        self.steps = 0;
+        if !self.possible {
+            self.stride = u32::MAX;
+            return;
+        }
+        match self.last.elapsed() {
+            spent if spent < STRIDE => self.stride = (2 * self.stride).min(MAX_STEPS),
+            spent if spent > 4 * STRIDE => self.stride = (self.stride / 2).max(1),
+            _ => {}
+        }
+        point();
+        self.last = Instant::now();
+    }
+}
+
+/// `items`, with the [points](point) of a loop over them.
+///
+/// ```
+/// use dpopt_process::stop::{Stopped, paced, stoppable};
+/// assert_eq!(stoppable(|| false, || paced(0..1000_u64).sum()), Ok(499_500_u64));
+/// assert_eq!(stoppable(|| true, || paced(0_u64..).last()), Err(Stopped));
+/// ```
+pub fn paced<I: IntoIterator>(items: I) -> impl Iterator<Item = I::Item> {
+    let mut pace = Pace::default();
+    items.into_iter().inspect(move |_| pace.step())
+}
+
+/// Waits until `done`, with [points](point) meanwhile: for threads that have a part in the work and whose end is near.
+pub fn wait_until(done: impl Fn() -> bool) {
+    let mut pause = Duration::from_micros(20);
+    while !done() {
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(5));
+        point();
+    }
+}
+
+/// The lock of something that another thread may hold for long, with [points](point) while it is waited for. A value that a panic left is taken as it is.
+pub fn awaited<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    if Stop::here().is_possible() {
+        wait_until(|| !matches!(shared.try_lock(), Err(TryLockError::WouldBlock)));
+    }
+    // another may have been faster: no harm, it is waited for once more
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a step that is done whole or not at all: no [`point`] ends it, and it ends when it is done. For what would be left half changed, such as the state of noise
+/// that goes on; it should take well below a second.
+pub fn whole<R>(step: impl FnOnce() -> R) -> R {
+    Stop::default().within(step)
 }
 
 /// A place where the work of this thread ends if that was asked for.
@@ -228,6 +314,55 @@ mod tests {
         assert_eq!(soon(|| stoppable(after(2), many)), Err(Stopped));
         // the pool is as good as before
         assert_eq!(in_threads(|| (0..100_u64).into_par_iter().sum::<u64>()), 4950);
+    }
+
+    #[test]
+    fn a_loop_ends_soon_however_long_its_steps_are() {
+        for step in [0, 1, 50] {
+            let slow = || paced(0_u64..).for_each(|_| std::thread::sleep(Duration::from_millis(step)));
+            assert_eq!(soon(|| stoppable(after(2), slow)), Err(Stopped));
+        }
+        // nobody to ask
+        assert_eq!(paced(0..100_000_u64).sum::<u64>(), 4_999_950_000);
+    }
+
+    #[test]
+    fn a_step_that_is_done_whole_is_not_left() {
+        let (begun, done) = (Cell::new(0), Cell::new(0));
+        let steps = || -> () {
+            loop {
+                begun.set(begun.get() + 1);
+                whole(|| {
+                    std::thread::sleep(2 * PATIENCE);
+                    point();
+                    in_threads(|| paced(0..10).for_each(|_| std::thread::sleep(PATIENCE / 5)));
+                    done.set(done.get() + 1);
+                });
+                point();
+            }
+        };
+        assert_eq!(soon(|| stoppable(after(1), steps)), Err(Stopped));
+        assert_eq!((begun.get(), done.get()), (1, 1));
+    }
+
+    #[test]
+    fn a_loop_of_cheap_steps_looks_seldom_and_one_of_dear_ones_each_time() {
+        let strides = |length: Duration, steps: u32| {
+            let seen = || {
+                let mut pace = Pace::default();
+                for _ in 0..steps {
+                    std::thread::sleep(length);
+                    pace.step();
+                }
+                pace.stride
+            };
+            stoppable(|| false, seen).unwrap()
+        };
+        assert_eq!(strides(Duration::from_millis(5), 20), 1);
+        assert_eq!(strides(Duration::ZERO, 1), 2);
+        let mut pace = Pace::default();
+        (0..10).for_each(|_| pace.step());
+        assert_eq!(pace.stride, u32::MAX, "nobody can ask");
     }
 
     #[test]

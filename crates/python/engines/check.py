@@ -1,4 +1,4 @@
-"""The same model to the last bit on every engine, method and partitioning as in one process; with workers that die and tasks that fail.
+"""Checks that every engine, method and partitioning gives the model of one process to the last bit, also with workers that die and tasks that fail.
 
 Starts each engine on this machine. Ends with `identical N of N`; any other end is a failure.
 
@@ -36,29 +36,29 @@ CLASSES = np.argmax(X[:, :3], axis=1)
 TWO = (X[:, 0] > X[:, 1]).astype(int)
 NUMBERS = np.where(np.arange(ROWS) % 50 == 0, np.nan, X @ [0.5, -0.3, 0.2, 0.0])
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
-KNOWN = {"classes": [0, 1, 2], "method": "noisy-gradient-descent", "steps": 3}
+KNOWN = {"classes": [0, 1, 2], "method": dpopt.methods.NoisyGradientDescent(steps=3)}
 MODELS = {
     "softmax": (dpopt.LogisticRegression(**KNOWN, **COMMON), CLASSES),
     "hinge": (dpopt.LinearSVC(**KNOWN, **COMMON), CLASSES),
     "descent": (
-        dpopt.LinearRegression(target_bounds=(-1, 1), method="noisy-gradient-descent", steps=3, **COMMON),
+        dpopt.LinearRegression(target_bounds=(-1, 1), method=dpopt.methods.NoisyGradientDescent(steps=3), **COMMON),
         NUMBERS,
     ),
     "adaptive": (
-        dpopt.LinearRegression(target_bounds=(-1, 1), method="adaptive-clip-descent", steps=3, **COMMON),
+        dpopt.LinearRegression(target_bounds=(-1, 1), method=dpopt.methods.AdaptiveClipDescent(steps=3), **COMMON),
         NUMBERS,
     ),
     "moments": (dpopt.LinearRegression(target_bounds=(-1, 1), method="sufficient-statistics", **COMMON), NUMBERS),
-    "sampled": (dpopt.LogisticRegression(**{**KNOWN, "method": "noisy-sgd"}, **COMMON), CLASSES),
+    "sampled": (dpopt.LogisticRegression(**{**KNOWN, "method": dpopt.methods.NoisySGD(steps=3)}, **COMMON), CLASSES),
     "objective": (dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", **COMMON), TWO),
     "output": (dpopt.LogisticRegression(classes=[0, 1], method="output-perturbation", **COMMON), TWO),
-    "newton": (dpopt.LogisticRegression(classes=[0, 1], method="noisy-newton", steps=2, **COMMON), TWO),
+    "newton": (dpopt.LogisticRegression(classes=[0, 1], method=dpopt.methods.NoisyNewton(steps=2), **COMMON), TWO),
     "precondit": (
-        dpopt.LogisticRegression(classes=[0, 1], method="released-preconditioner", steps=3, **COMMON),
+        dpopt.LogisticRegression(classes=[0, 1], method=dpopt.methods.ReleasedPreconditioner(steps=3), **COMMON),
         TWO,
     ),
     "regularized": (
-        dpopt.LogisticRegression(classes=[0, 1], method="regularized-descent", steps=3, **COMMON),
+        dpopt.LogisticRegression(classes=[0, 1], method=dpopt.methods.RegularizedDescent(steps=3), **COMMON),
         TWO,
     ),
 }
@@ -76,14 +76,14 @@ COLOURS = np.array(["red", "green", "blue"], dtype=object)[RNG.integers(0, 3, RO
 FRAME = pd.DataFrame(X, columns=list("abcd")).assign(kind=CLASSES, number=NUMBERS, person=PERSONS, colour=COLOURS)
 BY_NAME = {
     "bounds": {"a": (-1, 1), "b": (-1, 1)},
-    "levels": {"colour": ["red", "green", "blue"]},
+    "columns": dpopt.Columns(levels={"colour": ["red", "green", "blue"]}),
     "encoding": {"spread": False},
 }
 #: What is fitted besides rows of numbers with targets: the estimator, what it is given in one process, what parts are told.
 MORE = {
     "mean": (dpopt.MeanEstimator(**COMMON), (X,), {}, {"features": list("abcd")}),
     "range": (
-        dpopt.LinearRegression(method="noisy-gradient-descent", steps=3, **COMMON),
+        dpopt.LinearRegression(method=dpopt.methods.NoisyGradientDescent(steps=3), **COMMON),
         (X, NUMBERS),
         {},
         {"features": list("abcd"), "target": "number"},
@@ -117,7 +117,7 @@ class Tally:
     def __init__(self):
         self.of = self.identical = 0
         self.whole = {
-            name: clone(model).fit(dpopt.parts.Here([(X, y)])) if name in SOLVED else clone(model).fit(X, y)
+            name: clone(model).fit(dpopt.partitions.Here([(X, y)])) if name in SOLVED else clone(model).fit(X, y)
             for name, (model, y) in MODELS.items()
         }
         for name, (model, given, said, _) in MORE.items():
@@ -151,13 +151,13 @@ class Tally:
         """Fits `parts` and compares; `after`: what happens between the passes, with the number of the pass."""
         model = clone((MODELS if name in MODELS else MORE)[name][0])
         if after is not None:
-            asked = parts.ask_parts
+            asked = parts.ask_partitions
 
             def asking(message):
                 after(len(parts.seconds))
                 return asked(message)
 
-            parts.ask_parts = asking
+            parts.ask_partitions = asking
         return self.count(engine, name, parts, what, lambda: model.fit(parts), self.same_model)
 
     def count(self, engine, name, parts, what, run, same):
@@ -209,7 +209,7 @@ def on_dask(tally, names):
             return da.concatenate([da.from_delayed(delayed(block), block.shape, block.dtype) for block in some])
 
         rows, targets = zip(*blocks(y, cuts, columns))
-        return dpopt.dask.parts(array(rows), None if y is None else array(targets))
+        return dpopt.dask.partitions(array(rows), None if y is None else array(targets))
 
     tally.methods("dask", names, parts)
 
@@ -222,9 +222,9 @@ def on_dask(tally, names):
     for name in ("softmax", "sampled"):
         tally.fit("dask", name, parts(CLASSES, CUTS[7]), "a worker is killed between passes", kill)
     frame = dd.from_pandas(FRAME, npartitions=3)
-    tally.more("dask", names, lambda **said: dpopt.dask.parts(frame, **said))
+    tally.more("dask", names, lambda **said: dpopt.dask.partitions(frame, **said))
     numbers = dd.from_pandas(FRAME[[*"abcd", "kind"]], npartitions=3)
-    model = tally.fit("dask", "softmax", dpopt.dask.parts(numbers, target="kind"), "a data frame")
+    model = tally.fit("dask", "softmax", dpopt.dask.partitions(numbers, target="kind"), "a data frame")
     assert list(model.feature_names_in_) == list("abcd")
     # objects of several types in one column, that no shuffle may convert or show
     with dask.config.set({"dataframe.convert-string": False}):
@@ -233,13 +233,13 @@ def on_dask(tally, names):
         mixed = dd.from_pandas(FRAME.assign(kind=labels), npartitions=3)
         classes = {"classes": ["0", "1", "2"], "steps": 3}
         model = clone(MORE["units"][0]).set_params(**classes)
-        whole = clone(model).fit(dpopt.parts.Here([(X, labels, PERSONS)], units="person"))
-        model.fit(dpopt.dask.parts(mixed, **MORE["units"][3]))
+        whole = clone(model).fit(dpopt.partitions.Here([(X, labels, PERSONS)], units="person"))
+        model.fit(dpopt.dask.partitions(mixed, **MORE["units"][3]))
         same = np.array_equal(model.coef_, whole.coef_) and np.abs(model.coef_).sum() > 0
         tally.of, tally.identical = tally.of + 1, tally.identical + same
         print(f"dask   labels of two types in one column: {'identical' if same else 'DIFFERS'}", flush=True)
         odd = dd.from_pandas(FRAME.assign(person=[("secret", i) for i in PERSONS]), npartitions=3)
-        refused("dask", tally, lambda: MORE["units"][0].fit(dpopt.dask.parts(odd, **MORE["units"][3])))
+        refused("dask", tally, lambda: MORE["units"][0].fit(dpopt.dask.partitions(odd, **MORE["units"][3])))
     # a worker that was killed takes its time to be forgotten
     client.close(timeout=60)
 
@@ -254,9 +254,9 @@ def on_ray(tally, names):
     def parts(y, cuts, columns=4):
         frames = [pd.DataFrame(x, columns=list("abcd")[:columns]) for x, _ in blocks(y, cuts, columns)]
         if y is None:
-            return dpopt.ray.parts(ray.data.from_pandas(frames))
+            return dpopt.ray.partitions(ray.data.from_pandas(frames))
         frames = [frame.assign(y=targets) for frame, (_, targets) in zip(frames, blocks(y, cuts))]
-        return dpopt.ray.parts(ray.data.from_pandas(frames), target="y")
+        return dpopt.ray.partitions(ray.data.from_pandas(frames), target="y")
 
     tally.methods("ray", names, parts)
     for name in ("softmax", "sampled"):
@@ -268,7 +268,7 @@ def on_ray(tally, names):
 
         tally.fit("ray", name, dying, "an actor is killed between passes", kill)
     dataset = ray.data.from_pandas([FRAME[a:b] for a, b in zip([0, *CUTS[7][:-1]], CUTS[7]) if a < b])
-    tally.more("ray", names, lambda **said: dpopt.ray.parts(dataset, **said))
+    tally.more("ray", names, lambda **said: dpopt.ray.partitions(dataset, **said))
     ray.shutdown()
 
 
@@ -299,23 +299,23 @@ def on_spark(tally, names):
 
     def parts(y, cuts, columns=4):
         if y is None:
-            return dpopt.spark.parts(frame(TWO, cuts), features=list("abcd")[:columns])
-        return dpopt.spark.parts(frame(y, cuts), target="y")
+            return dpopt.spark.partitions(frame(TWO, cuts), features=list("abcd")[:columns])
+        return dpopt.spark.partitions(frame(y, cuts), target="y")
 
     tally.methods("spark", names, parts)
 
     named = spark.createDataFrame(FRAME).repartition(3).cache()
-    tally.more("spark", names, lambda **said: dpopt.spark.parts(named, **said))
+    tally.more("spark", names, lambda **said: dpopt.spark.partitions(named, **said))
 
     # partitions in many parts, none of which ends within a person
-    most, dpopt.spark.MOST_NUMBERS = dpopt.spark.MOST_NUMBERS, 4 * 700
+    most, dpopt.spark.MAX_NUMBERS = dpopt.spark.MAX_NUMBERS, 4 * 700
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "300")
     for name in ("units", "unit mean", "mean", "table"):
-        many = dpopt.spark.parts(named, **MORE[name][3])
+        many = dpopt.spark.partitions(named, **MORE[name][3])
         tally.fit("spark", name, many, "partitions of many parts")
         assert len(many._numbers) > 15, f"{len(many._numbers)} parts"
     spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-    dpopt.spark.MOST_NUMBERS = most
+    dpopt.spark.MAX_NUMBERS = most
 
     # the first attempt of every task of a pass dies after it has read its partition
     marks = tempfile.mkdtemp()
@@ -334,7 +334,9 @@ def on_spark(tally, names):
 
     dpopt.spark._answered = failing
     for name in ("softmax", "sampled"):
-        tally.fit("spark", name, dpopt.spark.parts(frame(CLASSES, CUTS[2]), target="y"), "first attempts are killed")
+        tally.fit(
+            "spark", name, dpopt.spark.partitions(frame(CLASSES, CUTS[2]), target="y"), "first attempts are killed"
+        )
     dpopt.spark._answered = answered
     killed = len(list(Path(marks).iterdir()))
     assert killed >= 4, f"{killed} tasks were killed"
@@ -372,8 +374,8 @@ def on_connect(tally, names):
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     frame = spark.createDataFrame(FRAME).repartition(3).cache()
     numbers = frame.select(*"abcd", "kind")
-    tally.fit("spark", "softmax", dpopt.spark.parts(numbers, target="kind"), "Spark Connect, 3 parts")
-    tally.fit("spark", "units", dpopt.spark.parts(frame, **MORE["units"][3]), "Spark Connect, units")
+    tally.fit("spark", "softmax", dpopt.spark.partitions(numbers, target="kind"), "Spark Connect, 3 parts")
+    tally.fit("spark", "units", dpopt.spark.partitions(frame, **MORE["units"][3]), "Spark Connect, units")
     spark.stop()
 
 

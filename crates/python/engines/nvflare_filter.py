@@ -99,7 +99,7 @@ def passes_the_same_form(directory):
 
 
 class Seeded(PrivateUpdateFilter):
-    """The same noise for every object."""
+    """A filter whose objects all draw equal noise, from one insecure seed."""
 
     def updates(self, client, charged=True):
         given = {"clip_norm": self.clip_norm, "epsilon": self.epsilon, "delta": self.delta, "rounds": self.rounds}

@@ -18,7 +18,7 @@ pub(crate) fn relation(name: &str) -> PyResult<Relation> {
         .ok_or_else(|| invalid(format!("there is no relation `{name}`; choose zero-out, add-or-remove or replace-one")))
 }
 
-/// δ of a run of `units` records that nobody gave one.
+/// Default δ of a run of `units` records.
 #[pyfunction]
 pub(crate) fn default_delta(units: u64) -> f64 {
     dpopt::session::default_delta(units)
@@ -60,6 +60,17 @@ pub(crate) fn named_accountant(name: &str) -> PyResult<&'static dyn Accountant> 
     })
 }
 
+/// What `work` makes of an event and the relation of its neighbours.
+fn accounted<T: Send>(
+    py: Python<'_>,
+    event_json: &str,
+    under: &str,
+    work: impl FnOnce(&Event, Relation) -> PyResult<T> + Send,
+) -> PyResult<T> {
+    let relation = relation(under)?;
+    interruptible(py, || work(&event(event_json)?, relation))?
+}
+
 /// The named accountant's answer, or the tightest one's for `auto`.
 fn ask(
     name: &str,
@@ -75,37 +86,34 @@ fn ask(
 /// Certified ε of an event at δ, as JSON of the bound.
 #[pyfunction]
 pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &str, by: &str) -> PyResult<String> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    let bound = interruptible(py, || {
-        ask(
+    accounted(py, event_json, under, |event, relation| {
+        json(&ask(
             by,
-            || accountant::epsilon_at(&event, relation, at_delta, Quality::BRACKET),
-            |a| a.epsilon(&event, relation, at_delta),
-        )
-    })??;
-    json(&bound)
+            || accountant::epsilon_at(event, relation, at_delta, Quality::BRACKET),
+            |a| a.epsilon(event, relation, at_delta),
+        )?)
+    })
 }
 
 /// Certified δ of an event at ε, as JSON of the bound.
 #[pyfunction]
 pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &str, by: &str) -> PyResult<String> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    let bound = interruptible(py, || {
-        ask(
+    accounted(py, event_json, under, |event, relation| {
+        json(&ask(
             by,
-            || accountant::delta_at(&event, relation, at_epsilon, Quality::BRACKET),
-            |a| a.delta(&event, relation, at_epsilon),
-        )
-    })??;
-    json(&bound)
+            || accountant::delta_at(event, relation, at_epsilon, Quality::BRACKET),
+            |a| a.delta(event, relation, at_epsilon),
+        )?)
+    })
 }
 
 /// Certified δ at each of `epsilons`, never growing with ε.
 #[pyfunction]
 pub(crate) fn privacy_curve(py: Python<'_>, event_json: &str, epsilons: Vec<f64>, under: &str) -> PyResult<Vec<f64>> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    let curve = interruptible(py, || accountant::privacy_curve(&event, relation, &epsilons))?.map_err(refused)?;
-    Ok(curve.into_iter().map(|bound| bound.upper).collect())
+    accounted(py, event_json, under, |event, relation| {
+        let curve = accountant::privacy_curve(event, relation, &epsilons).map_err(refused)?;
+        Ok(curve.into_iter().map(|bound| bound.upper).collect())
+    })
 }
 
 /// Upper bounds on the true positive rate of any test at each false positive rate.
@@ -116,15 +124,15 @@ pub(crate) fn true_positive_rates(
     rates: Vec<f64>,
     under: &str,
 ) -> PyResult<Vec<f64>> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    interruptible(py, || accountant::true_positive_rates(&event, relation, &rates))?.map_err(refused)
+    accounted(py, event_json, under, |event, relation| {
+        accountant::true_positive_rates(event, relation, &rates).map_err(refused)
+    })
 }
 
 /// The least μ that covers what is certified, an estimate.
 #[pyfunction]
 pub(crate) fn gdp_estimate(py: Python<'_>, event_json: &str, under: &str) -> PyResult<f64> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    interruptible(py, || accountant::gdp_estimate(&event, relation))?.map_err(refused)
+    accounted(py, event_json, under, |event, relation| accountant::gdp_estimate(event, relation).map_err(refused))
 }
 
 /// Every accountant's ε: (name, bound as JSON or `None`, reason or `None`).
@@ -135,23 +143,25 @@ pub(crate) fn compare(
     at_delta: f64,
     under: &str,
 ) -> PyResult<Vec<(&'static str, Option<String>, Option<String>)>> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    interruptible(py, || accountant::compare(&event, relation, at_delta))?
-        .into_iter()
-        .map(|(name, answer)| match answer {
-            Ok(bound) => Ok((name, Some(json(&bound)?), None)),
-            Err(why) => Ok((name, None, Some(why.to_string()))),
-        })
-        .collect()
+    accounted(py, event_json, under, |event, relation| {
+        accountant::compare(event, relation, at_delta)
+            .into_iter()
+            .map(|(name, answer)| match answer {
+                Ok(bound) => Ok((name, Some(json(&bound)?), None)),
+                Err(why) => Ok((name, None, Some(why.to_string()))),
+            })
+            .collect()
+    })
 }
 
 /// Certifies an event against (ε, δ); the bound as JSON.
 #[pyfunction]
 pub(crate) fn certified(py: Python<'_>, event_json: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
-    let event = event(event_json)?;
-    let certificate = interruptible(py, || dpopt::privacy::certify(&event, terms))?.map_err(certify_error)?;
-    json(certificate.bound())
+    interruptible(py, || {
+        let certificate = dpopt::privacy::certify(&event(event_json)?, terms).map_err(certify_error)?;
+        json(certificate.bound())
+    })?
 }
 
 /// Finds the noise (`what` = "noise"), the sampling probability, the number of steps or another cost (an ε, μ or ρ) for which `event_of(value)`,
@@ -166,32 +176,34 @@ pub(crate) fn calibrate(
     under: &str,
 ) -> PyResult<Found> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
-    // the first exception of the callable; the search then ends on an event that every accountant refuses
-    let failure: RefCell<Option<PyErr>> = RefCell::new(None);
-    let build = |call: &dyn Fn(&Bound_<'_>) -> PyResult<Py<PyAny>>| -> Event {
-        let made = call(event_of.bind(py)).and_then(|made| event(&made.extract::<String>(py)?));
-        made.unwrap_or_else(|error| {
-            failure.borrow_mut().get_or_insert(error);
-            Event::Unsupported
-        })
-    };
-    let real = |x: f64| build(&|f| f.call1((x,)).map(Bound_::unbind));
-    let whole = |x: u64| build(&|f| f.call1((x,)).map(Bound_::unbind));
-    let found = match what {
-        "noise" => search::noise(real, terms),
-        "sampling_probability" => search::sampling_probability(real, terms),
-        "steps" => search::steps(whole, terms).map(|(t, c)| (t as f64, c)),
-        "cost" => search::cost(real, terms),
-        other => {
-            return Err(invalid(format!(
-                "cannot search for `{other}`; choose noise, sampling_probability, steps or cost"
-            )));
+    interruptible(py, || {
+        // the first exception of the callable; the search then ends on an event that every accountant refuses
+        let failure: RefCell<Option<PyErr>> = RefCell::new(None);
+        let build = |call: &dyn Fn(Python<'_>) -> PyResult<Py<PyAny>>| -> Event {
+            let made = Python::attach(|py| call(py)?.extract::<String>(py)).and_then(|text| event(&text));
+            made.unwrap_or_else(|error| {
+                failure.borrow_mut().get_or_insert(error);
+                Event::Unsupported
+            })
+        };
+        let real = |x: f64| build(&|py| event_of.call1(py, (x,)));
+        let whole = |x: u64| build(&|py| event_of.call1(py, (x,)));
+        let found = match what {
+            "noise" => search::noise(real, terms),
+            "sampling_probability" => search::sampling_probability(real, terms),
+            "steps" => search::steps(whole, terms).map(|(t, c)| (t as f64, c)),
+            "cost" => search::cost(real, terms),
+            other => {
+                return Err(invalid(format!(
+                    "cannot search for `{other}`; choose noise, sampling_probability, steps or cost"
+                )));
+            }
+        };
+        match failure.into_inner() {
+            Some(error) => Err(error),
+            None => self::found(found.map_err(certify_error)?),
         }
-    };
-    if let Some(error) = failure.into_inner() {
-        return Err(error);
-    }
-    self::found(found.map_err(certify_error)?)
+    })?
 }
 
 /// (value, event as JSON, bound as JSON) of a search.
@@ -217,7 +229,7 @@ pub(crate) fn sum_noise(
         "laplace" => NoiseLaw::Laplace,
         other => return Err(invalid(format!("there is no noise `{other}`; choose gaussian or laplace"))),
     };
-    found(interruptible(py, || law.least(coordinates, terms))?.map_err(certify_error)?)
+    interruptible(py, || found(law.least(coordinates, terms).map_err(certify_error)?))?
 }
 
 fn batches(facts: &str) -> PyResult<BatchSums> {
@@ -229,7 +241,7 @@ fn batches(facts: &str) -> PyResult<BatchSums> {
 pub(crate) fn batch_noise(py: Python<'_>, facts: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<Found> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
     let batches = batches(facts)?;
-    found(interruptible(py, || batches.least(terms))?.map_err(certify_error)?)
+    interruptible(py, || found(batches.least(terms).map_err(certify_error)?))?
 }
 
 /// What a training loop with this noise multiplier releases; facts and event as JSON.
@@ -241,7 +253,7 @@ pub(crate) fn batch_event(facts: &str, noise_multiplier: f64) -> PyResult<String
 /// Text of a file on one line: what commands a terminal becomes U+FFFD.
 #[pyfunction]
 pub(crate) fn foreign(text: &str) -> String {
-    dpopt::privacy::words::foreign(text)
+    dpopt::privacy::rounding::foreign(text)
 }
 
 /// ε and δ as people read them, both rounded up.
@@ -258,22 +270,20 @@ fn guarantee(text: &str) -> PyResult<Guarantee> {
 #[pyfunction]
 pub(crate) fn guarantee_delta(py: Python<'_>, text: &str, epsilon: f64) -> PyResult<f64> {
     let guarantee = guarantee(text)?;
-    Ok(py.detach(|| guarantee.delta_at(epsilon)).unwrap_or(1.0))
+    Ok(interruptible(py, || guarantee.delta_at(epsilon))?.unwrap_or(1.0))
 }
 
 /// The guarantee with every stage accounted by the accountant of that name, as JSON.
 #[pyfunction]
 pub(crate) fn guarantee_by(py: Python<'_>, text: &str, by: &str) -> PyResult<String> {
     let (guarantee, by) = (guarantee(text)?, named_accountant(by)?);
-    json(&interruptible(py, || guarantee.accounted_by(by))?.map_err(refused)?)
+    interruptible(py, || json(&guarantee.accounted_by(by).map_err(refused)?))?
 }
-
-type Bound_<'py> = pyo3::Bound<'py, PyAny>;
 
 /// Reads the expression language of `dpopt account`; the event as JSON.
 #[pyfunction]
-pub(crate) fn parse(text: &str, unknown: Option<f64>) -> PyResult<String> {
-    dpopt::privacy::expression::parse(text, unknown).map_err(invalid)?.to_json().map_err(invalid)
+pub(crate) fn parse(py: Python<'_>, text: &str, unknown: Option<f64>) -> PyResult<String> {
+    py.detach(|| dpopt::privacy::expression::parse(text, unknown).map_err(invalid)?.to_json().map_err(invalid))
 }
 
 /// The classes of events, with their fields, as JSON.
@@ -284,8 +294,8 @@ pub(crate) fn event_classes() -> PyResult<String> {
 
 /// The event's short formula, after checking it under `under`.
 #[pyfunction]
-pub(crate) fn describe(event_json: &str) -> PyResult<String> {
-    Ok(event(event_json)?.to_string())
+pub(crate) fn describe(py: Python<'_>, event_json: &str) -> PyResult<String> {
+    py.detach(|| Ok(event(event_json)?.to_string()))
 }
 
 /// (Rényi divergence, failure probability, sampler error) of an event at each order; `None` where nothing is certified.
@@ -296,9 +306,8 @@ pub(crate) fn renyi(
     under: &str,
     orders: Vec<f64>,
 ) -> PyResult<Vec<Option<(f64, f64, f64)>>> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    interruptible(py, || {
-        let at = |order| accountant::rdp::cost(&event, relation, order).ok();
-        orders.into_iter().map(|order| at(order).map(|c| (c.divergence, c.delta, c.total_variation))).collect()
+    accounted(py, event_json, under, |event, relation| {
+        let at = |order| accountant::rdp::cost(event, relation, order).ok();
+        Ok(orders.into_iter().map(|order| at(order).map(|c| (c.divergence, c.delta, c.total_variation))).collect())
     })
 }

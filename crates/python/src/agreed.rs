@@ -8,6 +8,7 @@ use dpopt::Sensitive;
 use dpopt::estimate::{AgreedPlan, AgreedProblem};
 use dpopt::mechanism::Answers;
 use dpopt::privacy::{Budget, Neighbours, Unit};
+use dpopt_process::stop::paced;
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use serde_json::json as value;
@@ -52,7 +53,7 @@ pub(crate) fn agreed_mean(
     let answers = answers.as_array();
     interruptible(py, || {
         let (problem, plan) = facts.plan(session.certificate.neighbours().unit)?;
-        let rows: Vec<Vec<f64>> = answers.rows().into_iter().map(|row| row.to_vec()).collect();
+        let rows: Vec<Vec<f64>> = paced(answers.rows()).map(|row| row.to_vec()).collect();
         let answers = Answers::new(problem.dimension, rows.iter().map(|row| Some(row.as_slice()))).map_err(refused)?;
         let answers = Sensitive::new(answers);
         let released =

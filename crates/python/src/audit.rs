@@ -2,6 +2,7 @@
 
 use crate::accounting::{event, json, relation};
 use crate::errors::{invalid, refused};
+use crate::kept::Kept;
 use crate::stop::interruptible;
 use dpopt::audit::attack::{Options, Sequential, audit_samples, roc_svg};
 use dpopt::audit::statistics::Claim;
@@ -22,11 +23,11 @@ fn claimed(event: Option<&Event>, relation: Relation, epsilon: Option<f64>, delt
     }
 }
 
-/// An audit that takes pairs of runs as they come and says when it is over.
-#[pyclass]
+/// An audit that takes pairs of runs as they come and says when it is over; one thread at a time.
+#[pyclass(frozen)]
 pub(crate) struct SequentialAudit {
     claim: Claim,
-    audit: Sequential,
+    audit: Kept<Sequential>,
 }
 
 #[pymethods]
@@ -45,20 +46,25 @@ impl SequentialAudit {
         let event = claimed_event.map(event).transpose()?;
         let claim = interruptible(py, || claimed(event.as_ref(), relation, claimed_epsilon, claimed_delta))??;
         let options = Options { alpha, runs, delta: claimed_delta, ..Options::default() };
-        let audit = Sequential::new(&claim, &options).map_err(invalid)?;
+        let audit = Kept::new("audit", Sequential::new(&claim, &options).map_err(invalid)?);
         Ok(Self { claim, audit })
     }
 
     /// One run on each data set; true when the audit is over.
-    fn observe(&mut self, with_record: f64, without_record: f64) -> bool {
-        self.audit.observe(&[with_record], &[without_record]);
-        self.audit.wanted().is_none()
+    fn observe(&self, py: Python<'_>, with_record: f64, without_record: f64) -> PyResult<bool> {
+        interruptible(py, || {
+            let mut audit = self.audit.own()?;
+            audit.observe(&[with_record], &[without_record]);
+            Ok(audit.wanted().is_none())
+        })?
     }
 
     /// The report as JSON, and its picture as SVG.
-    fn conclude(&self) -> PyResult<(String, String)> {
-        let report = self.audit.conclude();
-        Ok((json(&report)?, roc_svg(&report, &self.claim).map_err(refused)?))
+    fn conclude(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        interruptible(py, || {
+            let report = self.audit.shown()?.conclude();
+            Ok((json(&report)?, roc_svg(&report, &self.claim).map_err(refused)?))
+        })?
     }
 }
 

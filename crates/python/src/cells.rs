@@ -1,7 +1,10 @@
 //! A column of Python, whatever it is held in, as cells that the library reads.
 
+use crate::stop::{Breaths, interruptible};
 use dpopt::data::{Cells, Texts, Ticks, Unit};
+use dpopt_process::stop::paced;
 use numpy::PyReadonlyArray1;
+use numpy::ndarray::ArrayView1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString};
 
@@ -47,22 +50,29 @@ fn fill<T: Copy>(values: &mut [T], gaps: &[usize], with: T) {
     }
 }
 
+fn gaps_of(mask: ArrayView1<'_, bool>) -> Vec<usize> {
+    mask.iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect()
+}
+
 impl Array<'_> {
-    fn cells(&self, missing: Option<&PyReadonlyArray1<'_, bool>>) -> Cells {
-        let gaps: Vec<usize> = missing.map_or_else(Vec::new, |mask| {
-            mask.as_array().iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect()
-        });
+    fn cells(&self, py: Python<'_>, missing: Option<&PyReadonlyArray1<'_, bool>>) -> PyResult<Cells> {
+        let missing = missing.map(|mask| mask.as_array());
+        let gaps = move || missing.map_or_else(Vec::new, gaps_of);
         macro_rules! numbers {
             ($values:expr) => {{
-                let mut values: Vec<f64> = $values.as_array().iter().map(|v| *v as f64).collect();
-                fill(&mut values, &gaps, f64::NAN);
-                Cells::Numbers(values)
+                let values = $values.as_array();
+                interruptible(py, || {
+                    let mut values: Vec<f64> = paced(values).map(|v| *v as f64).collect();
+                    fill(&mut values, &gaps(), f64::NAN);
+                    Cells::Numbers(values)
+                })
             }};
         }
         macro_rules! integers {
-            ($values:expr) => {
-                Cells::Integers($values.as_array().iter().map(|v| i64::from(*v)).collect(), gaps)
-            };
+            ($values:expr) => {{
+                let values = $values.as_array();
+                interruptible(py, || Cells::Integers(paced(values).map(|v| i64::from(*v)).collect(), gaps()))
+            }};
         }
         match self {
             Self::F64(values) => numbers!(values),
@@ -77,9 +87,12 @@ impl Array<'_> {
             Self::U16(values) => integers!(values),
             Self::U8(values) => integers!(values),
             Self::Truth(values) => {
-                let mut values: Vec<u8> = values.as_array().iter().map(|v| u8::from(*v)).collect();
-                fill(&mut values, &gaps, 2);
-                Cells::Truths(values)
+                let values = values.as_array();
+                interruptible(py, || {
+                    let mut values: Vec<u8> = paced(values).map(|v| u8::from(*v)).collect();
+                    fill(&mut values, &gaps(), 2);
+                    Cells::Truths(values)
+                })
             }
         }
     }
@@ -143,41 +156,50 @@ fn push(texts: &mut Texts, value: &Bound<'_, PyAny>) {
     }
 }
 
-fn objects(list: &Bound<'_, PyList>) -> Texts {
-    let mut texts = Texts::default();
-    list.iter().for_each(|value| push(&mut texts, &value));
-    texts
+fn objects(list: &Bound<'_, PyList>) -> PyResult<Texts> {
+    let (mut texts, mut breaths) = (Texts::default(), Breaths::new());
+    for value in list {
+        push(&mut texts, &value);
+        breaths.step(list.py())?;
+    }
+    Ok(texts)
 }
 
 impl Given<'_> {
-    /// The column's cells.
-    pub(crate) fn cells(&self) -> Cells {
+    /// The cells of the column.
+    ///
+    /// # Errors
+    /// What a signal's handler raised while they were read.
+    pub(crate) fn cells(&self, py: Python<'_>) -> PyResult<Cells> {
         match self {
-            Self::Objects(list) => Cells::Texts(objects(list)),
+            Self::Objects(list) => Ok(Cells::Texts(objects(list)?)),
             Self::Arrow(borders, bytes, missing) => {
                 let (borders, bytes, missing) = (borders.as_array(), bytes.as_array(), missing.as_array());
                 let bytes = bytes.to_slice().unwrap_or_default();
-                let mut texts = Texts::default();
-                let ends = borders.iter().zip(borders.iter().skip(1)).zip(missing);
-                for ((from, to), gap) in ends {
-                    let text = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
-                    match text.and_then(|(from, to)| bytes.get(from..to)) {
-                        Some(text) if !gap => texts.push(text),
-                        _ => texts.push_missing(),
+                interruptible(py, || {
+                    let mut texts = Texts::default();
+                    let ends = borders.iter().zip(borders.iter().skip(1)).zip(missing);
+                    for ((from, to), gap) in paced(ends) {
+                        let text = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
+                        match text.and_then(|(from, to)| bytes.get(from..to)) {
+                            Some(text) if !gap => texts.push(text),
+                            _ => texts.push_missing(),
+                        }
                     }
-                }
-                Cells::Texts(texts)
+                    Cells::Texts(texts)
+                })
             }
             Self::Coded(places, levels) => {
-                let place = |p: &i64| u32::try_from(*p).unwrap_or(u32::MAX);
-                Cells::Coded(places.as_array().iter().map(place).collect(), objects(levels))
+                let levels = objects(levels)?;
+                let (places, place) = (places.as_array(), |p: &i64| u32::try_from(*p).unwrap_or(u32::MAX));
+                interruptible(py, || Cells::Coded(paced(places).map(place).collect(), levels))
             }
             Self::Times(values, missing, per_day, points, _) => {
-                let gaps = missing.as_array().iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect();
-                Cells::Times(values.as_array().iter().copied().collect(), ticks(*per_day, *points), gaps)
+                let (values, missing, ticks) = (values.as_array(), missing.as_array(), ticks(*per_day, *points));
+                interruptible(py, || Cells::Times(paced(values).copied().collect(), ticks, gaps_of(missing)))
             }
-            Self::Unsupported(kind, rows) => Cells::Unsupported(kind.clone(), *rows),
-            Self::Array(values, missing) => values.cells(missing.as_ref()),
+            Self::Unsupported(kind, rows) => Ok(Cells::Unsupported(kind.clone(), *rows)),
+            Self::Array(values, missing) => values.cells(py, missing.as_ref()),
         }
     }
 }

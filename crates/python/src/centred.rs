@@ -39,7 +39,7 @@ pub(crate) fn centred_plan(py: Python<'_>, facts: CentredFacts, by_unit: bool) -
     })?
 }
 
-/// The mean of the rows of `x`; one that is all NaN is nobody's, and contributes nothing. The session must have been charged for the plan's event.
+/// The mean of the rows of `x`; one that is all NaN has no owner, and contributes nothing. The session must have been charged for the plan's event.
 #[pyfunction]
 pub(crate) fn centred_mean<'py>(
     py: Python<'py>,
@@ -56,8 +56,8 @@ pub(crate) fn centred_mean<'py>(
                 session.stage(&plan.certificate, |curator| plan.run(&problem, x.nrows(), row, curator).map_err(refused))
             })?
         }
-        Numbers::Elsewhere(x) => x.get().told(py, |numbers| {
-            session.stage(&plan.certificate, |curator| plan.run_elsewhere(&problem, numbers, curator).map_err(refused))
+        Numbers::Remote(x) => x.get().told(py, |numbers| {
+            session.stage(&plan.certificate, |curator| plan.run_remote(&problem, numbers, curator).map_err(refused))
         }),
     };
     Ok(mean?.get().to_pyarray(py))

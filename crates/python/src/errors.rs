@@ -1,7 +1,7 @@
 //! Rust errors as Python exceptions: the same one-line advice, never a value of a record.
 
-use crate::words::in_python;
-use dpopt::privacy::words::foreign_lines;
+use crate::face::in_python;
+use dpopt::privacy::rounding::foreign_lines;
 use pyo3::exceptions::PyValueError;
 use pyo3::{PyErr, create_exception};
 use std::fmt::Display;
@@ -16,10 +16,10 @@ create_exception!(dpopt, BudgetExceeded, PrivacyError, "The budget does not allo
 
 /// `error` as a `PrivacyError`.
 pub(crate) fn refused(error: impl Display) -> PyErr {
-    PrivacyError::new_err(in_python(&foreign_lines(&error.to_string())))
+    PrivacyError::new_err(foreign_lines(&in_python(error)).into_owned())
 }
 
 /// Wrong arguments: a plain `ValueError`.
 pub(crate) fn invalid(error: impl Display) -> PyErr {
-    PyValueError::new_err(in_python(&foreign_lines(&error.to_string())))
+    PyValueError::new_err(foreign_lines(&in_python(error)).into_owned())
 }

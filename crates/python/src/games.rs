@@ -1,14 +1,15 @@
 //! Games of points and of arms, played from Python: the library's own behind a lock.
 
-use crate::accounting::{json, relation};
+use crate::accounting::json;
 use crate::errors::invalid;
 use crate::kept::Kept;
 use crate::online::failed;
 use crate::session::Charging;
 use crate::stop::interruptible;
+use dpopt::RunOptions;
 use dpopt::online::{Bandit, BanditOptions, Convex, ConvexOptions, explain_bandit, explain_convex};
 use dpopt::optimize::online::{ArmPlan, ArmPlayer, BanditPlan, BanditProblem, ConvexPlan, Losses, PlayRegion, Rewards};
-use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde_json::json as value;
 use std::path::PathBuf;
@@ -25,15 +26,17 @@ impl ConvexFacts {
         }
     }
 
-    fn options(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<ConvexOptions> {
+    fn run(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<RunOptions> {
+        Charging::run((self.5, self.6, &self.7), charge, insecure_seed)
+    }
+
+    fn options(&self) -> PyResult<ConvexOptions> {
         let losses = match self.8.as_str() {
             "linear" => Losses::Linear,
             "convex" => Losses::Convex,
             _ => return Err(invalid("losses are linear or convex")),
         };
-        let (relation, account) = (relation(&self.7)?, Charging::account(charge));
-        let rounds_per_user = Some(self.9);
-        Ok(ConvexOptions { delta: self.6, relation, losses: Some(losses), rounds_per_user, account, insecure_seed })
+        Ok(ConvexOptions::default().losses(losses).rounds_per_user(self.9))
     }
 }
 
@@ -48,9 +51,9 @@ fn of_convex(plan: &ConvexPlan) -> serde_json::Value {
 /// What is planned for a game of points, as JSON.
 #[pyfunction]
 pub(crate) fn convex_plan(py: Python<'_>, facts: ConvexFacts) -> PyResult<String> {
-    let options = facts.options(None, None)?;
+    let (run, options) = (facts.run(None, None)?, facts.options()?);
     interruptible(py, || {
-        let plan = explain_convex(facts.region(), facts.3, facts.4, facts.5, &options).map_err(failed)?;
+        let plan = explain_convex(facts.region(), facts.3, facts.4, &run, &options).map_err(failed)?;
         json(&of_convex(&plan))
     })?
 }
@@ -69,27 +72,28 @@ impl ConvexGame {
         charge: Option<Py<PyAny>>,
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
-        let options = facts.options(charge, insecure_seed)?;
+        let (run, options) = (facts.run(charge, insecure_seed)?, facts.options()?);
         interruptible(py, || {
-            let game = Convex::open(facts.region(), facts.3, facts.4, facts.5, options).map_err(failed)?;
+            let game = Convex::open(facts.region(), facts.3, facts.4, run, &options).map_err(failed)?;
             Ok(Self(Kept::new("game", game)))
         })?
     }
 
     /// The point of the coming round.
     fn play<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<f64>>>> {
-        Ok(self.0.own()?.play().map(|point| point.to_pyarray(py)))
+        let point = py.detach(|| Ok::<_, PyErr>(self.0.own()?.play().map(<[f64]>::to_vec)))?;
+        Ok(point.map(|point| point.into_pyarray(py)))
     }
 
     /// The gradient of the round that was played for.
-    fn observe(&self, gradient: PyReadonlyArray1<'_, f64>) -> PyResult<()> {
+    fn observe(&self, py: Python<'_>, gradient: PyReadonlyArray1<'_, f64>) -> PyResult<()> {
         let gradient = gradient.as_array().to_vec();
-        self.0.own()?.observe(&gradient).map_err(failed)
+        py.detach(|| self.0.own()?.observe(&gradient).map_err(failed))
     }
 
     /// A round that tells nothing.
-    fn observe_nothing(&self) -> PyResult<()> {
-        self.0.own()?.observe_nothing().map_err(failed)
+    fn observe_nothing(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.own()?.observe_nothing().map_err(failed))
     }
 
     /// Rounds observed so far.
@@ -113,8 +117,11 @@ impl ConvexGame {
 pub(crate) struct BanditFacts(usize, u64, f64, Option<f64>, String, u64, Option<String>, String, u64);
 
 impl BanditFacts {
-    fn options(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<BanditOptions> {
-        let (relation, account) = (relation(&self.4)?, Charging::account(charge));
+    fn run(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<RunOptions> {
+        Charging::run((self.2, self.3, &self.4), charge, insecure_seed)
+    }
+
+    fn options(&self) -> PyResult<BanditOptions> {
         let player = match self.6.as_deref() {
             None => None,
             Some("weights") => Some(ArmPlayer::Weights),
@@ -126,17 +133,7 @@ impl BanditFacts {
             "independent" => Rewards::Independent,
             _ => return Err(invalid("rewards are any or independent")),
         };
-        let (rounds_per_user, switches) = (Some(self.5), self.8);
-        Ok(BanditOptions {
-            delta: self.3,
-            relation,
-            rounds_per_user,
-            player,
-            rewards,
-            switches,
-            account,
-            insecure_seed,
-        })
+        Ok(BanditOptions::default().rounds_per_user(self.5).player(player).rewards(rewards).switches(self.8))
     }
 }
 
@@ -159,8 +156,8 @@ fn of_bandit(plan: &BanditPlan) -> serde_json::Value {
 /// What is planned for a game of arms, as JSON.
 #[pyfunction]
 pub(crate) fn bandit_plan(py: Python<'_>, facts: BanditFacts) -> PyResult<String> {
-    let options = facts.options(None, None)?;
-    interruptible(py, || json(&of_bandit(&explain_bandit(facts.0, facts.1, facts.2, &options).map_err(failed)?)))?
+    let (run, options) = (facts.run(None, None)?, facts.options()?);
+    interruptible(py, || json(&of_bandit(&explain_bandit(facts.0, facts.1, &run, &options).map_err(failed)?)))?
 }
 
 /// A game of arms that is under way; one thread at a time.
@@ -202,11 +199,11 @@ impl BanditGame {
         charge: Option<Py<PyAny>>,
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
-        let options = facts.options(charge, insecure_seed)?;
+        let (run, options) = (facts.run(charge, insecure_seed)?, facts.options()?);
         interruptible(py, || {
             let game = match &session {
-                Some(path) => Bandit::open_at(path, facts.0, facts.1, facts.2, options),
-                None => Bandit::open(facts.0, facts.1, facts.2, options),
+                Some(path) => Bandit::open_at(path, facts.0, facts.1, run, &options),
+                None => Bandit::open(facts.0, facts.1, run, &options),
             };
             Ok(Self::of(game.map_err(failed)?, session.is_some()))
         })?
@@ -227,11 +224,13 @@ impl BanditGame {
     }
 
     /// The reward of the arm that was played.
-    fn observe(&self, reward: f64) -> PyResult<()> {
-        let mut arms = self.0.own()?;
-        arms.game.observe(reward).map_err(failed)?;
-        arms.unsaved = true;
-        Ok(())
+    fn observe(&self, py: Python<'_>, reward: f64) -> PyResult<()> {
+        py.detach(|| {
+            let mut arms = self.0.own()?;
+            arms.game.observe(reward).map_err(failed)?;
+            arms.unsaved = true;
+            Ok(())
+        })
     }
 
     /// Rounds observed so far.

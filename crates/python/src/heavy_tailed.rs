@@ -2,6 +2,7 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
+use crate::face::in_python;
 use crate::owners::Owners;
 use crate::session::Session;
 use crate::stop::interruptible;
@@ -9,6 +10,7 @@ use dpopt::Sensitive;
 use dpopt::estimate::{HEAVY_TAILED_METHODS, HeavyTailedPlan, HeavyTailedProblem, Moment, heavy_tailed_candidates};
 use dpopt::privacy::{Budget, Neighbours, Unit};
 use dpopt::records::Columns;
+use dpopt_process::stop::paced;
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use serde_json::json as value;
@@ -55,7 +57,7 @@ pub(crate) fn heavy_tailed_plans(py: Python<'_>, facts: HeavyTailedFacts, by_uni
                     "event": plan.certificate.event().to_json().map_err(invalid)?,
                     "schedule": plan.schedule,
                 }),
-                Err(why) => value!({ "method": c.method, "not_applicable": why.to_string() }),
+                Err(why) => value!({ "method": c.method, "not_applicable": in_python(why) }),
             });
         }
         json(&rows)
@@ -79,12 +81,12 @@ pub(crate) fn heavy_tailed_mean(
         let neighbours = session.certificate.neighbours();
         // rows of a unit are of no one else's concern, and a row that is one has no others
         if owners.is_some() != (neighbours.unit == Unit::User) {
-            return Err(refused("the session was charged for another unit than the means are of"));
+            return Err(refused("the session was charged for another privacy unit than that of the means"));
         }
         let (problem, plan) = facts.plan(neighbours.unit, &method)?;
         let mut numbers = Columns::new(values.ncols());
         let mut row = Vec::with_capacity(values.ncols());
-        for line in values.rows() {
+        for line in paced(values.rows()) {
             row.clear();
             row.extend(line.iter().copied());
             numbers.push(&row);

@@ -23,8 +23,9 @@ pub(crate) fn clipped_integers<'py>(
     exponent: i32,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let quantizer = Quantizer::new(Norm::L2, clip_norm, Grid::new(exponent)).map_err(refused)?;
-    let mut values = values.as_array().to_vec();
+    let values = values.as_array();
     let integers = interruptible(py, || {
+        let mut values = values.to_vec();
         let mut integers = Vec::with_capacity(values.len());
         quantizer.quantize(&mut values, &mut integers);
         integers

@@ -9,7 +9,9 @@ mod agreed;
 mod audit;
 mod cells;
 mod centred;
+mod disclosure;
 mod errors;
+mod face;
 mod fit;
 mod games;
 mod heavy_tailed;
@@ -20,7 +22,8 @@ mod minimize;
 mod objectives;
 mod online;
 mod owners;
-mod parts;
+mod partitions;
+mod provenance;
 mod release;
 mod report;
 mod rows;
@@ -34,10 +37,9 @@ mod stream;
 mod table;
 mod table_fit;
 mod training;
-mod words;
 
 /// The module `dpopt._core`.
-#[pyo3::pymodule]
+#[pyo3::pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
     use crate::accounting::{
@@ -52,9 +54,11 @@ mod _core {
     #[pymodule_export]
     use crate::centred::{centred_mean, centred_plan};
     #[pymodule_export]
+    use crate::disclosure::disclose;
+    #[pymodule_export]
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]
-    use crate::fit::{Fit, FitRun, method_options, moment, probability};
+    use crate::fit::{Fit, method_options, moment, probability};
     #[pymodule_export]
     use crate::games::{BanditGame, ConvexGame, bandit_plan, convex_plan};
     #[pymodule_export]
@@ -72,15 +76,15 @@ mod _core {
     #[pymodule_export]
     use crate::owners::{Owners, UnitRows};
     #[pymodule_export]
-    use crate::parts::{NumbersElsewhere, Shard, empty_question, places_of_units, units_are_apart, units_of};
+    use crate::partitions::{RemoteNumbers, Shard, empty_query, places_of_units, units_are_apart, units_of};
+    #[pymodule_export]
+    use crate::provenance::provenance;
     #[pymodule_export]
     use crate::release::{
         NoisyChoice, NoisyCounts, NoisyQuantiles, NoisySum, bounds_event, choose, gaussian_sum, histogram,
         histogram_of_units, label_event, laplace_sum, noisy_counts, private_bounds, quantile_choices, quantiles,
         quantiles_sampler_error, random_below, second_moment, select_labels,
     };
-    #[pymodule_export]
-    use crate::report::report_html;
     #[pymodule_export]
     use crate::rows::{Bounding, Rows};
     #[pymodule_export]
@@ -92,13 +96,13 @@ mod _core {
     #[pymodule_export]
     use crate::stationary::Stationary;
     #[pymodule_export]
-    use crate::stream::LinearStream;
+    use crate::stream::{LinearStream, stream_report};
     #[pymodule_export]
     use crate::table::{ColumnEncoder, Declarations, Table};
     #[pymodule_export]
     use crate::table_fit::{TableFit, TableModel};
     #[pymodule_export]
-    use crate::training::{ClippedElsewhere, Training};
+    use crate::training::{ClippedOutside, Training};
 
     use pyo3::prelude::*;
 

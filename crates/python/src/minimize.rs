@@ -2,17 +2,17 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
+use crate::face::{in_python, pythonic};
 use crate::fit::fit_error;
 use crate::objectives::{Kind, NativeObjective, entries, examples};
 use crate::owners::UnitRows;
-use crate::session::{Session, warrant};
+use crate::session::{Session, read_evidence};
 use crate::stop::interruptible;
 use crate::training::{Block, add_rows, add_weighted};
-use crate::words::{in_python, report_in_python};
 use dpopt::Sensitive;
 use dpopt::mechanism::BatchSum;
 use dpopt::minimize::{
-    Answers, Candidate, Directions, Elsewhere, InMemory, Minimization, MinimizeProblem, PerRecord, registry,
+    Answers, Candidate, Directions, InMemory, Minimization, MinimizeProblem, PerRecord, ReadByObjective, registry,
 };
 use dpopt::model::FitError;
 use dpopt::objective::{Objective, OfUnits};
@@ -38,7 +38,8 @@ struct Request {
     usual_clip_norm: Option<f64>,
     strong_convexity: f64,
     /// Whether Python evaluates it.
-    elsewhere: bool,
+    #[serde(rename = "elsewhere")]
+    remote: bool,
     /// Why what it says of a record is believed to be that record's own: `proved`, `checked` or `vouched`.
     own_evidence: String,
     /// Whether a record is all that a unit has.
@@ -55,7 +56,7 @@ pub(crate) fn minimize_options() -> PyResult<String> {
     json(&registry().catalogue())
 }
 
-/// A planned minimization.
+/// A certified plan of a minimization.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Minimizing {
     inner: Minimization,
@@ -78,10 +79,10 @@ fn told(candidate: &Candidate, allowed: f64) -> PyResult<serde_json::Value> {
             "bound": serde_json::to_value(plan.certificate.bound()).map_err(invalid)?,
             "event": serde_json::to_value(plan.certificate.event()).map_err(invalid)?,
             "assumptions": plan.assumptions.iter().map(Assumption::text).collect::<Vec<_>>(),
-            "warnings": plan.warnings.iter().map(|text| in_python(text)).collect::<Vec<_>>(),
+            "warnings": plan.warnings,
             "schedule": serde_json::to_value(&plan.schedule).map_err(invalid)?,
         }),
-        Err(why) => value!({ "method": candidate.method, "not_applicable": in_python(&why.to_string()) }),
+        Err(why) => value!({ "method": candidate.method, "not_applicable": in_python(why) }),
     })
 }
 
@@ -105,8 +106,8 @@ impl Minimizing {
             usual_clip_norm: r.usual_clip_norm.unwrap_or(usual.usual_clip_norm),
             strong_convexity: r.strong_convexity,
             answers,
-            elsewhere: r.elsewhere,
-            own_evidence: warrant(&r.own_evidence)?,
+            remote: r.remote,
+            own_evidence: read_evidence(&r.own_evidence)?,
             ..usual
         };
         let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
@@ -115,10 +116,12 @@ impl Minimizing {
     }
 
     /// All methods as JSON, the chosen one first.
-    fn candidates(&self) -> PyResult<String> {
-        let allowed = self.inner.budget().epsilon();
-        let all: PyResult<Vec<_>> = self.inner.candidates().iter().map(|c| told(c, allowed)).collect();
-        json(&all?)
+    fn candidates(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| {
+            let allowed = self.inner.budget().epsilon();
+            let all: PyResult<Vec<_>> = self.inner.candidates().iter().map(|c| told(c, allowed)).collect();
+            json(&all?)
+        })
     }
 
     /// What is charged for, as JSON.
@@ -143,13 +146,14 @@ impl Minimizing {
         let found = interruptible(py, || {
             let called = Called { objective, answers, chunk: chunk.max(1) };
             session
-                .run_in(|inner| self.inner.run(&start, Elsewhere::new(called, records), inner, &Silent))?
+                .run_in(|inner| self.inner.run(&start, ReadByObjective::new(called, records), inner, &Silent))?
                 .map_err(raised)
         })?;
         Ok(found?.to_pyarray(py))
     }
 
-    /// The same with an objective of the library's: rows and their targets, or entries of a matrix without targets; `units`: whose they are.
+    /// Runs the plan in a session that was charged for it, with an objective of the library: rows and their targets, or entries of a matrix without targets;
+    /// `units` are the owners of the rows.
     #[pyo3(signature = (session, start, objective, records, units = None))]
     fn run_native<'py>(
         &self,
@@ -163,18 +167,18 @@ impl Minimizing {
         let start = start.as_array().to_vec();
         let found = match (&objective.kind, records) {
             (Kind::Scored(scored), NativeRecords::Rows(rows, targets)) => {
-                let records = examples(&rows, &targets)?;
-                interruptible(py, || self.run_on(&start, *scored, records, units, session))?
+                let (rows, targets) = (rows.as_array(), targets.as_array());
+                interruptible(py, || self.run_on(&start, *scored, examples(rows, targets)?, units, session))?
             }
             (Kind::Network(network), NativeRecords::Rows(rows, targets)) => {
-                let records = examples(&rows, &targets)?;
-                interruptible(py, || self.run_on(&start, network.clone(), records, units, session))?
+                let (rows, targets) = (rows.as_array(), targets.as_array());
+                interruptible(py, || self.run_on(&start, network.clone(), examples(rows, targets)?, units, session))?
             }
             (Kind::Factorization(factorization), NativeRecords::Entries(cells)) => {
-                let records = entries(&cells)?;
-                interruptible(py, || self.run_on(&start, *factorization, records, units, session))?
+                let cells = cells.as_array();
+                interruptible(py, || self.run_on(&start, *factorization, entries(cells)?, units, session))?
             }
-            _ => return Err(invalid("these records are not of the kind that the objective takes")),
+            _ => return Err(invalid("the records do not have the form that the objective takes")),
         };
         Ok(found?.to_pyarray(py))
     }
@@ -189,12 +193,12 @@ impl Minimizing {
         objective: &str,
     ) -> PyResult<String> {
         let x = x.as_array().to_vec();
-        py.detach(|| {
+        interruptible(py, || {
             let (guarantee, receipt) = session.promised()?;
             let closed = Closed { guarantee, releases: session.released()?, receipt };
             let minimum = self.inner.minimum(x, closed, "dpopt.minimize", source, objective);
-            Ok(report_in_python(&minimum.report.html()))
-        })
+            Ok(pythonic(|| minimum.report.html()))
+        })?
     }
 }
 
@@ -212,7 +216,7 @@ impl Minimizing {
             let run = |inner: &mut _| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent);
             return session.run_in(run)?.map_err(raised);
         };
-        let records = units.of(records).map_err(|why| raised(FitError::Option(why.to_string())))?;
+        let records = units.of(records).map_err(|why| raised(FitError::Option(why.to_string().into())))?;
         let records = Sensitive::new(records);
         let objective = OfUnits::new(objective);
         let run = |inner: &mut _| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent);
@@ -251,7 +255,8 @@ fn raised(error: FitError) -> PyErr {
 }
 
 /// How many records a batch has is as secret as the records: no message tells it.
-const NOT_ONE_EACH: &str = "the objective did not give one row of the right length for each record of the batch; give an array of records × parameters \
+const NOT_ONE_EACH: &str = "the objective did not return one row of the right length for each record of the batch; \
+                            return an array of records × parameters \
                             (records × directions for derivatives; one number for each record for values)";
 
 impl Called {
@@ -298,9 +303,9 @@ impl PerRecord for Called {
                 let blocks: Vec<Block<'_>> =
                     self.objective.bind(py).call1((x.to_pyarray(py), &positions))?.extract()?;
                 // used up before the next call, which may write into the same arrays
-                add_weighted(&mut rows, *weight, &blocks).map_err(|()| invalid(NOT_ONE_EACH))?;
+                add_weighted(py, &mut rows, *weight, &blocks).map_err(|()| invalid(NOT_ONE_EACH))?;
             }
-            sum.add(count, |i, out| out.extend(&rows[i])).map_err(refused)
+            py.detach(|| sum.add(count, |i, out| out.extend(&rows[i]))).map_err(refused)
         })
     }
 
@@ -322,7 +327,7 @@ impl PerRecord for Called {
                         row.push((a - b) / (2.0 * directions.width()));
                     }
                 }
-                sum.add(count, |i, out| out.extend(&derivatives[i])).map_err(refused)
+                py.detach(|| sum.add(count, |i, out| out.extend(&derivatives[i]))).map_err(refused)
             });
         }
         let along: Vec<Vec<f64>> = directions.each().map(<[f64]>::to_vec).collect();

@@ -1,10 +1,12 @@
 //! Games of many rounds, played from Python: the library's own game behind a lock.
 
-use crate::accounting::{json, relation};
+use crate::accounting::json;
 use crate::errors::{invalid, refused};
+use crate::face::in_python;
 use crate::kept::Kept;
 use crate::session::{Charging, session_error};
 use crate::stop::interruptible;
+use dpopt::RunOptions;
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
 use dpopt::optimize::online::{ExpertLosses, PLAYERS, Player};
 use pyo3::prelude::*;
@@ -15,7 +17,11 @@ use std::path::PathBuf;
 pub(crate) struct ExpertsFacts(usize, u64, f64, Option<f64>, String, u64, Option<String>, Option<String>);
 
 impl ExpertsFacts {
-    fn options(&self, insecure_seed: Option<u64>) -> PyResult<ExpertsOptions> {
+    fn run(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<RunOptions> {
+        Charging::run((self.2, self.3, &self.4), charge, insecure_seed)
+    }
+
+    fn options(&self) -> PyResult<ExpertsOptions> {
         let player = self.6.as_deref().map(named).transpose()?;
         let losses = match self.7.as_deref() {
             None => None,
@@ -23,15 +29,7 @@ impl ExpertsFacts {
             Some("independent") => Some(ExpertLosses::Independent),
             Some(_) => return Err(invalid("losses are any or independent")),
         };
-        Ok(ExpertsOptions {
-            delta: self.3,
-            relation: relation(&self.4)?,
-            rounds_per_user: self.5,
-            player,
-            losses,
-            ledger: None,
-            insecure_seed,
-        })
+        Ok(ExpertsOptions::default().rounds_per_user(self.5).player(player).losses(losses))
     }
 }
 
@@ -51,9 +49,9 @@ pub(crate) fn failed(error: OnlineError) -> PyErr {
 /// What every player is proved to lose at most, as JSON.
 #[pyfunction]
 pub(crate) fn experts_plans(py: Python<'_>, facts: ExpertsFacts) -> PyResult<String> {
-    let options = facts.options(None)?;
+    let (run, options) = (facts.run(None, None)?, facts.options()?);
     interruptible(py, || {
-        let plans = explain_experts(facts.0, facts.1, facts.2, &options).map_err(failed)?;
+        let plans = explain_experts(facts.0, facts.1, &run, &options).map_err(failed)?;
         let rows: Vec<serde_json::Value> = plans
             .iter()
             .map(|(player, plan)| match plan {
@@ -64,7 +62,7 @@ pub(crate) fn experts_plans(py: Python<'_>, facts: ExpertsFacts) -> PyResult<Str
                     "epsilon": plan.certificate.bound().upper, "delta": plan.certificate.budget().delta(),
                 }),
                 Err(why) => serde_json::json!({
-                    "player": player.name(), "losses": player.bounded_for().name(), "not_applicable": why.to_string(),
+                    "player": player.name(), "losses": player.bounded_for().name(), "not_applicable": in_python(why),
                 }),
             })
             .collect();
@@ -100,9 +98,12 @@ impl ExpertsGame {
         charge: Option<Py<PyAny>>,
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
-        let (options, account) = (facts.options(insecure_seed)?, Charging::account(charge));
+        let (run, options) = (facts.run(charge, insecure_seed)?, facts.options()?);
         interruptible(py, || {
-            let game = Experts::open_charged(session.as_deref(), facts.0, facts.1, facts.2, &options, account);
+            let game = match &session {
+                Some(path) => Experts::open_at(path, facts.0, facts.1, run, &options),
+                None => Experts::open(facts.0, facts.1, run, &options),
+            };
             Ok(Self::of(game.map_err(failed)?, session.is_some()))
         })?
     }
@@ -129,19 +130,23 @@ impl ExpertsGame {
     }
 
     /// Losses of the round that was played for.
-    fn observe(&self, losses: Vec<f64>) -> PyResult<()> {
-        let mut state = self.0.own()?;
-        state.game.observe(&losses).map_err(failed)?;
-        state.unsaved = true;
-        Ok(())
+    fn observe(&self, py: Python<'_>, losses: Vec<f64>) -> PyResult<()> {
+        py.detach(|| {
+            let mut state = self.0.own()?;
+            state.game.observe(&losses).map_err(failed)?;
+            state.unsaved = true;
+            Ok(())
+        })
     }
 
     /// A round that tells nothing.
-    fn observe_nothing(&self) -> PyResult<()> {
-        let mut state = self.0.own()?;
-        state.game.observe_nothing().map_err(failed)?;
-        state.unsaved = true;
-        Ok(())
+    fn observe_nothing(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            let mut state = self.0.own()?;
+            state.game.observe_nothing().map_err(failed)?;
+            state.unsaved = true;
+            Ok(())
+        })
     }
 
     /// (experts, rounds, rounds per user, relation, ε, δ) that it was opened for.

@@ -11,6 +11,7 @@ use dpopt::model::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::privacy::Relation;
 use dpopt::records::{RecordSet, Units, UnitsError};
+use dpopt_process::stop::paced;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -25,7 +26,7 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// The same among `units` units where their number is public, of which some may be without a row.
+    /// These owners among `units` units, of which some may be without a row, where the number of units is public.
     pub(crate) fn among(&self, units: u64, relation: Relation) -> RowOwners {
         match relation {
             Relation::AddOrRemove => self.inner.clone(),
@@ -39,7 +40,7 @@ impl Owners {
     /// From one id for each row; `name` is how a unit is called. Ids are compared as the command line compares the values of its `--unit`.
     #[new]
     fn new(py: Python<'_>, name: &str, ids: Given<'_>) -> PyResult<Self> {
-        let table = Table::build("ids", vec![(name.into(), ids)], None)?;
+        let table = Table::build(py, "ids", vec![(name.into(), ids)], None)?;
         let name = name.trim();
         Ok(Self { inner: interruptible(py, || RowOwners::read(&table.inner, name))?.map_err(invalid)? })
     }
@@ -48,15 +49,15 @@ impl Owners {
     #[staticmethod]
     fn several(py: Python<'_>, columns: Vec<(String, Given<'_>)>) -> PyResult<Self> {
         let names: Vec<String> = columns.iter().map(|(name, _)| name.trim().to_string()).collect();
-        let table = Table::build("ids", columns, None)?;
+        let table = Table::build(py, "ids", columns, None)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(Self { inner: interruptible(py, || RowOwners::read_all(&table.inner, &names))?.map_err(invalid)? })
     }
 
-    /// How many rows are kept so that nobody owns more than `most` of them, and how many so that nobody owns two; None where a row has one owner.
-    fn kept(&self, py: Python<'_>, most: NonZeroU64) -> Option<(usize, usize)> {
+    /// How many rows are kept so that no unit owns more than `most` of them, and how many so that no unit owns two; None where a row has one owner.
+    fn kept(&self, py: Python<'_>, most: NonZeroU64) -> PyResult<Option<(usize, usize)>> {
         let count = |most| Some(self.inner.kept(most)?.positions().len());
-        py.detach(|| Some((count(most)?, count(NonZeroU64::MIN)?)))
+        interruptible(py, || Some((count(most)?, count(NonZeroU64::MIN)?)))
     }
 
     /// Number of units that have a row.
@@ -79,16 +80,18 @@ pub(crate) struct UnitsAsked {
 }
 
 impl UnitsAsked {
-    /// For rows of a matrix.
+    /// Facts about units of the rows of a matrix.
     pub(crate) fn facts(self) -> UnitFacts {
         let Self { count, most_rows, clipping, kept } = self;
         UnitFacts { count, most_rows, clipping, kept }
     }
 
-    /// For a table with columns of ids.
+    /// Options of units for a table with columns of ids.
     pub(crate) fn of_columns(self, columns: Vec<String>) -> UnitOptions {
         let Self { count, most_rows, clipping, .. } = self;
-        UnitOptions { columns, most_rows, clipping, units: Some(count) }
+        let mut unit = UnitOptions::of_all(columns).clipping(clipping).units(count);
+        unit.most_rows = most_rows;
+        unit
     }
 }
 
@@ -131,7 +134,7 @@ impl UnitRows {
     pub(crate) fn same_rows(&self, rows: usize) -> PyResult<()> {
         match rows == self.units.rows().len() {
             true => Ok(()),
-            false => Err(invalid("the rows and the ids of their units are not as many; give one for each row")),
+            false => Err(invalid("the number of ids differs from the number of rows; give one id for each row")),
         }
     }
 
@@ -146,7 +149,7 @@ impl UnitRows {
     /// Hands the chosen rows of each of `units` to `take`, unit by unit.
     pub(crate) fn look(&self, units: impl Iterator<Item = usize>, mut take: impl FnMut(&[u64])) {
         let (mut stream, mut chosen) = (self.tossed(), Vec::new());
-        for unit in units {
+        for unit in paced(units) {
             match self.most {
                 _ if unit >= self.units.len() => take(&[]),
                 None => take(self.units.of(unit)),
@@ -162,10 +165,18 @@ impl UnitRows {
 
 #[pymethods]
 impl UnitRows {
-    /// Of `units` units, of which some may be without a row; under add-or-remove of those that have one.
+    /// Owners among `units` units, of which some may be without a row; under add-or-remove of those that have one.
     #[new]
-    fn new(owners: &Owners, units: u64, under: &str, most: Option<NonZeroU64>, seed: Option<u64>) -> PyResult<Self> {
-        let units = owners.among(units, relation(under)?).positions().map_err(invalid)?;
+    fn new(
+        py: Python<'_>,
+        owners: &Owners,
+        units: u64,
+        under: &str,
+        most: Option<NonZeroU64>,
+        seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let relation = relation(under)?;
+        let units = interruptible(py, || owners.among(units, relation).positions())?.map_err(invalid)?;
         // not the coins of the noise
         let source = noise(seed.map(|seed| !seed))?;
         Ok(Self { units, most, coins: Mutex::new(Coins { source, looks: 0 }) })
@@ -181,30 +192,30 @@ impl UnitRows {
         &self,
         py: Python<'py>,
         units: PyReadonlyArray1<'py, u64>,
-    ) -> (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>) {
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
         let units = units.as_array();
         let (mut rows, mut counts) = (Vec::new(), Vec::with_capacity(units.len()));
-        py.detach(|| {
+        interruptible(py, || {
             self.look(units.iter().map(|&unit| usize::try_from(unit).unwrap_or(usize::MAX)), |own| {
                 rows.extend(own.iter().map(|&row| row as i64));
                 counts.push(own.len() as i64);
             });
-        });
-        (rows.into_pyarray(py), counts.into_pyarray(py))
+        })?;
+        Ok((rows.into_pyarray(py), counts.into_pyarray(py)))
     }
 
     /// The position of one row of each unit, any of those that it has as likely as any other; -1 for a unit without rows.
-    fn one_each<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+    fn one_each<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let mut rows = Vec::with_capacity(self.units.len());
-        py.detach(|| {
+        interruptible(py, || {
             let mut stream = self.tossed();
-            for unit in 0..self.count() {
+            for unit in paced(0..self.count()) {
                 let own = self.units.of(unit);
                 let one = if own.is_empty() { None } else { own.get(stream.below(own.len() as u64) as usize) };
                 rows.push(one.map_or(-1, |&row| row as i64));
             }
-        });
-        rows.into_pyarray(py)
+        })?;
+        Ok(rows.into_pyarray(py))
     }
 
     /// One vector per unit: the sum of its rows, or their mean. Entries that are not finite count as 0, and every entry of a unit without rows is `nothing`.

@@ -5,7 +5,7 @@
 use crate::accounting::{of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::owners::UnitRows;
-use crate::parts::NumbersElsewhere;
+use crate::partitions::RemoteNumbers;
 use crate::seeds::noise;
 use crate::session::Session;
 use crate::stop::interruptible;
@@ -17,8 +17,9 @@ use dpopt::mechanism::{
 use dpopt::noise::{Grid, Purpose};
 use dpopt::privacy::Budget;
 use dpopt::records::{BelowCounts, Examples, Rows};
+use dpopt_process::stop::paced;
 use numpy::ndarray::{Array2, ArrayView2, ArrayViewMut1};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::f64::consts::SQRT_2;
@@ -28,11 +29,11 @@ fn release<M: Mechanism>(session: &Session, mechanism: &M, input: &Sensitive<M::
     session.stage(&session.certificate, |curator| Ok(curator.release(mechanism, input).map_err(refused)?.into_inner()))
 }
 
-/// Rows of numbers, here or elsewhere in parts.
+/// Rows of numbers, local or in remote partitions.
 #[derive(FromPyObject)]
 pub(crate) enum Numbers<'py> {
     Here(PyReadonlyArray2<'py, f64>),
-    Elsewhere(Bound<'py, NumbersElsewhere>),
+    Remote(Bound<'py, RemoteNumbers>),
 }
 
 fn row<'a>(x: &'a ArrayView2<'_, f64>) -> impl Fn(usize, &mut Vec<f64>) + Sync + 'a {
@@ -102,15 +103,15 @@ pub(crate) fn gaussian_sum<'py>(
             let x = x.as_array();
             interruptible(py, || release(session, mechanism, &clipped.sum(x.nrows(), x.ncols(), row(&x))))?
         }
-        Numbers::Elsewhere(x) => {
+        Numbers::Remote(x) => {
             let x = x.get();
             x.told(py, |numbers| {
-                let sum = clipped.sum_elsewhere(numbers, &vec![0.0; x.width()]).map_err(refused)?;
+                let sum = clipped.remote_sum(numbers, &vec![0.0; x.width()]).map_err(refused)?;
                 release(session, mechanism, &sum)
             })
         }
     };
-    Ok(values?.to_pyarray(py))
+    Ok(values?.into_pyarray(py))
 }
 
 /// Σ over rows, each clipped to l1 norm `clip_norm`, plus Laplace noise of scale noise_multiplier·clip_norm per coordinate.
@@ -126,7 +127,7 @@ pub(crate) fn laplace_sum<'py>(
         let sum = L1Sum::of(x.nrows(), x.ncols(), noise.clip_norm, noise.grid, row(&x)).map_err(refused)?;
         release(session, mechanism, &sum)
     })??;
-    Ok(values.to_pyarray(py))
+    Ok(values.into_pyarray(py))
 }
 
 /// Σ x xᵀ over rows clipped to l2 norm `row_norm`, or Σ over units of the mean of that over a unit's rows, plus symmetric Gaussian noise of standard deviation
@@ -145,7 +146,7 @@ pub(crate) fn second_moment<'py>(
     units.map_or(Ok(()), |units| units.same_rows(x.nrows()))?;
     let values = interruptible(py, || {
         let mut rows = Rows::new(d);
-        for line in x.outer_iter() {
+        for line in paced(x.outer_iter()) {
             let mut entries: Vec<(u32, f32)> = (0..).zip(line.iter().map(|v| *v as f32)).collect();
             rows.push_clipped(&mut entries, row_norm);
         }
@@ -167,10 +168,10 @@ pub(crate) fn second_moment<'py>(
                 clipped.sum(units.count(), noise.width, row(&means.view()))
             }
         };
-        release(session, mechanism, &sum)
+        let values = release(session, mechanism, &sum)?;
+        Array2::from_shape_vec((d, d), symmetric_matrix(d, &values)).map_err(invalid)
     })??;
-    let matrix = Array2::from_shape_vec((d, d), symmetric_matrix(d, &values)).map_err(invalid)?;
-    Ok(matrix.into_pyarray(py))
+    Ok(values.into_pyarray(py))
 }
 
 /// Adds x xᵀ/`count` in the coordinates of [`SecondMoment`].
@@ -221,31 +222,42 @@ impl NoisyCounts {
 
 /// Integer counts of a declared sensitivity with that noise.
 #[pyfunction]
-pub(crate) fn noisy_counts(counts: Vec<i64>, noise: &NoisyCounts, session: &Session) -> PyResult<Vec<i64>> {
-    match &noise.0 {
+pub(crate) fn noisy_counts(
+    py: Python<'_>,
+    counts: Vec<i64>,
+    noise: &NoisyCounts,
+    session: &Session,
+) -> PyResult<Vec<i64>> {
+    interruptible(py, || match &noise.0 {
         CountsNoise::Laplace(noise, sensitivity) => {
             release(session, noise, &Counts::declared(counts, *sensitivity as f64))
         }
         CountsNoise::Gaussian(noise, sensitivity) => release(session, noise, &Counts::declared(counts, *sensitivity)),
-    }
+    })?
 }
 
 /// How many records are in each of `cells` cells, with Laplace noise for one record. A record counts in the cell it names; one that
 /// names none of them (−1, say) counts nowhere.
 #[pyfunction]
 pub(crate) fn histogram(
+    py: Python<'_>,
     records: PyReadonlyArray1<'_, i64>,
     cells: usize,
     noise: &NoisyCounts,
     session: &Session,
 ) -> PyResult<Vec<i64>> {
-    let counts = Counts::histogram(records.as_array().iter().map(|c| usize::try_from(*c).ok()), cells);
-    release(session, noise.laplace_noise()?, &counts)
+    let (records, noise) = (records.as_array(), noise.laplace_noise()?);
+    interruptible(py, || {
+        let counts = Counts::histogram(records.iter().map(|c| usize::try_from(*c).ok()), cells);
+        release(session, noise, &counts)
+    })?
 }
 
-/// The same, where a unit may have several rows, `records` naming the cell of each: at most as many of a unit's count as `units` shows.
+/// How many rows are in each of `cells` cells, with Laplace noise for one unit, which may have several rows; `records` names the cell of each row. Of a unit at
+/// most as many rows count as `units` shows.
 #[pyfunction]
 pub(crate) fn histogram_of_units(
+    py: Python<'_>,
     records: PyReadonlyArray1<'_, i64>,
     cells: usize,
     noise: &NoisyCounts,
@@ -254,15 +266,26 @@ pub(crate) fn histogram_of_units(
 ) -> PyResult<Vec<i64>> {
     let (records, mut counts) = (records.as_array(), vec![0i64; cells]);
     units.same_rows(records.len())?;
-    let most = units.most().ok_or_else(|| invalid("how many rows of a unit count must be said"))?.get();
-    units.look(0..units.count(), |own| {
-        for cell in own.iter().filter_map(|&row| usize::try_from(records[row as usize]).ok()) {
-            if let Some(count) = counts.get_mut(cell) {
-                *count = count.saturating_add(1);
+    let most = units
+        .most()
+        .ok_or_else(|| {
+            invalid(
+                "the number of rows of a unit is unbounded; give \
+                                                   unit=dpopt.Unit(max_rows=...)",
+            )
+        })?
+        .get();
+    let noise = noise.laplace_noise()?;
+    interruptible(py, || {
+        units.look(0..units.count(), |own| {
+            for cell in own.iter().filter_map(|&row| usize::try_from(records[row as usize]).ok()) {
+                if let Some(count) = counts.get_mut(cell) {
+                    *count = count.saturating_add(1);
+                }
             }
-        }
-    });
-    release(session, noise.laplace_noise()?, &Counts::declared(counts, most as f64))
+        });
+        release(session, noise, &Counts::declared(counts, most as f64))
+    })?
 }
 
 /// A choice by noisy scores, made before it is paid for: refused where it cannot be drawn.
@@ -290,8 +313,8 @@ impl NoisyChoice {
 
 /// Index of the score that is chosen.
 #[pyfunction]
-pub(crate) fn choose(scores: Vec<i64>, by: &NoisyChoice, session: &Session) -> PyResult<usize> {
-    release(session, &by.choice, &Counts::declared(scores, by.sensitivity as f64))
+pub(crate) fn choose(py: Python<'_>, scores: Vec<i64>, by: &NoisyChoice, session: &Session) -> PyResult<usize> {
+    interruptible(py, || release(session, &by.choice, &Counts::declared(scores, by.sensitivity as f64)))?
 }
 
 /// Bound on how far the samplers of `levels` quantiles are from their laws, in total variation.
@@ -310,7 +333,7 @@ impl Numbers<'_> {
     fn columns(&self) -> usize {
         match self {
             Self::Here(x) => x.as_array().ncols(),
-            Self::Elsewhere(x) => x.get().width(),
+            Self::Remote(x) => x.get().width(),
         }
     }
 
@@ -328,7 +351,7 @@ impl Numbers<'_> {
                     release(&Sensitive::new(BelowCounts::of_columns(columns)))
                 })?
             }
-            Self::Elsewhere(x) => {
+            Self::Remote(x) => {
                 let x = x.get();
                 x.told(py, |numbers| release(&below_counts(numbers, x.width()).map_err(refused)?))
             }
@@ -360,17 +383,26 @@ pub(crate) fn quantiles(py: Python<'_>, x: Numbers<'_>, by: &NoisyQuantiles, ses
 
 /// What finding labels within (ε, δ) releases, as JSON; refused where nothing could be found.
 #[pyfunction]
-pub(crate) fn label_event(epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
+pub(crate) fn label_event(py: Python<'_>, epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
-    LabelSelection::plan(terms).map_err(refused)?.certificate().event().to_json().map_err(invalid)
+    let plan = interruptible(py, || LabelSelection::plan(terms))?.map_err(refused)?;
+    plan.certificate().event().to_json().map_err(invalid)
 }
 
 /// What finding the ranges of `columns` columns of `records` records within (ε, δ) releases, as JSON; refused where nothing could
 /// be found.
 #[pyfunction]
-pub(crate) fn bounds_event(columns: usize, records: u64, epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
+pub(crate) fn bounds_event(
+    py: Python<'_>,
+    columns: usize,
+    records: u64,
+    epsilon: f64,
+    delta: f64,
+    under: &str,
+) -> PyResult<String> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
-    PrivateBounds::plan(columns, records, terms).map_err(refused)?.certificate().event().to_json().map_err(invalid)
+    let plan = interruptible(py, || PrivateBounds::plan(columns, records, terms))?.map_err(refused)?;
+    plan.certificate().event().to_json().map_err(invalid)
 }
 
 /// Ranges found privately within the session's price: (low, high) of each column or `None`.
@@ -381,7 +413,8 @@ pub(crate) fn private_bounds(
     records: u64,
     session: &Session,
 ) -> PyResult<Vec<Option<(f64, f64)>>> {
-    let plan = PrivateBounds::plan(x.columns(), records, session.certificate.terms()).map_err(refused)?;
+    let (columns, terms) = (x.columns(), session.certificate.terms());
+    let plan = interruptible(py, || PrivateBounds::plan(columns, records, terms))?.map_err(refused)?;
     x.below(py, |counts| {
         session.stage(plan.certificate(), |curator| Ok(plan.run(counts, curator).map_err(refused)?.into_inner()))
     })
@@ -400,11 +433,17 @@ pub(crate) fn select_labels(py: Python<'_>, counts: BTreeMap<String, u64>, sessi
 
 /// Uniform integers below `bound` from the generator of releases.
 #[pyfunction]
-pub(crate) fn random_below(bound: u64, count: usize, seed: Option<u64>) -> PyResult<Vec<u64>> {
+pub(crate) fn random_below<'py>(
+    py: Python<'py>,
+    bound: u64,
+    count: usize,
+    seed: Option<u64>,
+) -> PyResult<Bound<'py, PyArray1<u64>>> {
     if bound == 0 {
         return Err(invalid("bound is 0; give at least 1"));
     }
     let mut source = noise(seed)?;
     let mut stream = source.stream(Purpose::Other(1), 0);
-    Ok((0..count).map(|_| stream.below(bound)).collect())
+    let drawn: Vec<u64> = interruptible(py, || paced(0..count).map(|_| stream.below(bound)).collect())?;
+    Ok(drawn.into_pyarray(py))
 }

@@ -21,10 +21,10 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The records, once.
+    /// The records, which can be taken once.
     pub(crate) fn take(&self) -> PyResult<records::Bounded> {
         let mut bounded = self.bounded.lock().unwrap_or_else(PoisonError::into_inner);
-        bounded.take().ok_or_else(|| invalid("these rows were used by another fit"))
+        bounded.take().ok_or_else(|| invalid("these rows were used by another fit; make them again"))
     }
 }
 

@@ -4,7 +4,8 @@ use crate::accounting::{event, json, of_records};
 use crate::errors::{invalid, refused};
 use crate::seeds::noise;
 use crate::session::Session;
-use dpopt::mechanism::{CuratorError, RunScore, VouchedRun, VouchedSearch};
+use crate::stop::interruptible;
+use dpopt::mechanism::{AssumedRun, AssumedSearch, CuratorError, RunScore};
 use dpopt::model::{FitError, SearchLaw, score_event};
 use dpopt::noise::{Purpose, Repetitions};
 use dpopt::privacy::{Budget, Event};
@@ -21,19 +22,21 @@ fn law(shape: f64, mean: f64) -> PyResult<Repetitions> {
 /// plan as JSON.
 #[pyfunction]
 pub(crate) fn plan_search(
+    py: Python<'_>,
     shape: f64,
     mean: f64,
     epsilon: f64,
     delta: f64,
     under: &str,
-    train: Bound<'_, PyAny>,
+    train: Py<PyAny>,
 ) -> PyResult<String> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
     let train = |run: Budget| -> Result<Vec<Event>, Stop> {
-        let events = train.call1((run.epsilon(), run.delta())).and_then(|events| events.extract::<Vec<String>>());
+        let events = Python::attach(|py| train.call1(py, (run.epsilon(), run.delta()))?.extract::<Vec<String>>(py));
         events.and_then(|events| events.iter().map(|text| event(text)).collect()).map_err(Stop)
     };
-    let plan = SearchLaw { shape, mean }.plan(terms, train).map_err(|Stop(why)| why)?;
+    let law = SearchLaw { shape, mean };
+    let plan = interruptible(py, || law.plan(terms, train))?.map_err(|Stop(why)| why)?;
     json(&value!({
         "run_epsilon": plan.run.epsilon(),
         "run_delta": plan.run.delta(),
@@ -73,9 +76,9 @@ pub(crate) fn select_best(shape: f64, mean: f64, run: Bound<'_, PyAny>, session:
     let law = law(shape, mean)?;
     let certificate = &session.certificate;
     session.stage(certificate, |curator| {
-        let best = VouchedSearch::select(curator, certificate.event(), &law, |k| {
+        let best = AssumedSearch::select(curator, certificate.event(), &law, |k| {
             let (score, tie) = run.call1((k,)).and_then(|pair| pair.extract::<(f64, u64)>()).map_err(Stop)?;
-            Ok::<_, Stop>(VouchedRun { run: RunScore { score, tie }, output: k as usize })
+            Ok::<_, Stop>(AssumedRun { run: RunScore { score, tie }, output: k as usize })
         });
         Ok(best.map_err(|Stop(why)| why)?.into_inner())
     })

@@ -6,11 +6,13 @@ use crate::kept::Kept;
 use crate::stop::interruptible;
 use dpopt::mechanism::{Curator, ReleaseRecord};
 use dpopt::model::Guarantee;
-use dpopt::objective::Warrant;
+use dpopt::objective::Evidence;
 use dpopt::privacy::ledger::{Quote, Receipt};
 use dpopt::privacy::{Budget, Certificate, Neighbours, Relation, Unit, certify};
-use dpopt::session::{self, Account, Entered, Opening, SessionError, StageFacts};
+use dpopt::session::{self, Account, ActiveStage, Opening, SessionError, StageFacts};
+use dpopt::{Payer, RunOptions};
 use pyo3::prelude::*;
+use std::sync::Arc;
 
 /// What a release was certified for: event as JSON, ε, δ, relation.
 #[derive(FromPyObject)]
@@ -31,11 +33,11 @@ impl Price {
 }
 
 /// Why Python believes something of code that is not this library's.
-pub(crate) fn warrant(evidence: &str) -> PyResult<Warrant> {
+pub(crate) fn read_evidence(evidence: &str) -> PyResult<Evidence> {
     match evidence {
-        "proved" => Ok(Warrant::Proved),
-        "checked" => Ok(Warrant::Checked),
-        "vouched" => Ok(Warrant::Vouched),
+        "proved" => Ok(Evidence::Proved),
+        "checked" => Ok(Evidence::Checked),
+        "vouched" => Ok(Evidence::Assumed),
         other => Err(invalid(format!("no such evidence: {other}"))),
     }
 }
@@ -47,6 +49,22 @@ pub(crate) struct Charging(pub Py<PyAny>);
 impl Charging {
     pub(crate) fn account(charge: Option<Py<PyAny>>) -> Option<Box<dyn Account>> {
         charge.map(|charge| Box::new(Self(charge)) as Box<dyn Account>)
+    }
+
+    /// Who pays for a run: `charge`, if there is one.
+    pub(crate) fn payer(charge: Option<Py<PyAny>>) -> Payer {
+        charge.map_or(Payer::Nobody, |charge| Payer::Account(Arc::new(Self(charge))))
+    }
+
+    /// Options of a run that is charged to `charge`.
+    pub(crate) fn run(
+        (epsilon, delta, named): (f64, Option<f64>, &str),
+        charge: Option<Py<PyAny>>,
+        insecure_seed: Option<u64>,
+    ) -> PyResult<RunOptions> {
+        let mut run = RunOptions::within(epsilon).delta(delta).relation(relation(named)?).insecure_seed(insecure_seed);
+        run.payer = Self::payer(charge);
+        Ok(run)
     }
 }
 
@@ -88,14 +106,14 @@ pub(crate) struct Session {
     stage: String,
     /// How a unit is called that may have several rows; `None`: a row is one.
     unit: Option<String>,
-    /// Of the part.
+    /// Certificate of the part that the session runs.
     pub(crate) certificate: Certificate,
 }
 
 impl Session {
-    /// Opens the door of the part. What Python declares of its records (how many, of which sensitivity) is told.
-    pub(crate) fn enter(&self, certificate: &Certificate) -> PyResult<Entered> {
-        let stage = StageFacts { name: &self.stage, rests_on: Warrant::Public, stream: 0 };
+    /// Opens the curator of the part. What Python declares of its records (how many, of which sensitivity) is an assumption of the caller.
+    pub(crate) fn enter(&self, certificate: &Certificate) -> PyResult<ActiveStage> {
+        let stage = StageFacts { name: &self.stage, rests_on: Evidence::Public, stream: 0 };
         self.inner.own()?.enter(stage, certificate).map_err(session_error)
     }
 
@@ -107,20 +125,20 @@ impl Session {
     }
 
     /// Notes that a release rested on this too.
-    pub(crate) fn rest_on(&self, warrant: Warrant) -> PyResult<()> {
-        self.inner.own()?.rest_on(warrant);
+    pub(crate) fn rest_on(&self, evidence: Evidence) -> PyResult<()> {
+        self.inner.own()?.rest_on(evidence);
         Ok(())
     }
 
     /// Notes that a release rested on a word, and on which.
     pub(crate) fn rest_on_a_word(&self, word: &str) -> PyResult<()> {
-        self.inner.own()?.rest_on_evidence(Warrant::Vouched, word);
+        self.inner.own()?.rest_on_evidence(Evidence::Assumed, word);
         Ok(())
     }
 
     /// Writes down what was released through it.
-    pub(crate) fn note(&self, entered: &Entered) -> PyResult<()> {
-        self.inner.own()?.note(entered);
+    pub(crate) fn note(&self, active: &ActiveStage) -> PyResult<()> {
+        self.inner.own()?.note(active);
         Ok(())
     }
 
@@ -140,9 +158,9 @@ impl Session {
         certificate: &Certificate,
         release: impl FnOnce(&mut Curator) -> PyResult<T>,
     ) -> PyResult<T> {
-        let mut entered = self.enter(certificate)?;
-        let released = release(&mut entered.curator);
-        self.note(&entered)?;
+        let mut active = self.enter(certificate)?;
+        let released = release(&mut active.curator);
+        self.note(&active)?;
         released
     }
 }
@@ -178,10 +196,10 @@ impl Session {
         })?
     }
 
-    /// Notes what the guarantee rests on too, and why: `"checked"` on made-up records and not refuted, or `"vouched"` by a word that nobody checked.
+    /// Notes what the guarantee rests on too, and why: `"checked"` on made-up records and not refuted, or `"vouched"`: assumed by the caller and not checked.
     fn rest_on_evidence(&self, evidence: &str, why: &str) -> PyResult<()> {
-        let warrant = warrant(evidence)?;
-        self.inner.own()?.rest_on_evidence(warrant, why);
+        let evidence = read_evidence(evidence)?;
+        self.inner.own()?.rest_on_evidence(evidence, why);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
+use crate::face::in_python;
 use crate::owners::Owners;
 use crate::session::Session;
 use crate::stop::interruptible;
@@ -10,6 +11,7 @@ use dpopt::estimate::{MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
 use dpopt::optimize::RunError;
 use dpopt::privacy::{Budget, Neighbours, Unit};
 use dpopt::records::SparseVectors;
+use dpopt_process::stop::paced;
 use numpy::PyReadonlyArray1;
 use numpy::ndarray::ArrayView1;
 use pyo3::prelude::*;
@@ -59,7 +61,7 @@ pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: MeanFacts) -> PyResult<St
                     "event": plan.certificate.event().to_json().map_err(invalid)?,
                     "schedule": plan.schedule,
                 }),
-                Err(why) => value!({ "method": c.method, "not_applicable": why.to_string() }),
+                Err(why) => value!({ "method": c.method, "not_applicable": in_python(why) }),
             });
         }
         json(&rows)
@@ -76,7 +78,7 @@ struct Lines<'a> {
 impl Lines<'_> {
     fn for_each(&self, mut line: impl FnMut(&mut Vec<(u32, f64)>)) {
         let mut entries: Vec<(u32, f64)> = Vec::new();
-        for (&from, &to) in self.offsets.iter().zip(self.offsets.iter().skip(1)) {
+        for (&from, &to) in paced(self.offsets.iter().zip(self.offsets.iter().skip(1))) {
             entries.clear();
             for k in from.max(0)..to {
                 // an index out of range contributes nothing
@@ -111,7 +113,7 @@ pub(crate) fn sparse_mean(
         let neighbours = session.certificate.neighbours();
         // rows of a unit are of no one else's concern, and a row that is one has no others
         if owners.is_some() != (neighbours.unit == Unit::User) {
-            return Err(refused("the session was charged for another unit than the mean is of"));
+            return Err(refused("the session was charged for another privacy unit than that of the mean"));
         }
         let (problem, plan) = facts.plan(neighbours.unit, Some(&method))?;
         let released = session.stage(&plan.certificate, |curator| {

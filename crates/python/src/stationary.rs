@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::stop::interruptible;
 use crate::training::{Block, add_rows};
 use dpopt::mechanism::{ClippedVectors, Curator};
-use dpopt::objective::Warrant;
+use dpopt::objective::Evidence;
 use dpopt::optimize::RunError;
 use dpopt::optimize::stationary::{
     CurvatureOptions, StationaryOptions, StationaryPlan, StationaryProblem, Sums, plan, run,
@@ -29,18 +29,19 @@ struct Request {
     epsilon: f64,
     clip_norm: f64,
     alpha: Option<f64>,
-    /// M and ρ.
+    /// M and ρ: bounds on a record's Hessian and on its change.
     curvature: Option<(f64, f64)>,
     first: bool,
 }
 
-/// A planned choice.
+/// A certified plan of the choice.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Stationary {
     inner: StationaryPlan,
 }
 
-const NOT_ONE_EACH: &str = "the objective did not give one row of the right length for each record; give an array of records × parameters (records × directions for \
+const NOT_ONE_EACH: &str = "the objective did not return one row of the right length for each record; return an \
+                            array of records × parameters (records × directions for \
                             curvatures)";
 
 /// What Python raised comes out as it is.
@@ -93,9 +94,8 @@ impl Called {
                 if rows.dim() != (part.len(), self.directions) {
                     return Err(invalid(NOT_ONE_EACH));
                 }
-                bent.as_mut()
-                    .map_or(Ok(()), |sum| sum.add(part.len(), |i, out| out.extend(rows.row(i))))
-                    .map_err(refused)
+                let Some(sum) = bent.as_mut() else { return Ok(()) };
+                py.detach(|| sum.add(part.len(), |i, out| out.extend(rows.row(i)))).map_err(refused)
             })
             .map_err(failed)?;
         }
@@ -107,7 +107,7 @@ impl Called {
 impl Stationary {
     /// Plans from what is public, as JSON. Reads no record.
     #[new]
-    fn new(request: &str) -> PyResult<Self> {
+    fn new(py: Python<'_>, request: &str) -> PyResult<Self> {
         let r: Request = serde_json::from_str(request).map_err(invalid)?;
         let unit = if r.of_units { Unit::User } else { Unit::Record };
         let neighbours = Neighbours { unit, relation: relation(&r.relation)? };
@@ -115,7 +115,7 @@ impl Stationary {
             records: r.records,
             candidates: r.candidates,
             neighbours,
-            own_evidence: Warrant::Checked,
+            own_evidence: Evidence::Checked,
         };
         let options = StationaryOptions {
             clip_norm: r.clip_norm,
@@ -124,7 +124,7 @@ impl Stationary {
             first: r.first,
         };
         let budget = Budget::new(r.epsilon, 0.0).map_err(invalid)?;
-        Ok(Self { inner: plan(&problem, budget, &options).map_err(invalid)? })
+        Ok(Self { inner: interruptible(py, || plan(&problem, budget, &options))?.map_err(invalid)? })
     }
 
     /// What is charged for, as JSON.

@@ -2,14 +2,16 @@
 
 use crate::accounting::{json, named_accountant, relation};
 use crate::errors::invalid;
-use crate::fit::{Request, described, fit_error};
+use crate::face::pythonic;
+use crate::fit::{Range, Request, described, fit_error};
 use crate::kept::Kept;
 use crate::owners::UnitsAsked;
+use crate::report::answer as answer_of;
 use crate::rows::Rows;
 use crate::session::Charging;
 use crate::stop::interruptible;
 use dpopt::model::{MatrixFacts, MatrixStream, MatrixStreamPlan};
-use numpy::{PyArray1, ToPyArray};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 /// Models of a stream that is under way; one thread at a time. Not to be pickled or copied: its noise goes on once.
@@ -18,14 +20,13 @@ pub(crate) struct LinearStream(Kept<MatrixStream>);
 
 fn planned(
     (rows, features, nonzeros, row_norm): (u64, usize, usize, f64),
-    request: &str,
+    r: Request,
     classes: usize,
     batches: u64,
 ) -> PyResult<MatrixStreamPlan> {
-    let r: Request = serde_json::from_str(request).map_err(invalid)?;
-    if r.finds_range {
+    if matches!(r.range, Range::Found) {
         return Err(invalid(
-            "a stream has no first look at its targets; give target_bounds=(lower, upper) with what is known about y beforehand",
+            "y has no public range, and a stream cannot look for it first; give target_bounds=(lower, upper)",
         ));
     }
     let units = r.units.map(UnitsAsked::facts);
@@ -33,6 +34,23 @@ fn planned(
     let relation = relation(&r.relation)?;
     MatrixStreamPlan::new(facts, r.target, classes, relation, (r.epsilon, r.delta), &r.options, batches)
         .map_err(fit_error)
+}
+
+/// The report of the models of a stream so far, of which an estimator wrote down the answer as JSON.
+#[pyfunction]
+pub(crate) fn stream_report(
+    py: Python<'_>,
+    facts: (u64, usize, usize, f64),
+    request: &str,
+    classes: usize,
+    batches: u64,
+    answer: &str,
+) -> PyResult<String> {
+    let (asked, answer) = (serde_json::from_str(request).map_err(invalid)?, answer_of(answer)?);
+    interruptible(py, || {
+        let report = planned(facts, asked, classes, batches)?.report(answer).map_err(fit_error)?;
+        Ok(pythonic(|| report.html()))
+    })?
 }
 
 #[pymethods]
@@ -46,22 +64,21 @@ impl LinearStream {
         request: &str,
         classes: usize,
         batches: u64,
-        run: &str,
         charge: Option<Py<PyAny>>,
         seed: Option<u64>,
-        by: Option<&str>,
     ) -> PyResult<Self> {
-        let by = by.map(named_accountant).transpose()?;
+        let asked: Request = serde_json::from_str(request).map_err(invalid)?;
+        let (run, by) = (asked.name.clone(), asked.accountant.as_deref().map(named_accountant).transpose()?);
         interruptible(py, || {
-            let plan = planned(facts, request, classes, batches)?;
-            let stream = plan.open(run, Charging::account(charge), seed, by).map_err(fit_error)?;
+            let plan = planned(facts, asked, classes, batches)?;
+            let stream = plan.open(&run, Charging::account(charge), seed, by).map_err(fit_error)?;
             Ok(Self(Kept::new("stream", stream)))
         })?
     }
 
     /// The plan as JSON.
-    fn described(&self) -> PyResult<String> {
-        described(self.0.shown()?.plan().planned(), &[])
+    fn described(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| described(self.0.shown()?.plan().planned(), &[]))
     }
 
     /// Records of a batch at most.
@@ -75,21 +92,27 @@ impl LinearStream {
         interruptible(py, || self.0.own()?.learn(records).map_err(fit_error))?
     }
 
-    /// Batches learned from.
+    /// Number of batches learned from so far.
     fn learned(&self) -> PyResult<u64> {
         Ok(self.0.shown()?.learned())
     }
 
     /// The model so far: weights of each (outputs × features, row-major), and a bound on the standard deviation of their noise at the end.
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Bound<'py, PyArray1<f64>>>, f64)> {
-        let stream = self.0.shown()?;
-        let noise = stream.plan().planned().plan().map_err(invalid)?.summary().weight_noise.unwrap_or(f64::NAN);
-        Ok((stream.weights().iter().map(|weights| weights.to_pyarray(py)).collect(), noise))
+        let (weights, noise) = py.detach(|| {
+            let stream = self.0.shown()?;
+            let noise = stream.plan().planned().plan().map_err(invalid)?.summary().weight_noise.unwrap_or(f64::NAN);
+            Ok::<_, PyErr>((stream.weights(), noise))
+        })?;
+        Ok((weights.into_iter().map(|weights| weights.into_pyarray(py)).collect(), noise))
     }
 
     /// (what is promised, what was released), as JSON.
-    fn promised(&self) -> PyResult<(String, String)> {
-        let stream = self.0.shown()?;
-        Ok((json(&stream.guarantee().map_err(fit_error)?)?, json(&stream.releases())?))
+    fn promised(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        // not to be stopped: a look that is left half-way would close the stream
+        py.detach(|| {
+            let stream = self.0.shown()?;
+            Ok((json(&stream.guarantee().map_err(fit_error)?)?, json(&stream.releases())?))
+        })
     }
 }

@@ -7,8 +7,9 @@ use crate::stop::interruptible;
 use dpopt::data::{
     BadCells, Column, ColumnTable, Encoder, Kind, Levels, Schema, Stored, TableReader, Unit, VectorsFile, WordVectors,
 };
-use dpopt::privacy::words::foreign;
-use numpy::{PyArray1, ToPyArray};
+use dpopt::privacy::rounding::foreign;
+use dpopt_process::stop::paced;
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -81,12 +82,18 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn build(name: &str, columns: Vec<(String, Given<'_>)>, declared: Option<&[&str]>) -> PyResult<Self> {
+    pub(crate) fn build(
+        py: Python<'_>,
+        name: &str,
+        columns: Vec<(String, Given<'_>)>,
+        declared: Option<&[&str]>,
+    ) -> PyResult<Self> {
         let names: Vec<String> = columns.iter().map(|(name, _)| name.trim().to_string()).collect();
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
-        let cells = columns.into_iter().map(|(name, given)| (name, given.cells()));
-        let inner = ColumnTable::new(name, cells.collect(), declared.unwrap_or(&all)).map_err(invalid)?;
-        Ok(Self { inner })
+        let cells = columns.into_iter().map(|(name, given)| Ok((name, given.cells(py)?)));
+        let cells = cells.collect::<PyResult<Vec<_>>>()?;
+        let inner = py.detach(|| ColumnTable::new(name, cells, declared.unwrap_or(&all)));
+        Ok(Self { inner: inner.map_err(invalid)? })
     }
 }
 
@@ -94,7 +101,12 @@ impl Table {
 impl Table {
     /// Columns for a fit within `declarations`.
     #[new]
-    fn new(name: &str, columns: Vec<(String, Given<'_>)>, declarations: &Declarations) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        columns: Vec<(String, Given<'_>)>,
+        declarations: &Declarations,
+    ) -> PyResult<Self> {
         let schema = &declarations.schema;
         let declared: Vec<&str> = schema.declared().map(|(name, _)| name).collect();
         // the ticks of a dtype that rows decide are no unit for bounds: with one other cell they are objects
@@ -110,31 +122,33 @@ impl Table {
                 )));
             }
         }
-        Self::build(name, columns, Some(&declared))
+        Self::build(py, name, columns, Some(&declared))
     }
 
     /// Columns that a model or an encoder reads.
     #[staticmethod]
-    fn to_read(name: &str, columns: Vec<(String, Given<'_>)>) -> PyResult<Self> {
-        Self::build(name, columns, None)
+    fn to_read(py: Python<'_>, name: &str, columns: Vec<(String, Given<'_>)>) -> PyResult<Self> {
+        Self::build(py, name, columns, None)
     }
 
     /// Which of the levels each cell of one column is; -1 where it is none of them.
     #[staticmethod]
     fn codes<'py>(py: Python<'py>, column: Given<'py>, levels: Vec<String>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let table = Self::build("y", vec![("y".into(), column)], None)?;
+        let table = Self::build(py, "y", vec![("y".into(), column)], None)?;
         if let Some(Column { stored: Stored::Unsupported(kind), .. }) = table.inner.columns().first() {
             return Err(invalid(format!("y has the type {kind}; give one label per row")));
         }
-        let (mut codes, levels) = (Vec::new(), Levels::new(&levels));
-        let read = table.inner.for_each_block(&mut |block| {
-            for row in 0..block.len() {
-                codes.push(levels.place(block.field(row, 0)).map_or(-1, i64::from));
-            }
-            Ok(())
-        });
-        read.map_err(invalid)?;
-        Ok(codes.to_pyarray(py))
+        let codes = interruptible(py, || {
+            let (mut codes, levels) = (Vec::new(), Levels::new(&levels));
+            let read = table.inner.for_each_block(&mut |block| {
+                for row in paced(0..block.len()) {
+                    codes.push(levels.place(block.field(row, 0)).map_or(-1, i64::from));
+                }
+                Ok(())
+            });
+            read.map(|()| codes)
+        })?;
+        Ok(codes.map_err(invalid)?.into_pyarray(py))
     }
 }
 
@@ -155,8 +169,8 @@ pub(crate) fn vectors_of(py: Python<'_>, path: Option<&str>) -> PyResult<Option<
     path.map(|path| interruptible(py, || VectorsFile::new(path).vectors())?.map_err(invalid)).transpose()
 }
 
-pub(crate) fn feature_names(encoder: &Encoder) -> Vec<String> {
-    (0..encoder.dimension()).filter_map(|i| encoder.feature_name(i)).collect()
+pub(crate) fn feature_names(py: Python<'_>, encoder: &Encoder) -> PyResult<Vec<String>> {
+    interruptible(py, || paced(0..encoder.dimension()).filter_map(|i| encoder.feature_name(i)).collect())
 }
 
 /// The encoder by itself.
@@ -187,8 +201,10 @@ impl ColumnEncoder {
     #[staticmethod]
     #[pyo3(signature = (text, public_vectors=None))]
     fn from_json(py: Python<'_>, text: &str, public_vectors: Option<&str>) -> PyResult<Self> {
-        let value = serde_json::from_str(text).map_err(|_| invalid("this is not an encoder"))?;
-        let encoder = Encoder::from_json(value).map_err(invalid)?;
+        let encoder = py.detach(|| {
+            let value = serde_json::from_str(text).map_err(|_| invalid("this is not an encoder"))?;
+            Encoder::from_json(value).map_err(invalid)
+        })?;
         let inner = match vectors_of(py, public_vectors)? {
             Some(vectors) => encoder.with_vectors(vectors).map_err(invalid)?,
             None => encoder,
@@ -196,12 +212,12 @@ impl ColumnEncoder {
         Ok(Self { inner, vectors: public_vectors.map(str::to_string) })
     }
 
-    fn to_json(&self) -> PyResult<String> {
-        json(&self.inner)
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| json(&self.inner))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Copied<'py>> {
-        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?, slf.get().vectors.clone())))
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json(slf.py())?, slf.get().vectors.clone())))
     }
 
     /// Columns of the table that it reads.
@@ -211,21 +227,24 @@ impl ColumnEncoder {
     }
 
     /// Names of the encoded features.
-    fn feature_names(&self) -> Vec<String> {
-        feature_names(&self.inner)
+    fn feature_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        feature_names(py, &self.inner)
     }
 
     /// Encoded rows, for the operator's eyes.
     fn encode<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Compressed<'py>> {
         let unreadable = bad_cells(unreadable)?;
-        let rows = interruptible(py, || self.inner.encode_features(&table.inner, unreadable))?.map_err(invalid)?;
-        let (mut entries, mut places, mut offsets) = (Vec::new(), Vec::new(), vec![0i64]);
-        for i in 0..rows.len() {
-            let (columns, values) = rows.row(i);
-            entries.extend_from_slice(values);
-            places.extend(columns.iter().map(|&column| column as i32));
-            offsets.push(entries.len() as i64);
-        }
-        Ok((entries.to_pyarray(py), places.to_pyarray(py), offsets.to_pyarray(py), self.inner.dimension()))
+        let (entries, places, offsets) = interruptible(py, || {
+            let rows = self.inner.encode_features(&table.inner, unreadable).map_err(invalid)?;
+            let (mut entries, mut places, mut offsets) = (Vec::new(), Vec::new(), vec![0i64]);
+            for i in paced(0..rows.len()) {
+                let (columns, values) = rows.row(i);
+                entries.extend_from_slice(values);
+                places.extend(columns.iter().map(|&column| column as i32));
+                offsets.push(entries.len() as i64);
+            }
+            Ok::<_, PyErr>((entries, places, offsets))
+        })??;
+        Ok((entries.into_pyarray(py), places.into_pyarray(py), offsets.into_pyarray(py), self.inner.dimension()))
     }
 }

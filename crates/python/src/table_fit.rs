@@ -1,25 +1,29 @@
-//! Tables of Python on the road of the command line: fit, model file, predictions.
+//! Tables of Python by the steps of the command line: fit, model file, predictions.
 
-use crate::accounting::{json, relation};
+use crate::accounting::json;
 use crate::errors::{invalid, refused};
+use crate::face::pythonic;
 use crate::fit::{described, fit_error, warn_of};
+use crate::kept::held;
+use crate::ledger::known_faults;
 use crate::owners::UnitsAsked;
-use crate::parts::Asking;
+use crate::partitions::Asking;
 use crate::session::{Charging, Session};
 use crate::stop::interruptible;
 use crate::table::{ColumnEncoder, Copied, Declarations, Table, bad_cells, feature_names, path_of, vectors_of};
-use crate::words::{in_python, report_in_python};
 use dpopt::data::EncoderForm;
 use dpopt::loss::Loss;
 use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
-use dpopt::records::Parts;
-use dpopt::report::{Outcome, Report, Score};
+use dpopt::progress::Silent;
+use dpopt::records::Partitions;
+use dpopt::report::{Report, Score};
+use dpopt_process::stop::paced;
 use numpy::ndarray::Array2;
-use numpy::{PyArray1, PyArray2, ToPyArray};
+use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
 use pyo3::prelude::*;
 use serde::Deserialize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// What is fitted, and within what, as the Python side writes it.
 #[derive(Deserialize)]
@@ -38,10 +42,10 @@ struct Request {
     command: String,
     declared_in: Option<String>,
     ledger: Option<String>,
-    /// In place of the logistic or the squared one.
+    /// The loss, in place of the logistic or the squared one.
     loss: Option<Loss>,
     embedding: Option<EmbeddingAsked>,
-    /// Whose rows they are: columns, and what is public of their values.
+    /// Columns that name the units, and what is public of their values.
     unit: Option<(Vec<String>, UnitsAsked)>,
 }
 
@@ -80,62 +84,52 @@ impl TableFit {
         seed: Option<u64>,
     ) -> PyResult<Self> {
         let r: Request = serde_json::from_str(request).map_err(invalid)?;
-        let options = FitOptions {
-            target_moment: r.target_moment.as_deref().map(str::parse).transpose().map_err(invalid)?,
-            delta: r.delta,
-            relation: relation(&r.relation)?,
-            unit: r.unit.map(|(columns, units)| units.of_columns(columns)),
-            schema: declarations.schema.clone(),
-            shares: StageShares { bounds: r.bounds_budget, ..StageShares::default() },
-            method: r.options,
-            registry: Some(dpopt_methods::registry().clone()),
-            embedding: r.embedding.map(|asked| EmbeddingRequest {
-                dimension: asked.dimension,
-                towers: asked.towers,
-                seed: asked.seed,
-            }),
-            regression: r.regression,
+        let embedding = r.embedding.map(|asked| EmbeddingRequest {
+            dimension: asked.dimension,
+            towers: asked.towers,
+            seed: asked.seed,
+        });
+        let options = FitOptions::default()
+            .target_moment(r.target_moment.as_deref().map(str::parse).transpose().map_err(invalid)?)
+            .schema(declarations.schema.clone())
+            .schema_source(r.declared_in)
+            .shares(StageShares { bounds: r.bounds_budget, ..StageShares::default() })
+            .method(r.options)
+            .registry(dpopt_methods::registry().clone())
+            .embedding(embedding)
+            .regression(r.regression)
             // an estimator is one or the other
-            classification: !r.regression,
-            loss: r.loss,
-            rows: r.rows,
-            bad_cells: bad_cells(&r.bad_cells)?,
-            insecure_seed: seed,
-            command: Some(r.command),
-            schema_source: r.declared_in,
-            ..FitOptions::default()
-        };
+            .classification(!r.regression)
+            .loss(r.loss)
+            .rows(r.rows)
+            .bad_cells(bad_cells(&r.bad_cells)?);
+        let run = Charging::run((r.epsilon, r.delta, &r.relation), charge, seed)?;
+        let run = run.unit(r.unit.map(|(columns, units)| units.of_columns(columns))).command(r.command);
         let vectors = path_of(declarations.schema.vectors.as_ref());
         let table = Box::new(table.inner.clone());
-        let fit = interruptible(py, || {
-            let fit = model::Fit::new(table, &r.target, r.epsilon, options)?;
-            match Charging::account(charge) {
-                Some(account) => fit.charging(account),
-                None => Ok(fit),
-            }
-        })?;
+        let fit = interruptible(py, || model::Fit::new(table, &r.target, run, options))?;
         Ok(Self { inner: Mutex::new(Some(fit.map_err(fit_error)?)), ledger: r.ledger, vectors })
     }
 
     /// Columns that nothing declares and that are taken as categories.
     fn undeclared(&self) -> PyResult<Vec<String>> {
-        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let fit = held(&self.inner)?;
         Ok(fit.as_ref().ok_or_else(over)?.undeclared().to_vec())
     }
 
     /// The plan of every method for `classes` classes, if they are not declared: as JSON, with rows and features.
     fn plan(&self, py: Python<'_>, classes: usize) -> PyResult<(String, u64, usize)> {
         interruptible(py, || {
-            let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let fit = held(&self.inner)?;
             let fit = fit.as_ref().ok_or_else(over)?;
-            shown(&fit.planned(classes).map_err(fit_error)?, &fit.forms())
+            shown(&*fit.planned(classes).map_err(fit_error)?, &fit.forms())
         })?
     }
 
     /// What every stage of the run is certified for, in order: its event as JSON. Reads no row.
     fn stages(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         interruptible(py, || {
-            let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let fit = held(&self.inner)?;
             let stages = fit.as_ref().ok_or_else(over)?.stages().map_err(fit_error)?;
             stages.iter().map(|stage| stage.event().to_json().map_err(invalid)).collect()
         })?
@@ -143,39 +137,39 @@ impl TableFit {
 
     /// Where the target is clipped, if a moment of it says so: as JSON.
     fn target_clip(&self) -> PyResult<Option<String>> {
-        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let fit = held(&self.inner)?;
         fit.as_ref().ok_or_else(over)?.target_clip().map(|clip| json(&clip)).transpose()
     }
 
     /// Whether the labels are to be found privately.
     fn finds_labels(&self) -> PyResult<bool> {
-        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let fit = held(&self.inner)?;
         Ok(fit.as_ref().ok_or_else(over)?.finds_labels())
     }
 
     /// How parts of the table are encoded, where they are.
     fn encoder(&self) -> PyResult<ColumnEncoder> {
-        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let inner = fit.as_ref().ok_or_else(over)?.encoder_of_parts().map_err(fit_error)?;
+        let fit = held(&self.inner)?;
+        let inner = fit.as_ref().ok_or_else(over)?.encoder_of_partitions().map_err(fit_error)?;
         Ok(ColumnEncoder { inner, vectors: self.vectors.clone() })
     }
 
     /// Charges, prepares, plans, runs.
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Fitted<'py>> {
-        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
+        let fit = held(&self.inner)?.take().ok_or_else(over)?;
         let forms = fit.forms();
         let fitted = interruptible(py, || fit.run())?.map_err(fit_error)?;
         self.released(py, fitted, &forms)
     }
 
-    /// The same of parts of which is `known` how many records each has, and their digest: `ask` hands a question to the [`Shard`](crate::parts::Shard)s and
-    /// gives what they answer.
-    fn run_elsewhere<'py>(&self, py: Python<'py>, ask: Py<PyAny>, known: Vec<(u64, u64)>) -> PyResult<Fitted<'py>> {
-        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
+    /// Charges, prepares, plans and runs on partitions; `known` is the number of records of each and their digest, and `ask` sends an aggregate query to the
+    /// [`Shard`](crate::partitions::Shard)s and returns their answers.
+    fn run_remote<'py>(&self, py: Python<'py>, ask: Py<PyAny>, known: Vec<(u64, u64)>) -> PyResult<Fitted<'py>> {
+        let fit = held(&self.inner)?.take().ok_or_else(over)?;
         let forms = fit.forms();
         let asking = Arc::new(Asking::new(ask));
-        let parts: Arc<dyn Parts> = asking.clone();
-        let fitted = interruptible(py, || fit.run_elsewhere(parts, known))?;
+        let parts: Arc<dyn Partitions> = asking.clone();
+        let fitted = interruptible(py, || fit.run_remote(parts, known, &Silent))?;
         self.released(py, fitted.map_err(|why| asking.cause(py, fit_error(why)))?, &forms)
     }
 }
@@ -191,8 +185,8 @@ impl TableFit {
         warn_of(py, note.as_deref())?;
         let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
         let releases = json(&report.releases)?;
-        let report = Arc::new(in_words(report, self.ledger.clone()));
-        let html = py.detach(|| report_in_python(&report.html()));
+        let report = Arc::new(Report { ledger: self.ledger.clone(), ..report });
+        let html = interruptible(py, || pythonic(|| report.html()))?;
         let vectors = self.vectors.clone().filter(|_| model.encoder().needs_vectors());
         Ok((
             TableModel { inner: Arc::new(model), vectors, report: Some(report) },
@@ -205,27 +199,16 @@ impl TableFit {
 }
 
 fn over() -> PyErr {
-    refused("this fit has run; make another")
+    refused("this fit has run already; make another")
 }
 
 fn shown(planned: &model::Planned, forms: &[(EncoderForm, String, f64)]) -> PyResult<(String, u64, usize)> {
     Ok((described(planned, forms)?, planned.problem.rows, planned.problem.features))
 }
 
-/// The report in the words of Python.
-fn in_words(mut report: Report, ledger: Option<String>) -> Report {
-    report.ledger = ledger;
-    report.warnings.iter_mut().chain(&mut report.facts.preparation).for_each(|text| *text = in_python(text));
-    for candidate in &mut report.candidates {
-        if let Outcome::Refused { not_applicable } = &mut candidate.outcome {
-            *not_applicable = in_python(not_applicable);
-        }
-    }
-    report
-}
-
-const FOUND_BY_A_SEARCH: &str = "A private search found this model: the guarantee and what was released are those of the search. Candidates, \
-    schedule and what is said of the method are those of the run that won, on the rows to train with.";
+const FOUND_BY_A_SEARCH: &str = "A private search chose this model: the guarantee and the releases are those of the \
+                                 search. Candidates, schedule and method are those of the winning run, on the \
+                                 training rows.";
 
 /// A fitted model with its encoder: what a model file holds.
 #[pyclass(frozen, module = "dpopt._core")]
@@ -233,7 +216,7 @@ pub(crate) struct TableModel {
     inner: Arc<Model>,
     /// Where the public vectors are that it needs; what a copy reads again.
     vectors: Option<String>,
-    /// Of the fit, where it was fitted; a copy has none.
+    /// Report of the fit, where it was fitted; a copy has none.
     report: Option<Arc<Report>>,
 }
 
@@ -252,14 +235,14 @@ impl TableModel {
     #[staticmethod]
     #[pyo3(signature = (text, public_vectors=None))]
     fn from_json(py: Python<'_>, text: &str, public_vectors: Option<&str>) -> PyResult<Self> {
-        let model = py.detach(|| Model::from_json(text)).map_err(invalid)?;
+        let model = interruptible(py, || Model::from_json(text))?.map_err(invalid)?;
         Self::with(py, model, public_vectors)
     }
 
     #[staticmethod]
     #[pyo3(signature = (path, public_vectors=None))]
     fn load(py: Python<'_>, path: &str, public_vectors: Option<&str>) -> PyResult<Self> {
-        let model = py.detach(|| Model::load(path)).map_err(invalid)?;
+        let model = interruptible(py, || Model::load(path))?.map_err(invalid)?;
         Self::with(py, model, public_vectors)
     }
 
@@ -275,7 +258,7 @@ impl TableModel {
             report.assumptions.push(FOUND_BY_A_SEARCH.into());
             Arc::new(report)
         });
-        let html = report.as_ref().map(|report| py.detach(|| report_in_python(&report.html())));
+        let html = interruptible(py, || report.as_ref().map(|report| pythonic(|| report.html())))?;
         let inner = Arc::new(self.inner.promising(guarantee, receipt));
         Ok((Self { inner, vectors: self.vectors.clone(), report }, html))
     }
@@ -286,8 +269,19 @@ impl TableModel {
         self.vectors.as_deref()
     }
 
-    fn to_json(&self) -> PyResult<String> {
-        self.inner.to_json().map_err(invalid)
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.inner.to_json()).map_err(invalid)
+    }
+
+    /// The recalls that concern the model or may, and for each the sentence to show, as JSON; by the list that ships and the file of a newer one.
+    #[pyo3(signature = (newer=None))]
+    fn recalls(&self, py: Python<'_>, newer: Option<&str>) -> PyResult<String> {
+        py.detach(|| {
+            let recalls = known_faults(newer)?;
+            let facts = self.inner.recall_facts();
+            let notices = facts.iter().flat_map(|facts| recalls.of(facts));
+            json(&notices.map(|notice| (notice.document(), notice.to_string())).collect::<Vec<_>>())
+        })
     }
 
     fn missing_texts(&self) -> Vec<&'static str> {
@@ -299,7 +293,7 @@ impl TableModel {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Copied<'py>> {
-        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?, slf.get().vectors.clone())))
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json(slf.py())?, slf.get().vectors.clone())))
     }
 
     /// Name of the target.
@@ -328,8 +322,8 @@ impl TableModel {
     }
 
     /// Names of the encoded features.
-    fn feature_names(&self) -> Vec<String> {
-        feature_names(self.inner.encoder())
+    fn feature_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        feature_names(py, self.inner.encoder())
     }
 
     /// Outputs × encoded features; of an embedding model None.
@@ -340,7 +334,7 @@ impl TableModel {
         let features = self.inner.encoder().dimension();
         let weights = self.inner.weights().to_vec();
         let matrix = Array2::from_shape_vec((weights.len() / features.max(1), features), weights);
-        Ok(Some(matrix.map_err(invalid)?.to_pyarray(py)))
+        Ok(Some(matrix.map_err(invalid)?.into_pyarray(py)))
     }
 
     /// All released weights one after the other, of an embedding model too.
@@ -354,8 +348,8 @@ impl TableModel {
     }
 
     /// What the weights of each output say of columns and pairs of them, as JSON; nothing of an embedding model.
-    fn shapes(&self) -> PyResult<String> {
-        json(&self.inner.shapes_of_outputs())
+    fn shapes(&self, py: Python<'_>) -> PyResult<String> {
+        interruptible(py, || json(&self.inner.shapes_of_outputs()))?
     }
 
     /// What it promises, as JSON.
@@ -371,25 +365,27 @@ impl TableModel {
     /// One score per row and output.
     fn scores<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let unreadable = bad_cells(unreadable)?;
-        let scores = interruptible(py, || self.inner.scores(&table.inner, unreadable))?.map_err(invalid)?;
-        matrix(py, scores, self.inner.loss().outputs())
+        let scores = interruptible(py, || {
+            let scores = self.inner.scores(&table.inner, unreadable).map_err(invalid)?;
+            matrix(scores, self.inner.loss().outputs())
+        })??;
+        Ok(scores.into_pyarray(py))
     }
 
     /// Probabilities per row and label in the file's order, or one number per row.
     fn predict<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let unreadable = bad_cells(unreadable)?;
-        match interruptible(py, || self.inner.predict(&table.inner, unreadable))?.map_err(invalid)? {
-            Predictions::Classes { labels, probabilities } => matrix(py, probabilities, labels.len()),
-            Predictions::Values(values) => {
-                let rows = values.len();
-                Ok(Array2::from_shape_vec((rows, 1), values).map_err(invalid)?.to_pyarray(py))
-            }
-        }
+        let predicted =
+            interruptible(py, || match self.inner.predict(&table.inner, unreadable).map_err(invalid)? {
+                Predictions::Classes { labels, probabilities } => matrix(probabilities, labels.len()),
+                Predictions::Values(values) => Array2::from_shape_vec((values.len(), 1), values).map_err(invalid),
+            })??;
+        Ok(predicted.into_pyarray(py))
     }
 }
 
-fn matrix(py: Python<'_>, rows: Vec<Vec<f64>>, width: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
+fn matrix(rows: Vec<Vec<f64>>, width: usize) -> PyResult<Array2<f64>> {
     let shape = (rows.len(), width);
-    let flat = rows.into_iter().flatten().collect();
-    Ok(Array2::from_shape_vec(shape, flat).map_err(invalid)?.to_pyarray(py))
+    let flat = paced(rows).flatten().collect();
+    Array2::from_shape_vec(shape, flat).map_err(invalid)
 }

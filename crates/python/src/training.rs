@@ -5,12 +5,13 @@ use crate::errors::{invalid, refused};
 use crate::kept::Kept;
 use crate::session::Session;
 use crate::stop::interruptible;
-use dpopt::mechanism::{BatchSum, ClippedVectors, CuratorError, Gaussian, GridSum, PoissonBatch};
+use dpopt::mechanism::{Batch, BatchSum, ClippedVectors, CuratorError, Gaussian, GridSum};
 use dpopt::noise::Grid;
-use dpopt::objective::Warrant;
-use dpopt::session::Entered;
+use dpopt::objective::Evidence;
+use dpopt::session::ActiveStage;
+use dpopt_process::stop::paced;
 use numpy::ndarray::ArrayView2;
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -55,7 +56,7 @@ const TOGETHER: usize = 8;
 
 /// The open stage of a training run, and the sum over the batch of the next step, as far as its gradients came.
 struct OpenRun {
-    stage: Entered,
+    stage: ActiveStage,
     sum: Option<BatchSum>,
     /// The indices of that batch, and how many vectors were added; `None`: it was drawn elsewhere, or there is none.
     drawn: Option<(Vec<u64>, usize)>,
@@ -75,11 +76,11 @@ pub(crate) struct Training {
 
 impl Training {
     /// An empty sum over a batch that was drawn elsewhere.
-    fn elsewhere(&self, stage: &mut Entered) -> PyResult<BatchSum> {
+    fn sum_of_assumed_batch(&self, stage: &mut ActiveStage) -> PyResult<BatchSum> {
         self.session
             .get()
-            .rest_on_a_word("that batches are Poisson samples is your word: they were drawn elsewhere")?;
-        let batch = stage.curator.sampled_elsewhere(self.sampling_probability);
+            .rest_on_a_word("that batches are Poisson samples is assumed, not checked: they were drawn elsewhere")?;
+        let batch = stage.curator.sampled_remotely(self.sampling_probability);
         Ok(self.clipping.in_parts(batch, self.dimension))
     }
 }
@@ -87,8 +88,7 @@ impl Training {
 /// Whoever may draw until a batch suits chooses who is in it: a batch that was drawn is released before another is drawn.
 fn waiting() -> PyErr {
     PyRuntimeError::new_err(
-        "a batch waits for its step, and another is drawn after it: whoever draws until a batch suits has its records in more batches than was planned. Step on \
-         it, also where it is empty: then without gradients, and noise alone is released",
+        "a batch waits for its step, and drawing until a batch suits would use records more often than planned; call step for every batch, without gradients if it is empty (noise alone is then released)",
     )
 }
 
@@ -134,18 +134,20 @@ pub(crate) fn add_rows(py: Python<'_>, sum: &mut BatchSum, blocks: &[Block<'_>],
 }
 
 /// Adds `weight` times the vectors of records, the rows of all blocks side by side, to a vector for each of them; an error if there are others.
-pub(crate) fn add_weighted(rows: &mut [Vec<f64>], weight: f64, blocks: &[Block<'_>]) -> Result<(), ()> {
+pub(crate) fn add_weighted(py: Python<'_>, rows: &mut [Vec<f64>], weight: f64, blocks: &[Block<'_>]) -> Result<(), ()> {
     let views = views(blocks);
     let width: usize = views.iter().map(|v| v.shape().1).sum();
     if views.iter().any(|v| v.shape().0 != rows.len()) || rows.iter().any(|row| row.len() != width) {
         return Err(());
     }
-    let mut given = Vec::with_capacity(width);
-    for (i, row) in rows.iter_mut().enumerate() {
-        given.clear();
-        views.iter().for_each(|view| view.push(i, &mut given));
-        row.iter_mut().zip(&given).for_each(|(sum, v)| *sum += weight * v);
-    }
+    py.detach(|| {
+        let mut given = Vec::with_capacity(width);
+        for (i, row) in paced(rows.iter_mut().enumerate()) {
+            given.clear();
+            views.iter().for_each(|view| view.push(i, &mut given));
+            row.iter_mut().zip(&given).for_each(|(sum, v)| *sum += weight * v);
+        }
+    });
     Ok(())
 }
 
@@ -186,19 +188,19 @@ impl Training {
     /// a batch waits for its [step](Self::step).
     #[pyo3(signature = (records=None))]
     fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
-        let mut run = self.run.own()?;
-        if run.sum.is_some() {
-            return Err(waiting());
-        }
-        let (batch, indices) = run
-            .stage
-            .curator
-            .sample_for_loader(records.unwrap_or(self.records), self.sampling_probability)
-            .map_err(refused)?;
-        run.sum = Some(self.clipping.in_parts(batch, self.dimension));
-        let drawn = indices.to_pyarray(py);
-        run.drawn = Some((indices, 0));
-        Ok(drawn)
+        let drawn = interruptible(py, || {
+            let mut run = self.run.own()?;
+            if run.sum.is_some() {
+                return Err(waiting());
+            }
+            let records = records.unwrap_or(self.records);
+            let drawn = run.stage.curator.sample_for_loader(records, self.sampling_probability);
+            let (batch, indices) = drawn.map_err(refused)?;
+            run.sum = Some(self.clipping.in_parts(batch, self.dimension));
+            run.drawn = Some((indices.clone(), 0));
+            Ok(indices)
+        })??;
+        Ok(drawn.into_pyarray(py))
     }
 
     /// The indices of the batch that was drawn and waits for its step, and how many vectors were added to its sum, for a loop that was
@@ -223,7 +225,7 @@ impl Training {
             let OpenRun { stage, sum, drawn } = &mut *run;
             let mut open = match sum.take() {
                 Some(open) => open,
-                None => self.elsewhere(stage)?,
+                None => self.sum_of_assumed_batch(stage)?,
             };
             let added = add_views(&mut open, &views, rows);
             // the batch stays the one that is waiting, also after an error
@@ -244,7 +246,7 @@ impl Training {
             let OpenRun { stage, sum, drawn } = &mut *run;
             let open = match sum.take() {
                 Some(open) => open,
-                None => self.elsewhere(stage)?,
+                None => self.sum_of_assumed_batch(stage)?,
             };
             *drawn = None;
             let released = stage.curator.release(&self.mechanism, &open.finish()).map_err(refused);
@@ -255,10 +257,10 @@ impl Training {
     }
 }
 
-/// Noisy sums over Poisson batches of vectors that somebody else clipped and added up.
+/// Noisy sums over Poisson batches of vectors that another library clipped and added up.
 #[pyclass(frozen, module = "dpopt._core")]
-pub(crate) struct ClippedElsewhere {
-    run: Kept<(Entered, Option<PoissonBatch>)>,
+pub(crate) struct ClippedOutside {
+    run: Kept<(ActiveStage, Option<Batch>)>,
     records: usize,
     sampling_probability: f64,
     dimension: usize,
@@ -268,7 +270,7 @@ pub(crate) struct ClippedElsewhere {
 }
 
 #[pymethods]
-impl ClippedElsewhere {
+impl ClippedOutside {
     /// The session must have been charged for all steps: Gaussian noise on Poisson samples.
     #[new]
     #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
@@ -281,7 +283,7 @@ impl ClippedElsewhere {
         session: Py<Session>,
     ) -> PyResult<Self> {
         let stage = session.get().enter(&session.get().certificate)?;
-        session.get().rest_on(Warrant::Vouched)?;
+        session.get().rest_on(Evidence::Assumed)?;
         let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records as u64, dimension);
         let sensitivity = GridSum::moved_by(clip_norm, grid, dimension);
         let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, dimension, "batch gradient");
@@ -298,17 +300,18 @@ impl ClippedElsewhere {
     /// a batch waits for its [step](Self::step).
     #[pyo3(signature = (records=None))]
     fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
-        let mut run = self.run.own()?;
-        if run.1.is_some() {
-            return Err(waiting());
-        }
-        let (batch, indices) = run
-            .0
-            .curator
-            .sample_for_loader(records.unwrap_or(self.records), self.sampling_probability)
-            .map_err(refused)?;
-        run.1 = Some(batch);
-        Ok(indices.to_pyarray(py))
+        let drawn = interruptible(py, || {
+            let mut run = self.run.own()?;
+            if run.1.is_some() {
+                return Err(waiting());
+            }
+            let records = records.unwrap_or(self.records);
+            let drawn = run.0.curator.sample_for_loader(records, self.sampling_probability);
+            let (batch, indices) = drawn.map_err(refused)?;
+            run.1 = Some(batch);
+            Ok(indices)
+        })??;
+        Ok(drawn.into_pyarray(py))
     }
 
     /// `sum` + noise. It is the sum over the batch drawn last, or over one that was drawn elsewhere, which then has at most `most` records.
@@ -321,11 +324,12 @@ impl ClippedElsewhere {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let sum = sum.as_array().to_vec();
         if sum.len() != self.dimension {
-            return Err(invalid("the sum has not as many entries as the parameters"));
+            return Err(invalid("the sum does not have as many entries as the parameters; give one entry for each"));
         }
         if sum.iter().any(|v| !v.is_finite()) {
             return Err(invalid(
-                "the sum holds a number that is not finite, so it is no sum of clipped gradients; set a gradient that is not finite to zero where you clip",
+                "the sum holds a number that is not finite, so that it is not a sum of clipped gradients; set \
+                 gradients that are not finite to zero where you clip",
             ));
         }
         let values = interruptible(py, || {
@@ -334,17 +338,17 @@ impl ClippedElsewhere {
             let length = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
             let drawn_here = drawn.is_some();
             let within = drawn_here || most.is_none_or(|most| length <= most as f64 * self.clip_norm * 1.001);
-            let batch = drawn.take().unwrap_or_else(|| stage.curator.sampled_elsewhere(self.sampling_probability));
+            let batch = drawn.take().unwrap_or_else(|| stage.curator.sampled_remotely(self.sampling_probability));
             let made = within.then(|| {
                 let grid = self.mechanism.grid();
-                GridSum::clipped_elsewhere(&mut stage.curator, &batch, &sum, self.clip_norm, grid)
+                GridSum::clipped_outside(&mut stage.curator, &batch, &sum, self.clip_norm, grid)
             });
             let Some(Ok(sum)) = made else {
                 // another sum over it may follow
                 *drawn = drawn_here.then_some(batch);
                 return Err(invalid(
-                    "the sum is longer than what the records of a batch come to after the clip that was vouched for; hand in the sum of their clipped \
-                     gradients, at the clip_norm given here",
+                    "the sum is longer than the clipped gradients of the batch allow; clip each gradient to the \
+                     clip_norm given here, and pass their sum",
                 ));
             };
             let released = stage.curator.release(&self.mechanism, &sum).map_err(refused);

@@ -14,7 +14,7 @@ except ImportError:  # older versions take it from elsewhere
 
 
 def context(**node):
-    """Of a node that was told so."""
+    """Of a node whose configuration says so."""
     return Context(run_id=1, node_id=2, node_config=node, state=RecordDict(), run_config={})
 
 

@@ -6,7 +6,7 @@ an outsider could see apart from the noisy numbers themselves must be equal: suc
 and printed line; names, shapes and dtypes of all fitted attributes; classes; plan; stages, labels and counts of the releases; the
 report's structure. A run that takes longer than a public limit counts as differing.
 
-    python same_observable.py --full     # the whole walk; ends with "python pairs N, differing M", exit code 1 if M > 0
+    python same_observable.py --full     # the whole test; ends with "python pairs N, differing M", exit code 1 if M > 0
     python same_observable.py            # a slice of it, as the tests run it
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import inspect
 import io
 import itertools
 import multiprocessing
@@ -48,6 +49,28 @@ EXTREMES = {
     "little budget": {"epsilon": 1e-3},
     "labels found": {"classes": None, "epsilon": 20.0},
 }
+#: Names of the options of all methods.
+OPTIONS = frozenset(inspect.signature(dpopt.methods.Auto).parameters)
+
+
+def has(kind, given, options):
+    """Whether an estimator has these parameters, and its method these options."""
+    own = set(inspect.signature(kind).parameters)
+    usable = getattr(kind, "_usable_methods", frozenset())
+    method = dpopt.methods.BY_NAME["embedding-sgd" if "embedding-sgd" in usable else given.get("method", "auto")]
+    of_method = set(inspect.signature(method).parameters) - set(getattr(kind, "_options_of_others", {}))
+    return set(options) <= (own | (of_method if usable else set()))
+
+
+def made(kind, given):
+    """The estimator of these parameters, options of its method among them."""
+    options = {name: value for name, value in given.items() if name in OPTIONS}
+    rest = {name: value for name, value in given.items() if name not in OPTIONS}
+    if options:
+        rest["method"] = dpopt.methods.BY_NAME[rest.get("method", "auto")](**options)
+    return kind(**rest)
+
+
 #: Methods that keep a given number of features.
 SPARSE = ("auto", "peeling", "frank-wolfe", "dp-gd-ht", "dp-sgd-ht", "dp-svrg-ht", "dp-scsg-ht")
 #: What one record may hold: features, label, number.
@@ -218,16 +241,15 @@ def fits():
     """Every (name, case): the case says how to make the estimator, the form of the table and the task."""
     for task in ("two classes", "three classes", "regression"):
         for name, kind, facts, methods in estimators(task):
-            accepted = set(kind().get_params())
             for method, relation, (extreme, options) in itertools.product(methods, RELATIONS, EXTREMES.items()):
-                if not set(options) <= accepted or (task == "regression" and "classes" in options):
-                    continue
                 given = {**facts, "neighbors": relation, **options}
                 if method:
                     given["method"] = method
+                if not has(kind, given, options) or (task == "regression" and "classes" in options):
+                    continue
                 if relation == "add-or-remove":
                     given["n_rows"] = ROWS
-                if method == "exponential-mechanism" and "regularization" in accepted - set(options):
+                if method == "exponential-mechanism" and has(kind, given, {"regularization"} - set(options)):
                     given["regularization"] = 2000.0  # the default's sampler takes half a minute
                 yield f"{name} {method} {relation} {task}, {extreme}", (kind, given, "dense", task)
             for form in ("csr", "float32", "pandas", "lists", "objects"):
@@ -243,7 +265,7 @@ def fits():
 
 def run_fit(case, record):
     kind, given, form, task = case
-    return fit(lambda: kind(**given), form, task, record)
+    return fit(lambda: made(kind, given), form, task, record)
 
 
 #: What a column declared by name may hold in one cell, whatever its dtype then is: for a range, levels, a hash, text.
@@ -285,14 +307,14 @@ def columns(record, task):
 NAMED = {
     "declared": {"bounds": {"number": (-1, 1)}},
     "labels found": {"bounds": {"number": (-1, 1)}, "classes": None, "epsilon": 30.0},
-    "range found": {"bounds": None, "numeric": ["number"], "bounds_budget": 0.5, "epsilon": 40.0},
+    "range found": {"bounds": None, "bounds_budget": 0.5, "epsilon": 40.0},
     "little budget": {"bounds": {"number": (-1, 1)}, "epsilon": 1e-3},
 }
 
 
-#: What some estimators are told besides.
-SIDES = {"user_features": ["number", "levels"], "item_features": ["hash"]}
-STEPS = {"steps": 4, "sampling_probability": 0.5, "embedding_dim": 2}
+#: Options that some estimators need besides.
+SIDES = {"towers": (["number", "levels"], ["hash"])}
+STEPS = {"embedding_dim": 2, "method": dpopt.methods.EmbeddingSGD(steps=4, sampling_probability=0.5)}
 MORE = {
     dpopt.TwoTowerClassifier: {**SIDES, **STEPS},
     dpopt.TwoTowerRegressor: {**SIDES, **STEPS},
@@ -304,9 +326,19 @@ def named(kind, relation, task, options, record):
     """A fit to columns declared by name."""
     frame, y = columns(record, task)
     facts = {
-        "levels": {"levels": ["f", "m"]}, "hashed": ["hash"], "text": ["text"], "encoding": {"text_bits": 4, "hash_bits": 3}, "delta": 1e-6,
-        "epsilon": 5.0, "insecure_seed": 3, "neighbors": relation, "n_rows": ROWS if relation == "add-or-remove" else None,
-    }  # fmt: skip
+        "encoding": {"text_bits": 4, "hash_bits": 3},
+        "delta": 1e-6,
+        "epsilon": 5.0,
+        "insecure_seed": 3,
+        "neighbors": relation,
+        "n_rows": ROWS if relation == "add-or-remove" else None,
+        "columns": dpopt.Columns(
+            levels={"levels": ["f", "m"]},
+            hashed=["hash"],
+            text=["text"],
+            numeric=None if "bounds" in options and options["bounds"] else ["number"],
+        ),
+    }
     if task == "regression":
         facts["target_bounds"] = (-1.5, 1.5)
     else:
@@ -315,16 +347,22 @@ def named(kind, relation, task, options, record):
 
 
 def mean_of_columns(relation, spread, record):
-    """Means and shares of columns declared by name, in one round or in several; one column is declared by nobody."""
+    """Means and shares of columns declared by name, in one round or in several; one column is undeclared."""
     frame, _ = columns(record, "regression")
     model = dpopt.MeanEstimator(
-        epsilon=5.0, delta=1e-6, bounds={"number": (-1, 1)}, levels={"levels": ["f", "m"]}, ignore=["hash"], spread=spread,
-        neighbors=relation, n_rows=ROWS if relation == "add-or-remove" else None, insecure_seed=3,
-    )  # fmt: skip
+        epsilon=5.0,
+        delta=1e-6,
+        bounds={"number": (-1, 1)},
+        spread=spread,
+        neighbors=relation,
+        n_rows=ROWS if relation == "add-or-remove" else None,
+        insecure_seed=3,
+        columns=dpopt.Columns(levels={"levels": ["f", "m"]}, ignore=["hash"]),
+    )
     return observed(lambda: of_model(model.fit(frame), frame))
 
 
-#: What a row's id may be, beside the ids of other persons; the first one is nobody's.
+#: What a row's id may be, beside the ids of other persons; the first one has no owner.
 IDS = (None, " 3 ", 3.0, np.inf, "\ud800", b"\xff\x00", ("a", 1), 10**30, "NA")
 
 
@@ -343,9 +381,16 @@ def by_unit(kind, relation, task, how, record):
     """A fit that protects persons, among a public number of them."""
     X, y, ids = persons(record, task)
     given = {
-        "epsilon": 8.0, "delta": 1e-4, "bounds": (-1, 1), "insecure_seed": 3, "neighbors": relation, **MORE.get(kind, {}), **BY_UNIT[how],
-        "n_units": 41, "n_rows": ROWS if relation == "add-or-remove" else None,
-    }  # fmt: skip
+        "epsilon": 8.0,
+        "delta": 1e-4,
+        "bounds": (-1, 1),
+        "insecure_seed": 3,
+        "neighbors": relation,
+        **MORE.get(kind, {}),
+        **BY_UNIT[how],
+        "n_rows": ROWS if relation == "add-or-remove" else None,
+        "unit": dpopt.Unit(count=41, **MOST.get(how, {})),
+    }
     given = {k: v for k, v in given.items() if k not in SIDES}
     if task == "regression":
         given["target_bounds"] = (-1.5, 1.5)
@@ -362,12 +407,14 @@ def by_unit(kind, relation, task, how, record):
 
 BY_UNIT = {
     "as units": {},
-    "at most two rows": {"max_rows_per_unit": 2},
-    "as rows": {"max_rows_per_unit": 2, "method": "output-perturbation"},
+    "at most two rows": {},
+    "as rows": {"method": "output-perturbation"},
     # so much that which labels are found, an answer with noise, is the same: a dozen persons say each
-    "labels found": {"epsilon": 400.0, "max_rows_per_unit": 2, "method": "noisy-gradient-descent"},
+    "labels found": {"epsilon": 400.0, "method": "noisy-gradient-descent"},
     "columns": {"encoding": {"knots": 2, "pairs": "none"}},
 }
+#: A bound on the rows of a person.
+MOST = {how: {"max_rows": 2} for how in ("at most two rows", "as rows", "labels found")}
 
 
 def search(record, task):
@@ -379,7 +426,7 @@ def search(record, task):
         )
     else:
         inner = dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1, 2], method="objective-perturbation")
-        grid = {"regularization": [1.0, 50.0]}
+        grid = {"method__regularization": [1.0, 50.0]}
     model = select.PrivateSearchCV(inner, grid, epsilon=8.0, delta=1e-5, expected_runs=2, insecure_seed=4)
     return observed(lambda: of_model(model.fit(X, y), X))
 
@@ -388,7 +435,10 @@ def search_by_unit(relation, form, record):
     """A search that protects persons."""
     X, y, ids = persons(record, "three classes")
     inner = dpopt.LogisticRegression(
-        bounds=(-1, 1), classes=[0, 1, 2], method="noisy-gradient-descent", steps=4, max_rows_per_unit=2
+        bounds=(-1, 1),
+        classes=[0, 1, 2],
+        method=dpopt.methods.NoisyGradientDescent(steps=4),
+        unit=dpopt.Unit(max_rows=2),
     )
     given, units = X, ids
     if form == "columns":
@@ -397,15 +447,25 @@ def search_by_unit(relation, form, record):
         inner.set_params(bounds={name: (-1, 1) for name in "abc"}, encoding={"knots": 2, "pairs": "none"})
         given, units = pd.DataFrame(X, columns=list("abc")).assign(person=ids), "person"
     model = select.PrivateSearchCV(
-        inner, {"row_norm": [0.5, 1.0]}, epsilon=200.0, delta=1e-4, expected_runs=1, neighbors=relation, n_units=41, insecure_seed=4
-    )  # fmt: skip
+        inner,
+        {"row_norm": [0.5, 1.0]},
+        epsilon=200.0,
+        delta=1e-4,
+        expected_runs=1,
+        neighbors=relation,
+        insecure_seed=4,
+        unit=dpopt.Unit(count=41),
+    )
     return observed(lambda: of_model(model.fit(given, y, units=units), given))
 
 
 def search_of_columns(record, task):
     """A search over a table with columns declared by name, a private range among them."""
     frame, y = columns(record, task)
-    facts = {"levels": {"levels": ["f", "m"]}, "numeric": ["number"], "bounds_budget": 0.5, "ignore": ["text", "hash"]}
+    facts = {
+        "bounds_budget": 0.5,
+        "columns": dpopt.Columns(levels={"levels": ["f", "m"]}, numeric=["number"], ignore=["text", "hash"]),
+    }
     settled = {"knots": 2, "fine_knots": 0, "pairs": "none", "spread": False}
     if task == "regression":
         inner = dpopt.Ridge(**facts, target_bounds=(-1.5, 1.5), method="objective-perturbation", encoding=settled)
@@ -437,8 +497,8 @@ def release(name, relation, by_unit, record):
     if by_unit:
         X, y, ids = persons(record, "three classes")
         # so much that which labels are found is the same
-        common |= {"units": ids, "n_units": 41, "epsilon": 20.0}
-        n = {"max_rows_per_unit": 2} if name in BOUNDED else {}
+        bound = {"max_rows": 2} if name in BOUNDED else {}
+        common, n = common | {"units": ids, "epsilon": 20.0, "unit": dpopt.Unit(count=41, **bound)}, {}
     delta = {**common, "delta": 1e-6}
     with np.errstate(all="ignore"):
         run = {
@@ -464,52 +524,56 @@ MECHANISMS = (
 )  # fmt: skip
 
 
-def minimized(door, relation, record):
-    """An objective of somebody's own, or one of the library's, with everything a run shows but its numbers."""
-    X, y = table(record, "two classes" if door == "Network" else "regression")
-    door, persons_have = door.removesuffix(" persons"), door.endswith(" persons")
-    native = getattr(dpopt.objectives, door, None)
+def minimized(case, relation, record):
+    """A user-defined objective, or one of the library's, with everything a run shows but its numbers."""
+    X, y = table(record, "two classes" if case == "Network" else "regression")
+    case, persons_have = case.removesuffix(" persons"), case.endswith(" persons")
+    native = getattr(dpopt.objectives, case, None)
     asked = {
-        "epsilon": 5.0, "delta": 1e-6, "neighbors": relation, "steps": 4, "insecure_seed": 3,
+        "epsilon": 5.0,
+        "delta": 1e-6,
+        "neighbors": relation,
+        "insecure_seed": 3,
         "n_records": ROWS if relation == "add-or-remove" else None,
-    }  # fmt: skip
+        "steps": 4,
+    }
     data, start, objective = (X, y), np.zeros(COLUMNS), native
-    if door == "MatrixFactorization":
+    if case == "MatrixFactorization":
         objective, data, start = native(COLUMNS, COLUMNS, 1), np.column_stack([np.arange(ROWS) % 3, X[:, :1], y]), None
-    elif door == "Network":
+    elif case == "Network":
         objective, start = native(COLUMNS, [3, 2]), None
     elif native is not None:
         objective = native(COLUMNS)
-    elif door in ("values", "values net", "values o2nc"):
+    elif case in ("values", "values net", "values o2nc"):
         objective = lambda x, a, b: 0.5 * (a @ x - b) ** 2  # noqa: E731
         asked["gives"] = "values"
-        if door == "values net":
+        if case == "values net":
             del asked["steps"]
             asked |= {"method": "net", "points": 27}
-        elif door == "values o2nc":
+        elif case == "values o2nc":
             asked |= {"method": "o2nc", "period": 2}
-    elif door.startswith("kinked"):
+    elif case.startswith("kinked"):
         # scores that cancel at the start: the sign of a record's gradient hangs on their last bit
-        objective, asked["method"] = lambda x, a, b: np.sign(a @ x)[:, None] * a, door.split()[1]  # noqa: E731
+        objective, asked["method"] = lambda x, a, b: np.sign(a @ x)[:, None] * a, case.split()[1]  # noqa: E731
     else:
         objective = lambda x, a, b: (a @ x - b)[:, None] * a  # noqa: E731
-        _, asked["method"], *more = door.split()
+        _, asked["method"], *more = case.split()
         if more:
             asked |= {"population": {"goal": "population"}, "fixed": {"batches": "fixed"}}[more[0]]
-        if door.endswith("srgd"):
+        if case.endswith("srgd"):
             asked["smoothness"] = 1.0
-        if door.endswith("o2nc"):
-            asked |= {"directions": 2} if "one-pass" in door else {"period": 2, "directions": 2}
-        if door.endswith("spider"):
+        if case.endswith("o2nc"):
+            asked |= {"directions": 2} if "one-pass" in case else {"period": 2, "directions": 2}
+        if case.endswith("spider"):
             asked |= {"smoothness": 1.0, "initial_gap": 1.0}
-        if door.endswith("population"):
+        if case.endswith("population"):
             # enough records for several blocks; those that are added are the same in both worlds
             data, asked["smoothness"] = (np.vstack([X, np.ones((300, COLUMNS))]), np.append(y, np.ones(300))), 1.0
             asked["n_records"] = ROWS + 300 if relation == "add-or-remove" else None
 
     if persons_have:
         *data, ids = persons(record, "regression")
-        asked |= {"units": ids, "n_units": 41, "max_rows_per_unit": 2, "n_records": None}
+        asked |= {"units": ids, "n_records": None, "unit": dpopt.Unit(count=41, max_rows=2)}
         data = tuple(data)
 
     def run():
@@ -568,10 +632,9 @@ def mean_by_unit(relation, most, record, spread=None):
         delta=1e-4,
         bounds=(-1, 1),
         neighbors=relation,
-        n_units=41,
-        max_rows_per_unit=most,
         spread=spread,
         insecure_seed=3,
+        unit=dpopt.Unit(count=41, max_rows=most),
     )
     return observed(lambda: of_model(model.fit(X, units=ids), X))
 
@@ -589,10 +652,21 @@ def network_by_unit(relation, record):
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
         model, optimizer, loader = make_private(
-            model, torch.optim.SGD(model.parameters(), lr=0.1), data, epsilon=5.0, delta=1e-4, epochs=1, batch_size=10, max_grad_norm=1.0,
-            physical_batch_size=4, relation=relation, units=ids, n_units=41, max_rows_per_unit=3, insecure_seed=6,
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            data,
+            epsilon=5.0,
+            delta=1e-4,
+            epochs=1,
+            batch_size=10,
+            max_grad_norm=1.0,
+            physical_batch_size=4,
+            relation=relation,
+            units=ids,
+            insecure_seed=6,
             loss=lambda out, t: torch.nn.functional.mse_loss(out[:, 0], t),
-        )  # fmt: skip
+            unit=dpopt.Unit(count=41, max_rows=3),
+        )
         for x, target in loader:
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(model(x)[:, 0], target).backward()
@@ -740,7 +814,7 @@ def client(record, loss, q, by_unit=False):
     X, y = table(record, task)
     if by_unit:
         X, y, ids = persons(record, task)
-        whose = {"units": ids, "n_units": 41, "max_rows_per_unit": 2}
+        whose = {"units": ids, "unit": dpopt.Unit(count=41, max_rows=2)}
     y = 2 * y - 1 if loss == "logistic" else y
 
     def run():
@@ -770,7 +844,9 @@ def encoder(name, record):
 
 def table_encoder(record):
     frame, _ = columns(record, "regression")
-    made = dpopt.TableEncoder(bounds={"number": (-1, 1)}, levels={"levels": ["f", "m"]}, hashed=["hash"], text=["text"])
+    made = dpopt.TableEncoder(
+        bounds={"number": (-1, 1)}, columns=dpopt.Columns(levels={"levels": ["f", "m"]}, hashed=["hash"], text=["text"])
+    )
     return observed(lambda: (made.fit_transform(frame).shape, made.get_feature_names_out().tolist()))
 
 
@@ -827,7 +903,7 @@ def arms(record, relation):
 def stream(record, relation, task):
     """A model that learns in eight batches, with the record in the first; looked at after each."""
     X, y = table(record, task)
-    said = (
+    facts = (
         {"target_bounds": (-1.5, 1.5)}
         if task == "regression"
         else {"classes": [0, 1] if task == "two classes" else [0, 1, 2]}
@@ -836,7 +912,14 @@ def stream(record, relation, task):
 
     def learn():
         model = kind(
-            epsilon=5.0, delta=1e-6, bounds=(-1, 1), steps=8, n_rows=ROWS, neighbors=relation, insecure_seed=3, **said
+            epsilon=5.0,
+            delta=1e-6,
+            method=dpopt.methods.Auto(steps=8),
+            bounds=(-1, 1),
+            n_rows=ROWS,
+            neighbors=relation,
+            insecure_seed=3,
+            **facts,
         )
         size = ROWS // 8
         return [of_model(model.partial_fit(X[i : i + size], y[i : i + size]), X) for i in range(0, ROWS, size)]
@@ -936,8 +1019,8 @@ def cases():
             f"PrivateClient {loss} q={q} by {by}",
             lambda record, given=(loss, q, by == "unit"): client(record, *given),
         )
-    for door, relation in itertools.product(OBJECTIVES, RELATIONS):
-        yield f"minimize {door} {relation}", lambda record, given=(door, relation): minimized(*given, record)
+    for case, relation in itertools.product(OBJECTIVES, RELATIONS):
+        yield f"minimize {case} {relation}", lambda record, given=(case, relation): minimized(*given, record)
     for relation, curved in itertools.product(RELATIONS, (False, True)):
         yield (
             f"stationary {relation}{' with curvature' if curved else ''}",
@@ -957,11 +1040,11 @@ def cases():
         yield name, lambda record, name=name: encoder(name, record)
 
 
-def differing(walk):
+def differing(run):
     """(number of pairs, descriptions of those that differ, whether the base table is refused) of one case."""
-    base, found = walk(MISSING), []
+    base, found = run(MISSING), []
     for hostile, record in HOSTILE.items():
-        other = walk(record)
+        other = run(record)
         if other != base:
             found.append((hostile, difference(base, other)))
     return len(HOSTILE), found, base[0][0] == "error"
@@ -984,8 +1067,8 @@ def worker(inbox, outbox):
         outbox.send((at, differing(known[at][1])))
 
 
-class Walker:
-    """One process that walks; started again where a case took too long."""
+class Comparer:
+    """One process that runs cases; started again where a case took too long."""
 
     def __init__(self):
         self.start()
@@ -997,7 +1080,7 @@ class Walker:
         self.process = context.Process(target=worker, args=(here, there), daemon=True)
         self.process.start()
 
-    def walk(self, at):
+    def compare(self, at):
         self.inbox.send(at)
         # a fit per record, each within the limit
         if not self.outbox.poll(LIMIT):
@@ -1010,25 +1093,25 @@ class Walker:
         self.inbox.send(None)
 
 
-def walked(chosen, jobs):
-    """(number of the case, what its walk found) of every chosen case, in any order, from `jobs` processes side by side."""
+def compared(chosen, jobs):
+    """(number of the case, what was found) of every chosen case, in any order, from `jobs` processes side by side."""
     waiting, results = queue.SimpleQueue(), queue.SimpleQueue()
     for at in chosen:
         waiting.put(at)
 
-    def walk():
-        walker = Walker()
+    def compare():
+        comparer = Comparer()
         try:
             while True:
                 at = waiting.get_nowait()
-                results.put((at, walker.walk(at)))
+                results.put((at, comparer.compare(at)))
         except queue.Empty:
-            walker.stop()
+            comparer.stop()
         except BaseException as error:
             results.put((None, error))
 
     for _ in range(min(jobs, len(chosen))):
-        threading.Thread(target=walk, daemon=True).start()
+        threading.Thread(target=compare, daemon=True).start()
     for _ in chosen:
         at, found = results.get()
         if at is None:
@@ -1039,7 +1122,7 @@ def walked(chosen, jobs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--full", action="store_true", help="walk everything (half an hour or more; prints how far it is)"
+        "--full", action="store_true", help="compare everything (half an hour or more; prints how far it is)"
     )
     parser.add_argument(
         "--slice", default=(0, 23), type=int, nargs=2, metavar=("FIRST", "STEP"), help="which cases without --full"
@@ -1053,7 +1136,7 @@ def main():
         chosen = chosen[given.slice[0] :: given.slice[1]]
     pairs = wrong = refused = 0
     began = time.monotonic()
-    for done, (at, (made, found, error)) in enumerate(walked(chosen, given.jobs), 1):
+    for done, (at, (made, found, error)) in enumerate(compared(chosen, given.jobs), 1):
         pairs, wrong, refused = pairs + made, wrong + len(found), refused + made * error
         for hostile, text in found:
             print(f"{names[at]} | {hostile} | {text}", flush=True)
@@ -1066,6 +1149,6 @@ def main():
 
 
 if __name__ == "__main__":
-    # one thread per process: the walk is made of small fits
+    # one thread per process: the test is made of small fits
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.exit(main())

@@ -22,14 +22,14 @@ os.environ.update(
 
 import dpopt
 import numpy as np
-import same_observable as walk
+import same_observable as equivalence
 import scipy.sparse as sp
-from dpopt.parts import Here
+from dpopt.partitions import Here
 
 #: An ordinary record: features, label, number.
 USUAL = (0.25, "contradicting", 0.1)
-#: Options that are far from anything sensible are the walk's, not ours.
-SKIPPED = tuple(f", {name}" for name in walk.EXTREMES if name not in ("plain", "labels found"))
+#: Options that are far from anything sensible belong to the equivalence test.
+SKIPPED = tuple(f", {name}" for name in equivalence.EXTREMES if name not in ("plain", "labels found"))
 
 found: list[bytes] = []
 
@@ -63,45 +63,45 @@ def keep_model(model, X):
     return model.privacy_.event.to_json()
 
 
-walk.structure, walk.of_model = keep, keep_model
+equivalence.structure, equivalence.of_model = keep, keep_model
 
 
 def in_parts(kind, given, task):
     """A fit to records that lie in two parts."""
-    X, y = walk.table(USUAL, task)
-    parts = Here([(X[a:b], y[a:b]) for a, b in ((0, 90), (90, walk.ROWS))])
-    return walk.observed(lambda: keep_model(kind(**given).fit(parts), X))
+    X, y = equivalence.table(USUAL, task)
+    parts = Here([(X[a:b], y[a:b]) for a, b in ((0, 90), (90, equivalence.ROWS))])
+    return equivalence.observed(lambda: keep_model(equivalence.made(kind, given).fit(parts), X))
 
 
 def columns_in_parts(relation, task):
     """A fit to columns declared by name, in two parts."""
-    frame, y = walk.columns(USUAL, task)
-    parts = Here([(frame[a:b], y[a:b]) for a, b in ((0, 90), (90, walk.ROWS))])
+    frame, y = equivalence.columns(USUAL, task)
+    parts = Here([(frame[a:b], y[a:b]) for a, b in ((0, 90), (90, equivalence.ROWS))])
     of_task = {
         "two classes": (dpopt.LogisticRegression, {"classes": [0, 1]}),
         "three classes": (dpopt.LogisticRegression, {"classes": [0, 1, 2]}),
         "regression": (dpopt.LinearRegression, {"target_bounds": (-1.5, 1.5)}),
     }
-    kind, said = of_task[task]
+    kind, options = of_task[task]
     model = kind(
-        5.0, 1e-6, bounds={"number": (-1, 1)}, levels={"levels": ["f", "m"]}, hashed=["hash"], text=["text"],
+        5.0, 1e-6, bounds={"number": (-1, 1)}, columns=dpopt.Columns(levels={"levels": ["f", "m"]}, hashed=["hash"], text=["text"]),
         encoding={"text_bits": 4, "hash_bits": 3, "spread": False, "pairs": "none"}, neighbors=relation,
-        n_rows=walk.ROWS if relation == "add-or-remove" else None, insecure_seed=3, **said,
+        n_rows=equivalence.ROWS if relation == "add-or-remove" else None, insecure_seed=3, **options,
     )  # fmt: skip
-    return walk.observed(lambda: keep_model(model.fit(parts), frame))
+    return equivalence.observed(lambda: keep_model(model.fit(parts), frame))
 
 
 def cases():
-    """Those of the walk whose options are sensible, and the linear models' over records in parts."""
-    for name, run in walk.cases():
+    """The cases of the equivalence test whose options are sensible, and the linear models' over partitions."""
+    for name, run in equivalence.cases():
         if not name.endswith(SKIPPED):
             yield name, lambda run=run: run(USUAL)
-    for name, (kind, given, form, task) in walk.fits():
+    for name, (kind, given, form, task) in equivalence.fits():
         if kind in (dpopt.LogisticRegression, dpopt.LinearRegression) and form == "dense" and name.endswith(", plain"):
-            yield f"parts {name}", lambda said=(kind, given, task): in_parts(*said)
-    for relation in walk.RELATIONS:
+            yield f"parts {name}", lambda given=(kind, given, task): in_parts(*given)
+    for relation in equivalence.RELATIONS:
         for task in ("two classes", "three classes", "regression"):
-            yield f"parts columns {relation} {task}", lambda said=(relation, task): columns_in_parts(*said)
+            yield f"parts columns {relation} {task}", lambda given=(relation, task): columns_in_parts(*given)
 
 
 def events(value):

@@ -1,5 +1,6 @@
 """Events, bounds and calibration: exact numbers, JSON, and agreement with dp_accounting."""
 
+import dataclasses
 import importlib.util
 import json
 import math
@@ -38,8 +39,8 @@ def test_classes_are_made_from_the_entries_of_the_library():
     assert events.TARGET.read_text(encoding="utf-8") == events.text(), "run `make options`"
 
 
-@pytest.mark.parametrize("name", sorted(n for n in acc.__all__ if n.endswith("DpEvent") and n != "DpEvent"))
-def test_every_event_class_is_one_of_the_library(name):
+def example_of(name):
+    """An event of the class with that name."""
     values = {
         "noise_parameter": 0.5, "num_buckets": 4, "noise_multiplier": 1.5, "sensitivity": 2, "count": 3,
         "event": acc.GaussianDpEvent(1.0), "events": [acc.GaussianDpEvent(1.0), acc.LaplaceDpEvent(2.0)],
@@ -51,9 +52,12 @@ def test_every_event_class_is_one_of_the_library(name):
         "sigma": 2.0, "dimension": 3, "total_variation": 1e-20, "regularization": 2.0, "link": "monotone", "probability": 0.25,
     }  # fmt: skip
     cls = getattr(acc, name)
-    import dataclasses
+    return cls(**{f.name: values[f.name] for f in dataclasses.fields(cls) if f.name in values})
 
-    event = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls) if f.name in values})
+
+@pytest.mark.parametrize("name", sorted(n for n in acc.__all__ if n.endswith("DpEvent") and n != "DpEvent"))
+def test_every_event_class_is_one_of_the_library(name):
+    event = example_of(name)
     again = acc.from_json(event.to_json())
     assert again == event and hash(again) == hash(event)
     assert str(event)

@@ -113,7 +113,7 @@ def test_units_are_in_one_group_with_all_their_rows(data):
     # though all groups agree has 1e-9. An answer that is 10σ off is seen in all but 1e-4 of the runs
     assert np.abs(found.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.1
     few = dpopt.aggregate(
-        lambda X, y: [len(X) / 1000, 0], (table, y), bounds=RANGE, units="person", max_rows_per_unit=2, **SEEDED
+        lambda X, y: [len(X) / 1000, 0], (table, y), bounds=RANGE, units="person", **SEEDED, unit=dpopt.Unit(max_rows=2)
     )
     # 5,000 persons with two of their six rows in 300 groups: 33 rows in each
     assert abs(few.value[0] - 0.033) < 5 * few.noise_std[0]
@@ -137,15 +137,15 @@ def test_a_seed_repeats_and_an_account_refuses(data):
         ({"delta": 0.0}, dpopt.PrivacyError, "delta > 0"),
         ({"radius": 40.0}, dpopt.PrivacyError, "the radius is 40"),
         ({"outliers": 0.5}, dpopt.PrivacyError, "the share of outliers is 0.5"),
-        ({"bounds": (0, 1)}, ValueError, "say with dimension"),
+        ({"bounds": (0, 1)}, ValueError, "give dimension"),
         ({"bounds": ([0, 0], [1, np.inf])}, ValueError, "finite"),
         ({"bounds": ([0, 0, 0], [1, 1])}, ValueError, "do not fit an answer of 3"),
         ({"jobs": 0}, ValueError, "jobs is 0"),
         ({"bounds": ([-1e308, 0], [1e308, 1])}, ValueError, "finite"),
-        ({"n_units": 5}, ValueError, "units= is not"),
+        ({"unit": dpopt.Unit(count=5)}, ValueError, "units= is not"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_called(data, change, error, message):
+def test_what_is_wrong_is_refused_before_anything_is_called(data, change, error, message):
     called = []
     with pytest.raises(error, match=message):
         dpopt.aggregate(lambda X, y: called.append(1), data, **{"bounds": RANGE, **TERMS, **change})

@@ -76,8 +76,8 @@ SWAPPED = (
 )
 
 RNG = np.random.default_rng(0)
-#: For walks of hundreds of fits.
-QUICK = {"method": "noisy-gradient-descent", "steps": 2}
+#: For tests of hundreds of fits.
+QUICK = {"method": dpopt.methods.NoisyGradientDescent(steps=2)}
 X = RNG.uniform(-1, 1, (60, 2))
 Y = (X[:, 0] > 0).astype(int)
 
@@ -87,7 +87,7 @@ GOOD = {
     "levels": [0.5], "clip_norm": 1.0, "row_norm": 1.0, "sparsity": 1, "epsilon": 2.0, "delta": 1e-6, "n_rows": 60, "n_features": 2,
     "event": "gaussian(3)", "make_event": lambda z: f"gaussian({z!r})", "epsilons": [0.5, 1.0], "steps": [1, 2], "text": "{}",
     "estimator": dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1], method="output-perturbation"),
-    "param_candidates": {"regularization": [1.0]}, "name": "data", "details": {"upper": 1.0, "accountant": "gdp"},
+    "param_candidates": {"method__regularization": [1.0]}, "name": "data", "details": {"upper": 1.0, "accountant": "gdp"},
     "run": lambda data: 0.0, "with_record": np.linspace(0, 1, 40), "without_record": np.linspace(0, 1, 40), "data": {},
     "results": {1.0: [0.5, 0.6]}, "value": 1.0, "bound": 1.0, "expression": "gaussian(3)", "records": [], "insecure_seed": False, "keep": 1,
     "method": "auto", "error_bound": 1.0, "relation": "zero-out", "rounds": 1, "max_features": 1, "dimension": 2, "kind": "x",
@@ -124,8 +124,8 @@ OF = {
         "candidates": [np.zeros(2), np.ones(2)],
     },
     "dpopt.select.Selected": {"index": 0, "error": 0.1, "privacy_": None},
-    "dpopt.parts.Here": {"blocks": [(X, Y)]},
-    "dpopt.parts.Recipe": {"sparse": False},
+    "dpopt.partitions.Here": {"blocks": [(X, Y)]},
+    "dpopt.partitions.Recipe": {"sparse": False},
     "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},
     "dpopt.check_per_record": {"data": (X, Y)},
     "dpopt.ClippedSums": {"steps": 2, "like": np.zeros(2)},
@@ -156,7 +156,7 @@ DATA = {
 }
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch", "dask", "ray", "spark", "nvflare"}
-#: What gives back what it was given, to whoever gave it.
+#: What gives back what it was given, to its caller.
 RETURNING = {"hard_threshold", "predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "fit_transform", "inverse_transform",
              "user_vectors", "item_vectors"}  # fmt: skip
 SKIPPED_METHODS = {"set_output", "get_metadata_routing", "mro", "set_params"}
@@ -253,7 +253,7 @@ def poisoned(good, parameter, poison):
 EVENTS = tuple(p for p in SWAPPED if p not in ("numbers", "one number in an array"))
 
 
-def walk(function, name, finish=lambda made: made, swapped=SWAPPED):
+def leaking(function, name, finish=lambda made: made, swapped=SWAPPED):
     found, calls = {}, 0
     good = arguments(function, name)
     for p in parameters(function):
@@ -270,7 +270,7 @@ def walk(function, name, finish=lambda made: made, swapped=SWAPPED):
 
 @pytest.mark.parametrize(("name", "function"), FUNCTIONS, ids=[n for n, _ in FUNCTIONS])
 def test_functions_keep_a_record_to_themselves(name, function):
-    found, calls = walk(function, name)
+    found, calls = leaking(function, name)
     assert not found, found
     assert calls > 0 or not parameters(function)
 
@@ -287,16 +287,18 @@ def example(kind):
         "bounds": (-1, 1),
         "classes": [0, 1],
         "target_bounds": (-1, 1),
-        "steps": 2,
         "max_features": 1,
         "moment": (2, 5.0),
         "insecure_seed": 1,
+        "method": dpopt.methods.Auto(steps=2),
     }
     if kind is dpopt.select.PrivateSearchCV:
         return kind(
             GOOD["estimator"], GOOD["param_candidates"], epsilon=5.0, delta=1e-5, expected_runs=1, insecure_seed=1
         )
     known = kind().get_params()
+    if not issubclass(kind, dpopt._linear.PrivateLinear):
+        del given["method"]
     given = {k: v for k, v in given.items() if k in known}
     if kind is dpopt.PublicOneHot:
         given = {"categories": [0, 1]}
@@ -318,7 +320,7 @@ def test_classes_keep_a_record_to_themselves(name, kind):
     if not is_model(kind):
         # an event is looked at when it is accounted for
         event = issubclass(kind, dpopt.accounting.DpEvent) and kind is not dpopt.accounting.DpEvent
-        found, _ = walk(
+        found, _ = leaking(
             kind,
             name,
             (lambda made: dpopt.accounting.epsilon(made, 1e-6)) if event else (lambda made: made),
@@ -344,7 +346,7 @@ def test_classes_keep_a_record_to_themselves(name, kind):
         fitted = example(kind).fit(good_table(kind), Y)
         if not callable(getattr(fitted, method, None)):
             continue
-        more, _ = walk(getattr(fitted, method), f"{name}.{method}")
+        more, _ = leaking(getattr(fitted, method), f"{name}.{method}")
         found.update(more)
     # also what a fit keeps: a record in the data of an otherwise good table
     assert not found, found
@@ -352,10 +354,10 @@ def test_classes_keep_a_record_to_themselves(name, kind):
 
 #: Columns declared by name, in every way.
 NAMED = [
-    {"bounds": {"a": (0, 1)}, "text": ["b"]},
+    {"bounds": {"a": (0, 1)}, "columns": dpopt.Columns(text=["b"])},
     {"bounds": {"a": (0, 1), "b": (0, 1)}},
-    {"levels": {"a": [1, 2], "b": ["x", "y"]}},
-    {"hashed": ["b"], "numeric": ["a"], "bounds_budget": 0.5},
+    {"columns": dpopt.Columns(levels={"a": [1, 2], "b": ["x", "y"]})},
+    {"bounds_budget": 0.5, "columns": dpopt.Columns(hashed=["b"], numeric=["a"])},
     {"bounds": {}},
 ]
 
@@ -411,7 +413,7 @@ def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells)
 
 @pytest.mark.parametrize(
     "facts",
-    [{"bounds": {"a": (0, 1)}}, {"bounds": {"a": (0, 1)}, "levels": {"b": ["x", "y"]}, "spread": 0.1}, {"levels": {"a": [1, 2]}}],
+    [{"bounds": {"a": (0, 1)}}, {"bounds": {"a": (0, 1)}, "spread": 0.1, "columns": dpopt.Columns(levels={"b": ["x", "y"]})}, {"columns": dpopt.Columns(levels={"a": [1, 2]})}],
 )  # fmt: skip
 def test_means_of_named_columns_keep_a_record_to_themselves(facts):
     both = {"epsilon": 5.0, "delta": 1e-4, "insecure_seed": 1}
@@ -419,13 +421,13 @@ def test_means_of_named_columns_keep_a_record_to_themselves(facts):
     made = lambda **more: dpopt.MeanEstimator(**{**both, **facts, **more})
     assert not leaks(lambda: made().fit(good))
     for poison, given in POISONS.items():
-        # what names of columns are told is another test's
+        # which names of columns are shown is another test's
         found = leaks(lambda: made().fit(given()), results=poison != "table without header")
         found += leaks(lambda: made().explain(given()), results=False)
         found += leaks(lambda: made().fit(good, units=given()))
         found += leaks(lambda: made().fit(given(), units="b"), results=False)
         found += leaks(lambda: made().explain(good, units=given()), results=False)
-        found += leaks(lambda: made().fit(dpopt.parts.Here([(good, None), (given(), None)])), results=False)
+        found += leaks(lambda: made().fit(dpopt.partitions.Here([(good, None), (given(), None)])), results=False)
         assert not found, (poison, found)
     for parameter, poison in itertools.product(("bounds", "levels", "ignore", "row_norm"), SWAPPED):
         found = leaks(lambda: made(**{parameter: POISONS[poison]()}).fit(good), results=False)
@@ -458,12 +460,12 @@ def test_ids_and_rows_of_people_keep_a_record_to_themselves():
     ids = np.arange(200) % 50
     both = {"epsilon": 5.0, "delta": 1e-4, "insecure_seed": 1}
     search = lambda: dpopt.select.PrivateSearchCV(
-        dpopt.LogisticRegression(bounds=(0, 2), classes=[0, 1], method="noisy-gradient-descent", steps=2), [{}], expected_runs=1, **both
+        dpopt.LogisticRegression(bounds=(0, 2), classes=[0, 1], method=dpopt.methods.NoisyGradientDescent(steps=2)), [{}], expected_runs=1, **both
     )  # fmt: skip
     client = lambda X, y, units: dpopt.flower.PrivateClient(
-        X, y, rounds=1, units=units, max_rows_per_unit=2, **both
+        X, y, rounds=1, units=units, **both, unit=dpopt.Unit(max_rows=2)
     ).fit([np.zeros(2)], {})
-    doors = {
+    calls = {
         "mean": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), **both).fit(X, units=units),
         "mean in rounds": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), spread=0.2, **both).fit(
             X, units=units
@@ -476,7 +478,7 @@ def test_ids_and_rows_of_people_keep_a_record_to_themselves():
         "search": lambda X, y, units: search().fit(X, y, units=units),
         "search explained": lambda X, y, units: search().explain(X, units=units),
         "client": client,
-        "sum": lambda X, y, units: mechanisms.gaussian_sum(X, 1.0, units=units, max_rows_per_unit=2, **both),
+        "sum": lambda X, y, units: mechanisms.gaussian_sum(X, 1.0, units=units, **both, unit=dpopt.Unit(max_rows=2)),
         "sparse mean": lambda X, y, units: mechanisms.sparse_mean(X, 2, units=units, **both),
         "moment": lambda X, y, units: mechanisms.second_moment(X, 1.0, units=units, **both),
         "histogram": lambda X, y, units: mechanisms.histogram(y, [0, 1], epsilon=5.0, insecure_seed=1, units=units),
@@ -485,19 +487,19 @@ def test_ids_and_rows_of_people_keep_a_record_to_themselves():
         "ranges": lambda X, y, units: mechanisms.private_bounds(X, epsilon=50.0, insecure_seed=1, units=units),
     }
     if importlib.util.find_spec("torch"):
-        doors["network"] = network_by_unit
-    for name, door in doors.items():
-        assert not leaks(lambda: door(good, y, ids)), name
+        calls["network"] = network_by_unit
+    for name, call in calls.items():
+        assert not leaks(lambda: call(good, y, ids)), name
         for poison, given in POISONS.items():
-            found = leaks(lambda: door(good, y, given()))
+            found = leaks(lambda: call(good, y, given()))
             if name == "search":
                 # what it does with poisoned rows is another test's
                 assert not found, (name, poison, found)
                 continue
-            found += leaks(lambda: door(given(), y, ids), results=False)
-            found += leaks(lambda: door(good, given(), ids), results=False)
-            found += leaks(lambda: door(given(), [0, 1], [TEXT, NUMBER]), results=False)
-            found += leaks(lambda: door(given(), [0, 1], "b"), results=False)
+            found += leaks(lambda: call(given(), y, ids), results=False)
+            found += leaks(lambda: call(good, given(), ids), results=False)
+            found += leaks(lambda: call(given(), [0, 1], [TEXT, NUMBER]), results=False)
+            found += leaks(lambda: call(given(), [0, 1], "b"), results=False)
             assert not found, (name, poison, found)
 
 
@@ -507,9 +509,18 @@ def network_by_unit(X, y, units):
 
     model = torch.nn.Linear(2, 1)
     model, optimizer, loader = make_private(
-        model, torch.optim.SGD(model.parameters(), lr=0.1), (X, y), epsilon=5.0, delta=1e-4, epochs=1, batch_size=10, max_grad_norm=1.0,
-        units=units, max_rows_per_unit=2, insecure_seed=1,
-    )  # fmt: skip
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        (X, y),
+        epsilon=5.0,
+        delta=1e-4,
+        epochs=1,
+        batch_size=10,
+        max_grad_norm=1.0,
+        units=units,
+        insecure_seed=1,
+        unit=dpopt.Unit(max_rows=2),
+    )
     for x, target in loader:
         torch.nn.functional.mse_loss(model(x.float())[:, 0], target.float()).backward()
         optimizer.step()
@@ -571,7 +582,7 @@ def test_a_ledger_never_writes_a_record(poison, tmp_path):
     assert not any(mark in text for mark in MARKS)
 
 
-def test_the_walk_sees_what_it_should():
+def test_leaks_are_seen():
     def chained(values):
         try:
             float(TEXT)

@@ -1,4 +1,4 @@
-"""Sums that somebody else clipped: noise and accounting are the library's, the clip is the caller's word."""
+"""Sums that another library clipped: noise and accounting are the library's, the clip is an assumption of the caller."""
 
 import dpopt
 import numpy as np
@@ -67,8 +67,8 @@ def test_what_cannot_be_such_a_sum_is_refused_before_it_is_released(drawn_here):
         (np.array([np.nan, 0.0]), "not finite"),
         (np.array([0.0, np.inf]), "not finite"),
         (np.array([400.0, 400.0]), "longer than"),
-        (np.zeros(3), "the form of the parameters"),
-        ([np.zeros(2), np.zeros(2)], "the form of the parameters"),
+        (np.zeros(3), "the structure of the parameters"),
+        ([np.zeros(2), np.zeros(2)], "the structure of the parameters"),
     ):
         sums = dpopt.ClippedSums(np.zeros(2), noise_multiplier=1.0, **TERMS)
         if drawn_here:

@@ -20,7 +20,7 @@ GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
 
 @pytest.fixture
 def seeded(monkeypatch):
-    """A seed for the fits of examples, which show none: whoever copies one gets secret noise, and how good a model is hangs on it.
+    """A seed for the fits of examples, which show none: a reader who copies one gets secret noise, and how good a model is hangs on it.
 
     Examples of functions have the seed that they show, or none: what those ask (`minimize`, `ClippedSums`, the Poisson regression) is 47 standard
     deviations of noise and batches away or more, and the most stationary candidate is missed with probability below e^-1000. An audit blames a true claim

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 USERS, ITEMS = 20, 30
 BUDGET = {"epsilon": 8.0, "delta": 1e-6}
-SIDES = {"user_features": slice(0, USERS), "item_features": slice(USERS, USERS + ITEMS)}
+SIDES = {"towers": (slice(0, USERS), slice(USERS, USERS + ITEMS))}
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,14 @@ def likes():
 def test_two_towers_learn_pairs(likes, select_rows):
     X, y = likes
     model = dpopt.TwoTowerClassifier(
-        **BUDGET, **SIDES, row_norm=2**0.5, classes=[0, 1], embedding_dim=4, steps=150, learning_rate=8.0,
-        select_rows=select_rows, insecure_seed=1,
-    )  # fmt: skip
+        **BUDGET,
+        **SIDES,
+        row_norm=2**0.5,
+        classes=[0, 1],
+        embedding_dim=4,
+        insecure_seed=1,
+        method=dpopt.methods.EmbeddingSGD(steps=150, learning_rate=8.0, select_rows=select_rows),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = clone(model).fit(X, y)
@@ -50,9 +55,14 @@ def test_adaptive_steps_learn_and_say_so(likes, update):
     X, y = likes
     moments = "private" if update == "diagonal" else None
     model = dpopt.TwoTowerClassifier(
-        **BUDGET, **SIDES, row_norm=2**0.5, classes=[0, 1], embedding_dim=4, steps=150, embedding_update=update, moments=moments,
+        **BUDGET,
+        **SIDES,
+        row_norm=2**0.5,
+        classes=[0, 1],
+        embedding_dim=4,
         insecure_seed=1,
-    )  # fmt: skip
+        method=dpopt.methods.EmbeddingSGD(steps=150, embedding_update=update, moments=moments),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = clone(model).fit(X, y)
@@ -60,7 +70,7 @@ def test_adaptive_steps_learn_and_say_so(likes, update):
     assert model.plan_.method == "embedding-sgd" and 0 < model.privacy_.epsilon <= 8.0
     assert model.plan_.schedule["adaptive"]["rule"] == update
     with pytest.raises(ValueError):
-        clone(model).set_params(embedding_update="soon").fit(X, y)
+        clone(model).set_params(method__embedding_update="soon").fit(X, y)
 
 
 def test_dense_rows_with_bounds_predict_as_they_are_trained():
@@ -69,9 +79,14 @@ def test_dense_rows_with_bounds_predict_as_they_are_trained():
     X = rng.uniform(2, 4, (30000, 4))
     score = (X[:, 0] - 3) * (X[:, 2] - 3)
     model = dpopt.TwoTowerRegressor(
-        **BUDGET, bounds=(2, 4), target_bounds=(-1, 1), embedding_dim=2, steps=200, learning_rate=3.0, insecure_seed=2,
-        user_features=[0, 1], item_features=[2, 3],
-    )  # fmt: skip
+        **BUDGET,
+        bounds=(2, 4),
+        target_bounds=(-1, 1),
+        embedding_dim=2,
+        insecure_seed=2,
+        towers=([0, 1], [2, 3]),
+        method=dpopt.methods.EmbeddingSGD(steps=200, learning_rate=3.0),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, score)
@@ -83,7 +98,12 @@ def test_sums_of_embeddings_tell_several_classes():
     X = rng.uniform(-1, 1, (20000, 3))
     y = X.argmax(axis=1)
     model = dpopt.EmbeddingClassifier(
-        **BUDGET, bounds=(-1, 1), classes=[0, 1, 2], embedding_dim=4, steps=100, insecure_seed=1
+        **BUDGET,
+        bounds=(-1, 1),
+        classes=[0, 1, 2],
+        embedding_dim=4,
+        insecure_seed=1,
+        method=dpopt.methods.EmbeddingSGD(steps=100),
     )
     with pytest.warns(dpopt.PrivacyWarning, match="predictable"):
         model.fit(X, y)
@@ -97,8 +117,9 @@ def test_sums_of_embeddings_tell_several_classes():
 def test_bad_sides_are_refused(likes):
     X, y = likes
     for sides, message in [
-        ({"user_features": slice(0, 5), "item_features": slice(4, 9)}, "overlap"),
-        ({"user_features": slice(0, 0), "item_features": slice(4, 9)}, "need features"),
+        ({"towers": (slice(0, 5), slice(4, 9))}, "overlap"),
+        ({"towers": (slice(0, 0), slice(4, 9))}, "needs features"),
+        ({"towers": slice(0, 5)}, "give a pair"),
     ]:
         with pytest.raises(ValueError, match=message):
             dpopt.TwoTowerClassifier(**BUDGET, row_norm=2**0.5, classes=[0, 1], **sides).fit(X, y)
@@ -109,19 +130,26 @@ def test_rate_schedule_and_correlation_reach_the_plan():
     X = rng.uniform(-1, 1, (2000, 3))
     y = (X[:, 0] > 0).astype(int)
     common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1]}
-    falling = dpopt.SGDClassifier(**common, rate_schedule="cosine", steps=40).fit(X, y)
+    falling = dpopt.SGDClassifier(**common, method=dpopt.methods.NoisySGD(rate_schedule="cosine", steps=40)).fit(X, y)
     assert falling.plan_.schedule["rate_schedule"] == "cosine"
-    stream = dpopt.LogisticRegression(**common, method="dp-ftrl", correlation="tree").fit(X, y)
+    stream = dpopt.LogisticRegression(**common, method=dpopt.methods.DPFTRL(correlation="tree")).fit(X, y)
     assert stream.plan_.schedule["correlation"] == "tree"
     with pytest.raises(ValueError):
-        dpopt.SGDClassifier(**common, rate_schedule="soon").fit(X, y)
+        dpopt.SGDClassifier(**common, method=dpopt.methods.NoisySGD(rate_schedule="soon")).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [dpopt.TwoTowerClassifier, dpopt.TwoTowerRegressor])
 def test_predictions_of_towers_say_nothing_of_numbers_that_overflow(kind):
     X = np.random.default_rng(1).uniform(-1, 1, (200, 4))
     target = {"classes": [0, 1]} if kind is dpopt.TwoTowerClassifier else {"target_bounds": (-1, 1)}
-    given = {"epsilon": 5.0, "delta": 1e-6, "row_norm": 1e-3, "embedding_dim": 2, "steps": 3, **target}
+    given = {
+        "epsilon": 5.0,
+        "delta": 1e-6,
+        "row_norm": 1e-3,
+        "embedding_dim": 2,
+        **target,
+        "method": dpopt.methods.Auto(steps=3),
+    }
     model = kind(**given).fit(X, (X[:, 0] > 0).astype(float))
     X[7] = 1e308
     with warnings.catch_warnings():

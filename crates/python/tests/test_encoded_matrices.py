@@ -50,7 +50,7 @@ def test_an_encoded_matrix_says_what_a_line_cannot(data, tmp_path):
             assert np.array_equal(other.decision_function(given), scores)
     assert "a matrix" in fitted.report()
     # and the plain road is one parameter away
-    assert fitted.set_params(encoding=None).fit(X, y).coef_.shape == (1, 3) and fitted._positions is None
+    assert fitted.set_params(encoding=None).fit(X, y).coef_.shape == (1, 3) and fitted._table is None
 
 
 def test_names_of_data_frames_are_those_of_the_columns(data):
@@ -76,10 +76,10 @@ def test_numbers_that_are_missing_or_infinite(data):
 @pytest.mark.parametrize(
     ("facts", "given", "message"),
     [
-        ({}, sp.csr_matrix, "sparse matrix, and encoding makes every column a line and hats"),
+        ({}, sp.csr_matrix, "sparse matrix, and encoding would turn every column into a linear term and a spline"),
         ({"bounds": ([0, 0], [1, 1])}, np.asarray, "bounds has 2 entries for 3 features"),
         ({"bounds": (1, 0)}, np.asarray, "lower < upper for every feature, and those of feature 0 are not"),
-        ({"levels": {"x0": ["a"]}}, np.asarray, "column 'x0' is declared twice"),
+        ({"columns": dpopt.Columns(levels={"x0": ["a"]})}, np.asarray, "column 'x0' is declared twice"),
         ({"encoding": {"knotz": 3}}, np.asarray, "has no key `knotz`"),
         ({"fit_intercept": False}, np.asarray, "fit_intercept is False, and the columns are encoded"),
         ({"bounds": None}, np.asarray, "columns are declared by name, and X is a sequence"),

@@ -7,7 +7,7 @@ import dpopt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from dpopt import PrivacyWarning, _base
+from dpopt import PrivacyWarning, _base, _options
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -32,7 +32,7 @@ SILENT_CHECKS = {
 #: ε is generous because the checks ask for accuracy on 200 records; the code that runs is the same for every ε. The method is
 #: named to save time: the checks fit some forty shapes of tables, and "auto" plans every method for each.
 COMMON = {"epsilon": 50.0, "delta": 1e-3, "row_norm": 4.0}
-SAMPLED = {"sampling_probability": 0.5, "steps": 60}
+SAMPLED = {"method": dpopt.methods.NoisySGD(sampling_probability=0.5, steps=60)}
 OBJECTIVE = {"method": "objective-perturbation"}
 #: With a budget as small as the default, the checks of accuracy are waived by a tag; all others hold.
 DEFAULTS = [
@@ -51,7 +51,12 @@ CHECKED = [
     dpopt.SGDRegressor(**COMMON, **SAMPLED, target_bounds=(-4, 4)),
     dpopt.MeanEstimator(**COMMON),
     dpopt.HeavyTailedMean(epsilon=50.0, delta=1e-3, moment=(2, 1e3)),
-    dpopt.EmbeddingClassifier(**COMMON, **SAMPLED, classes="public", embedding_dim=4),
+    dpopt.EmbeddingClassifier(
+        **COMMON,
+        method=dpopt.methods.EmbeddingSGD(sampling_probability=0.5, steps=60),
+        classes="public",
+        embedding_dim=4,
+    ),
     *DEFAULTS,
 ]
 
@@ -114,8 +119,12 @@ seeds = pytest.mark.filterwarnings("ignore:insecure_seed makes")
 def test_every_method_fits_within_its_budget(table, method):
     X, y, _ = table
     # a sampler of few rounds: the default takes up to half a minute
-    regularization = 2000.0 if method == "exponential-mechanism" else None
-    model = dpopt.LogisticRegression(**SEEDED, method=method, regularization=regularization)
+    sampler = dpopt.methods.ExponentialMechanism(regularization=2000.0)
+    model = dpopt.LogisticRegression(**SEEDED, method=sampler if method == sampler.name else method)
+    if method in _options.COUNTED:
+        with pytest.raises(dpopt.PrivacyError, match="take SparseLogisticRegression or .* with max_features"):
+            model.fit(X, y)
+        return
     candidate, *others = model.explain(4000, 3).candidates
     assert candidate["method"] == method and len(others) == len(dpopt.METHODS) - 1
     if candidate.get("not_applicable"):
@@ -147,17 +156,17 @@ def test_adaptive_methods_take_moments_and_domains(table):
         ({"moments": "none"}, "none"),
         ({"public_moments": np.array([3.0, 3.0, 3.0])}, "public"),
     ]:
-        model = dpopt.LogisticRegression(**SEEDED, method="pagan", **moments, box_radius=50.0).fit(X, y)
+        model = dpopt.LogisticRegression(**SEEDED, method=dpopt.methods.PAGAN(**moments, box_radius=50.0)).fit(X, y)
         assert model.plan_.schedule["moments"]["from"] == source
         assert model.plan_.schedule["domain"] == {"form": "box", "radius": 50.0}
         assert model.privacy_.epsilon <= 1.0 and model.score(X, y) > 0.7
     with pytest.raises(ValueError, match="2 entries for 3 features"):
-        dpopt.LogisticRegression(**PUBLIC, method="pagan", public_moments=[1.0, 1.0]).fit(X, y)
+        dpopt.LogisticRegression(**PUBLIC, method=dpopt.methods.PAGAN(public_moments=[1.0, 1.0])).fit(X, y)
 
 
 def test_known_decay_lowers_the_proved_bound():
     def bound(**known):
-        model = dpopt.LogisticRegression(**PUBLIC, method="regularized-descent", **known)
+        model = dpopt.LogisticRegression(**PUBLIC, method=dpopt.methods.RegularizedDescent(**known))
         return model.explain(50_000, 3_000_000).schedule["excess_risk_bound"]
 
     assert bound(gradient_decay=1.5) < 0.9 * bound()
@@ -213,7 +222,7 @@ def test_a_mean_of_rows_that_are_close_is_found_in_rounds():
     for spread in (0, -1, 2, np.nan):
         with pytest.raises(dpopt.PrivacyError, match="the spread is"):
             dpopt.MeanEstimator(spread=spread, **common).fit(X)
-    # the guess is told once, for all relations; a wrong one keeps its promise
+    # the guess is stated once, for all relations; a wrong one keeps its promise
     far = dpopt.MeanEstimator(spread=1e-3, neighbors="replace-one", **common).fit(X)
     assert float(far.privacy_.epsilon) <= 1.0
 
@@ -224,7 +233,7 @@ def test_who_has_no_rows_is_nowhere_whatever_the_centre():
     X, ids = 4.0 + 0.01 * rng.normal(size=(4000, 2)), np.arange(4000) % 1000
     common = {"epsilon": 2.0, "delta": 1e-6, "bounds": (-5, 5), "spread": 0.01, "insecure_seed": 1}
     # under add-or-remove the number of units is a guess: of these a tenth have no rows
-    few = dpopt.MeanEstimator(n_units=1000, **common).fit(X[ids < 900], units=ids[ids < 900])
+    few = dpopt.MeanEstimator(**common, unit=dpopt.Unit(count=1000)).fit(X[ids < 900], units=ids[ids < 900])
     all_of_them = dpopt.MeanEstimator(**common).fit(X, units=ids)
     for est in (few, all_of_them):
         assert est.plan_.method == "centred-mean" and np.abs(est.mean_ - 4.0).max() < 8 * est.noise_std_.max() + 0.05
@@ -317,7 +326,7 @@ def test_malformed_sparse_matrices_are_refused():
         facts.encode(S, np.ones(3))
 
 
-def test_missing_bounds_and_classes_are_said(table):
+def test_missing_bounds_and_classes_are_named(table):
     X, y, _ = table
     with pytest.warns(PrivacyWarning, match="bounds"):
         dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, y)
@@ -350,14 +359,16 @@ def test_the_range_of_a_target_is_found_or_follows_from_a_moment():
     assert plan.epsilon < 0.951 and plan.method == found.plan_.method
     assert "found privately" in found.report()
     # half the second moment about 900 is the slope's and half that of t(2.2): 4e4/3 + 3.6e3·11 = 5.3e4 = 230²
-    told = dpopt.LinearRegression(**common, heavy_tailed=(2, 230, 900)).fit(X, y)
-    lower, upper = told.target_range_
+    fitted = dpopt.LinearRegression(**common, heavy_tailed=(2, 230, 900)).fit(X, y)
+    lower, upper = fitted.target_range_
     assert lower + upper == pytest.approx(1800) and upper - 900 > 230
-    # what clipping takes at most: m²/(4C)
-    assert told.target_clip_bias_ == pytest.approx(230**2 / 4 / (upper - 900))
-    assert [s["name"] for s in told.privacy_.stages] == ["model"] and "clipping takes at most" in told.report()
+    # what clipping moves its mean by at most: m²/(4C)
+    assert fitted.target_clip_bias_ == pytest.approx(230**2 / 4 / (upper - 900))
+    assert [s["name"] for s in fitted.privacy_.stages] == [
+        "model"
+    ] and "clipping moves its mean by at most" in fitted.report()
     # its noise has a standard deviation of 42
-    assert abs(told.coef_[0] - 200) < 40
+    assert abs(fitted.coef_[0] - 200) < 40
     # an order alone says nothing of a scale
     order = dpopt.HuberRegression(**common, heavy_tailed=2).fit(X, y)
     assert [s["name"] for s in order.privacy_.stages] == ["bounds", "model"] and abs(order.coef_[0] - 200) < 40
@@ -376,11 +387,11 @@ def test_the_range_of_a_target_is_found_or_follows_from_a_moment():
 
 
 @seeds
-def test_where_no_range_is_found_the_ways_out_are_told():
+def test_where_no_range_is_found_the_message_has_the_ways_out():
     X = np.random.default_rng(7).uniform(-1, 1, (5000, 2))
     # all beyond the end of the public grid
     with pytest.raises(
-        dpopt.PrivacyError, match="no range could be found for the target: .*; give target_bounds=.*heavy_tailed"
+        dpopt.PrivacyError, match="no range was found for the target: .*; give target_bounds=.*heavy_tailed"
     ):
         dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), insecure_seed=1).fit(X, np.full(5000, 1e12))
 
@@ -391,7 +402,9 @@ def test_a_range_of_units_is_found_from_one_row_of_each():
     ids = np.repeat(np.arange(3000), 3)
     X = rng.uniform(-1, 1, (9000, 2))
     y = 50.0 + 10.0 * X[:, 0]
-    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), max_rows_per_unit=3, insecure_seed=1)
+    model = dpopt.LinearRegression(
+        epsilon=2.0, delta=1e-6, bounds=(-1, 1), insecure_seed=1, unit=dpopt.Unit(max_rows=3)
+    )
     fitted = model.fit(X, y, units=ids)
     assert [s["name"] for s in fitted.privacy_.stages] == ["bounds", "model"]
     assert 20 < fitted.target_range_[0] < 41 and 59 < fitted.target_range_[1] < 80
@@ -494,7 +507,7 @@ def test_ledger_is_charged_before_and_refuses(table):
 
 
 def test_a_slower_accountant_says_more_and_changes_no_noise():
-    auto = dpopt.SGDClassifier(**PUBLIC, sampling_probability=0.1, steps=40)
+    auto = dpopt.SGDClassifier(**PUBLIC, method=dpopt.methods.NoisySGD(sampling_probability=0.1, steps=40))
     rng = np.random.default_rng(0)
     X, y = rng.uniform(0, 10, (1000, 2)), rng.integers(0, 2, 1000)
     tight, loose = auto.fit(X, y), clone(auto).set_params(accountant="rdp").fit(X, y)
@@ -532,7 +545,9 @@ def test_nothing_private_is_kept(table):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_plain_grid_search_warns(table, n_jobs):
     X, y, _ = table
-    search = GridSearchCV(dpopt.LogisticRegression(**PUBLIC), {"regularization": [1.0, 10.0]}, cv=2, n_jobs=n_jobs)
+    search = GridSearchCV(
+        dpopt.LogisticRegression(**PUBLIC), {"method__regularization": [1.0, 10.0]}, cv=2, n_jobs=n_jobs
+    )
     with pytest.warns(PrivacyWarning, match="PrivateSearchCV"):
         search.fit(X, y)
     with pytest.warns(PrivacyWarning, match="cross-validation"):
@@ -617,7 +632,7 @@ def test_set_output_gives_tables():
         (PublicScaler((0, 100)), table[["age"]]),
         (PublicOneHot([["a", "b"]]), table[["job"]]),
         (HashingEncoder(8), table[["job"]]),
-        (TableEncoder(bounds={"age": (0, 100)}, levels={"job": ["a", "b"]}), table),
+        (TableEncoder(bounds={"age": (0, 100)}, columns=dpopt.Columns(levels={"job": ["a", "b"]})), table),
     ]
     for encoder, columns in encoders:
         plain = encoder.fit(columns).transform(columns)

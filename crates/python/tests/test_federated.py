@@ -1,4 +1,4 @@
-"""A client's updates: what leaves, how often, with how much noise, whoever restarts, copies or shares what counts them."""
+"""A client's updates: what leaves, how often, with how much noise, whichever process restarts, copies or shares what counts them."""
 
 import contextlib
 import copy
@@ -119,12 +119,12 @@ def test_more_rounds_than_planned_are_refused():
     assert updates.rounds_released == 3
 
 
-def test_public_mistakes_are_said():
-    for wrong, said in [
+def test_public_mistakes_are_refused():
+    for wrong, message in [
         ({"rounds": 0}, "rounds"), ({"clip_norm": 0.0}, "clip_norm"), ({"relation": "add-or-remove"}, "takes part"), ({"delta": 0.0}, "delta"),
         ({"epsilon": -1.0}, "epsilon"),
     ]:  # fmt: skip
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             PrivateUpdates(**{**TERMS, **wrong})
     updates = PrivateUpdates(**TERMS)
     for sent in ([], [np.arange(3)], ["text"], None, 3):
@@ -196,12 +196,12 @@ def test_copies_and_files_that_are_none_are_refused(tmp_path):
     path = tmp_path / "rounds"
     PrivateUpdates(**TERMS, session=path).release(SENT, SENT)
     shutil.copy(path, tmp_path / "copy")
-    with pytest.raises(PrivacyError, match="copy or was put back"):
+    with pytest.raises(PrivacyError, match="a copy or an old version"):
         PrivateUpdates(**TERMS, session=tmp_path / "copy").release(SENT, SENT)
     # a backup that takes the original's name
     PrivateUpdates(**TERMS, session=path).release(SENT, SENT)
     os.replace(tmp_path / "copy", path)
-    with pytest.raises(PrivacyError, match="copy or was put back"):
+    with pytest.raises(PrivacyError, match="a copy or an old version"):
         PrivateUpdates(**TERMS, session=path).release(SENT, SENT)
     (tmp_path / "text").write_text("shopping list\n")
     (tmp_path / "cut").write_bytes(b'{"format": "dpopt rou')
@@ -211,7 +211,7 @@ def test_copies_and_files_that_are_none_are_refused(tmp_path):
         with pytest.raises(PrivacyError, match="session"):
             PrivateUpdates(**TERMS, session=tmp_path / name).release(SENT, SENT)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(PrivacyError, match="no regular file"):
+    with pytest.raises(PrivacyError, match="not a regular file"):
         PrivateUpdates(**TERMS, session=tmp_path / "pipe").release(SENT, SENT)
 
 
@@ -222,8 +222,8 @@ def released(path, rounds):
     return updates
 
 
-def refused(path, said):
-    with pytest.raises(PrivacyError, match=said):
+def refused(path, message):
+    with pytest.raises(PrivacyError, match=message):
         PrivateUpdates(**TERMS, session=path).release(SENT, SENT)
 
 
@@ -242,7 +242,7 @@ def test_a_backup_on_the_inode_of_the_original_is_refused(tmp_path, monkeypatch)
         running.release(SENT, SENT)
 
 
-def test_a_deleted_file_is_told_from_one_that_got_its_inode(tmp_path):
+def test_a_deleted_file_is_distinguished_from_one_that_got_its_inode(tmp_path):
     path = tmp_path / "rounds"
     released(path, 1)
     with open(path, "rb") as file:
@@ -253,7 +253,7 @@ def test_a_deleted_file_is_told_from_one_that_got_its_inode(tmp_path):
         # the same bytes: only the file is another. Its generation is 32 random bits of the system: one of twenty is the old one with probability 5e-9
         path.unlink()
         path.write_bytes(backup)
-        refused(path, "copy or was put back")
+        refused(path, "a copy or an old version")
 
 
 def test_a_session_and_its_mark_belong_together(tmp_path):
@@ -266,7 +266,7 @@ def test_a_session_and_its_mark_belong_together(tmp_path):
     mark.write_bytes(older)
     refused(path, "newer than its mark")
     mark.write_bytes(b"0" * 32 + newest[32:])
-    refused(path, "another's")
+    refused(path, "belongs to another session")
     mark.write_bytes(newest)
     mark.rename(tmp_path / "elsewhere")
     refused(path, "mark beside it")
@@ -399,7 +399,7 @@ def test_a_ledger_is_charged_once_before_the_first_release(tmp_path):
     assert len(ledger.entries) == 1
     # who deletes a session is refused by its mark, and who deletes both by the ledger
     os.unlink(path)
-    with pytest.raises(PrivacyError, match="tells of 2 rounds"):
+    with pytest.raises(PrivacyError, match="records 2 released rounds"):
         PrivateUpdates(**TERMS, session=path, budget=ledger).check(SENT)
     os.unlink(f"{path}.mark")
     with pytest.raises(BudgetExceeded):
@@ -434,12 +434,12 @@ def test_a_ledger_that_was_begun_anew_is_not_the_one_that_paid(charged, tmp_path
 
 
 def test_ledgers_that_do_not_fit_are_refused(tmp_path):
-    for wrong, said in [
+    for wrong, message in [
         (Ledger(9.0, 1e-4, relation="replace-one"), "protects a record"),
         (Ledger(9.0, 1e-4, unit="client"), "same relation"),
         ("ledger", "dpopt.Ledger"),
     ]:
-        with pytest.raises((ValueError, TypeError), match=said):
+        with pytest.raises((ValueError, TypeError), match=message):
             PrivateUpdates(**TERMS, budget=wrong)
     memory = Ledger(9.0, 1e-4, relation="replace-one", unit="client")
     with pytest.raises(ValueError, match="in memory"):

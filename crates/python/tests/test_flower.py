@@ -229,7 +229,7 @@ def test_what_the_app_writes_into_its_message_stays_with_it(after, tmp_path):
     assert plain == written and "c4n4ry" not in str(vars(replies[1].metadata))
     assert abs(replies[0].metadata.ttl - replies[1].metadata.ttl) < 600
     assert set(replies[1].content) == {"arrays", "metrics"} and set(replies[1].content["arrays"]) == set(SENT)
-    # the message is as it came, for whoever is around
+    # the message is as it came, also for callers in between
     assert set(came.content) == {"arrays", "config"} and set(came.content["arrays"]) == set(SENT)
 
 
@@ -282,7 +282,7 @@ def test_every_client_of_a_machine_has_a_session_and_a_ledger(tmp_path):
             assert not made(asked(SENT), context(client=number)).has_error()
     assert [mod.updates(context(client=n)).check(list(SENT.values())) for n in (0, 1)] == [None, None]
     assert [len(ledger.entries) for ledger in ledgers.values()] == [1, 1]
-    # a budget without room is said, and the client is not asked
+    # a budget without room is refused, and the client is not asked
     for name in ("rounds-0", "rounds-0.mark"):
         (tmp_path / name).unlink()
     assert "of the total budget" in made(asked(SENT), context(client=0)).error.reason
@@ -337,13 +337,13 @@ def test_mods_before_it_see_noise_and_those_after_it_what_is_clipped(tmp_path):
 
 def test_functions_that_give_no_session_or_no_ledger_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for given, said in [
+    for given, message in [
         ({"session": lambda c: None}, "session="),
         ({"session": lambda c: "rounds"}, "relative path"),
-        ({"session": tmp_path / "rounds", "budget": lambda c: None}, "gave no ledger"),
+        ({"session": tmp_path / "rounds", "budget": lambda c: None}, "returned no ledger"),
     ]:
         reply = app(PrivateUpdate(**TERMS, **given), by(0.1))(asked(SENT), context())
-        assert reply.has_error() and said in reply.error.reason
+        assert reply.has_error() and message in reply.error.reason
     assert not os.listdir(tmp_path)
 
 
@@ -357,9 +357,9 @@ def test_an_operator_who_stops_the_app_stops_it(tmp_path):
 
 
 def test_mods_are_made_right_or_not_at_all(tmp_path):
-    for wrong, said in [({"session": None}, "session="), ({"rounds": 0}, "rounds must"), ({"metrics": {"a": "text"}}, "metrics"), ({"session": "s"}, "relative path"),
+    for wrong, message in [({"session": None}, "session="), ({"rounds": 0}, "rounds must"), ({"metrics": {"a": "text"}}, "metrics"), ({"session": "s"}, "relative path"),
                         ({"budget": Ledger(8.0, 1e-4, relation="replace-one", unit="client")}, "in memory")]:  # fmt: skip
-        with pytest.raises((TypeError, ValueError), match=said):
+        with pytest.raises((TypeError, ValueError), match=message):
             PrivateUpdate(**{**TERMS, "session": tmp_path / "rounds", **wrong})
 
 
@@ -395,7 +395,7 @@ def test_what_the_stock_mod_lets_out_besides():
     reply = mod(asked(SENT), context(), by(np.nan))
     assert np.isnan(reply.content["arrays"]["second"].numpy()).all()
     assert dict(reply.content["metrics"]) == {"num-examples": 917, "loss": 0.123}
-    # an update of nothing but zeros is told from all others
+    # an update of nothing but zeros is distinguished from all others
     with pytest.raises(ZeroDivisionError):
         mod(asked(SENT), context(), by(0.0))
 

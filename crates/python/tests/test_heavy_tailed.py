@@ -113,6 +113,6 @@ def test_a_ledger_pays_before_anything_is_read_and_refuses_what_is_left_over():
         ({"method": "clipped-gaussian", "delta": 0.0}, "delta > 0"),
     ],
 )
-def test_what_is_wrong_is_said(wrong, says):
+def test_what_is_wrong_is_refused(wrong, says):
     with pytest.raises((TypeError, ValueError, PrivacyError), match=says):
         HeavyTailedMean(**{**COMMON, "moment": (2, 2.0), **wrong}).fit(pareto(100))

@@ -70,7 +70,7 @@ def test_modules_import_each_other_in_no_circle():
     ],
 )
 def test_circles_are_seen(low):
-    made_up = {
+    synthetic = {
         "dpopt": ("from .high import f", True),
         "dpopt.low": (low, False),
         "dpopt.part": ("from ..high import f", True),
@@ -78,6 +78,6 @@ def test_circles_are_seen(low):
         "dpopt.high": ("from .part.deep import x", False),
     }
     with pytest.raises(graphlib.CycleError):
-        graphlib.TopologicalSorter(graph(made_up)).prepare()
+        graphlib.TopologicalSorter(graph(synthetic)).prepare()
     for harmless in ("from ._core import f", "if TYPE_CHECKING:\n    from .high import f", "import numpy"):
-        graphlib.TopologicalSorter(graph({**made_up, "dpopt.low": (harmless, False)})).prepare()
+        graphlib.TopologicalSorter(graph({**synthetic, "dpopt.low": (harmless, False)})).prepare()

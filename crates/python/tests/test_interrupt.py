@@ -68,8 +68,7 @@ def long_fit(ledger=None):
         delta=1e-6,
         bounds=(-1, 1),
         classes=[0, 1],
-        method="noisy-gradient-descent",
-        steps=100_000,
+        method=dpopt.methods.NoisyGradientDescent(steps=100_000),
         budget=ledger,
     )
     return lambda: model.fit(X, y)
@@ -97,8 +96,8 @@ def test_a_fit_ends_and_its_charge_stays(tmp_path):
     path = tmp_path / "budget.jsonl"
     ledger = dpopt.Ledger(3.0, 1e-5, path=path)
     opened = path.stat().st_size
-    said, after = interrupted(long_fit(ledger), begun=lambda: path.stat().st_size > opened)
-    assert after < PATIENCE and "what was charged stays charged" in said and "nothing was released" in said
+    message, after = interrupted(long_fit(ledger), begun=lambda: path.stat().st_size > opened)
+    assert after < PATIENCE and "what was charged stays charged" in message and "nothing was released" in message
     # the file is whole, and says so
     assert ledger.share > 0.05
     assert dpopt.Ledger(3.0, 1e-5, path=path).share == ledger.share
@@ -132,7 +131,11 @@ def test_a_handler_of_ones_own_is_heard_and_may_let_it_go_on():
             if heard:
                 break
             dpopt.LogisticRegression(
-                epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], method="noisy-gradient-descent", steps=300
+                epsilon=1.0,
+                delta=1e-6,
+                bounds=(-1, 1),
+                classes=[0, 1],
+                method=dpopt.methods.NoisyGradientDescent(steps=300),
             ).fit(X, y)
         assert heard
     finally:
@@ -145,7 +148,11 @@ def test_work_of_other_threads_goes_on():
 
     def fit():
         model = dpopt.LogisticRegression(
-            epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], method="noisy-gradient-descent", steps=2000
+            epsilon=1.0,
+            delta=1e-6,
+            bounds=(-1, 1),
+            classes=[0, 1],
+            method=dpopt.methods.NoisyGradientDescent(steps=2000),
         )
         done.append(model.fit(X, y))
 

@@ -46,7 +46,7 @@ ENTRANCES = {
     "sparse_mean pure": of("sparse_mean", values=X, sparsity=2, delta=0),
     "second_moment": of("second_moment", values=X, row_norm=1.0, delta=DELTA),
     "histogram": of("histogram", values=COUNTS, categories=[1, 2]),
-    "histogram of units": of("histogram", values=COUNTS, categories=[1, 2], units=list(range(50)) * 3, max_rows_per_unit=2),
+    "histogram of units": of("histogram", values=COUNTS, categories=[1, 2], units=list(range(50)) * 3, unit=dpopt.Unit(max_rows=2)),
     "discrete_laplace_counts": of("discrete_laplace_counts", counts=COUNTS),
     "discrete_gaussian_counts": of("discrete_gaussian_counts", counts=COUNTS, delta=DELTA),
     "choose": of("choose", scores=COUNTS),

@@ -1,16 +1,14 @@
 """Means of columns declared by name: numbers in their units, shares of levels, and what a record can move."""
 
-import doctest
 import pickle
 import warnings
-from pathlib import Path
 
 import dpopt
 import numpy as np
 import pytest
 from dpopt._mean_tables import VectorReader, Vectors
 from dpopt._rows import within
-from dpopt.parts import Here
+from dpopt.partitions import Here
 from sklearn.base import clone
 
 pd = pytest.importorskip("pandas")
@@ -25,9 +23,9 @@ TABLE = pd.DataFrame({
     "city": RNG.choice(list("abcdef"), N),
     "member": RNG.random(N) < 0.3,
 })  # fmt: skip
-SAID = {
+DECLARED = {
     "bounds": {"age": (17, 90), "income": (0, 100_000)},
-    "levels": {"sex": ["F", "M"], "city": list("abcde"), "member": [True]},
+    "columns": dpopt.Columns(levels={"sex": ["F", "M"], "city": list("abcde"), "member": [True]}),
 }
 NAMES = ["income", "sex=F", "sex=M", "age", "city=a", "city=b", "city=c", "city=d", "city=e", "member=true"]
 #: In the order of the table's columns.
@@ -55,7 +53,7 @@ levels = [true]
 
 
 def mean(**more):
-    return dpopt.MeanEstimator(**{"epsilon": 1000.0, "delta": 1e-3, "insecure_seed": 1, **SAID, **more})
+    return dpopt.MeanEstimator(**{"epsilon": 1000.0, "delta": 1e-3, "insecure_seed": 1, **DECLARED, **more})
 
 
 def vectors(model, X):
@@ -77,8 +75,13 @@ def test_means_and_shares_are_those_of_the_table(relation):
 
 def test_rows_that_are_close_are_found_in_rounds():
     X = pd.DataFrame({"age": RNG.normal(30, 0.3, N), "sex": ["F"] * N})
-    said = {"bounds": {"age": (17, 90)}, "levels": {"sex": ["F", "M"]}, "epsilon": 1.0, "delta": 1e-6}
-    plain, close = mean(**said).fit(X), mean(**said, spread=0.03).fit(X)
+    options = {
+        "bounds": {"age": (17, 90)},
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "columns": dpopt.Columns(levels={"sex": ["F", "M"]}),
+    }
+    plain, close = mean(**options).fit(X), mean(**options, spread=0.03).fit(X)
     assert (close.noise_std_ < plain.noise_std_ / 4).all() and close.plan_.method == "centred-mean"
     # three entries within six standard deviations, and a part of the spread that the clip may take
     assert (np.abs(close.mean_ - [30, 1, 0]) < 6 * close.noise_std_ + 0.003 * np.array([52, 1, 1])).all()
@@ -101,7 +104,7 @@ def test_noise_is_that_of_one_part_for_each_column():
     np.testing.assert_allclose(model.noise_std_, one * np.array(list(radii.values())), rtol=1e-12)
     # numbers alone: as for a matrix
     numbers = TABLE[["age", "income"]]
-    by_name = mean(levels=None).fit(numbers)
+    by_name = mean(columns=None).fit(numbers)
     by_place = dpopt.MeanEstimator(1000.0, 1e-3, bounds=([17, 0], [90, 100_000]), insecure_seed=1).fit(numbers)
     np.testing.assert_allclose(by_name.noise_std_, by_place.noise_std_, rtol=1e-12)
     np.testing.assert_allclose(by_name.mean_, by_place.mean_, rtol=1e-6)
@@ -123,8 +126,12 @@ def test_a_record_moves_the_sum_by_at_most_one():
     for column, cells in CELLS.items():
         for row, cell in enumerate(cells):
             table.iat[row, list(table.columns).index(column)] = cell
-    for said in (SAID, {"levels": SAID["levels"], "bounds": None}, {"bounds": {"age": (17, 90)}, "levels": None}):
-        norms = np.linalg.norm(np.nan_to_num(vectors(mean(**said), table)), axis=1)
+    for options in (
+        DECLARED,
+        {"bounds": None, "columns": DECLARED["columns"]},
+        {"bounds": {"age": (17, 90)}, "columns": None},
+    ):
+        norms = np.linalg.norm(np.nan_to_num(vectors(mean(**options), table)), axis=1)
         # the compiled sum clips what rounding leaves
         assert norms.max() <= 1 + 1e-12 and norms.max() > 0.9
     # every corner, with each level or none
@@ -152,21 +159,24 @@ def test_cells_that_cannot_be_read_are_the_middle_or_no_level():
                 "sex": pd.Series(["F"] * 25 + [cell] * 75, dtype=object),
             }
         )
-        found = mean(bounds={"age": (10, 90)}, levels={"sex": ["F", "M"]}).fit(X).means_
+        found = mean(bounds={"age": (10, 90)}, columns=dpopt.Columns(levels={"sex": ["F", "M"]})).fit(X).means_
         assert found["age"] == pytest.approx(40, abs=1) and found["sex=F"] == pytest.approx(0.25, abs=0.02), cell
         assert found["sex=M"] == pytest.approx(0, abs=0.02)
     # as in a matrix, also in rounds
     X = pd.DataFrame({"age": pd.Series([None] * 1000 + [30.0] * 4000, dtype=object)})
     for spread in (None, 0.05):
-        by_name = mean(bounds={"age": (10, 90)}, levels=None, spread=spread).fit(X).mean_[0]
-        by_place = mean(bounds=(10, 90), levels=None, spread=spread).fit(X.astype(float)).mean_[0]
+        by_name = mean(bounds={"age": (10, 90)}, spread=spread, columns=None).fit(X).mean_[0]
+        by_place = mean(bounds=(10, 90), spread=spread, columns=None).fit(X.astype(float)).mean_[0]
         assert by_name == pytest.approx(by_place, abs=1e-4) and by_name < 34.1
     # numbers as text, far numbers, truth values, one level for all rows
     X = pd.DataFrame({"age": [" 30 ", "3e1"] * 50, "far": [1e308, -1e308] * 50, "yes": [True] * 100, "same": same})
-    said = {"bounds": {"age": (10, 90), "far": (0, 4), "yes": (0, 1)}, "levels": {"same": [30]}}
+    options = {
+        "bounds": {"age": (10, 90), "far": (0, 4), "yes": (0, 1)},
+        "columns": dpopt.Columns(levels={"same": [30]}),
+    }
     expected = {"age": 30, "far": 2, "yes": 1, "same=30": 1}
-    assert mean(**said).fit(X).means_ == pytest.approx(expected, abs=1)
-    assert list(mean(**said).fit(X).means_) == list(expected)
+    assert mean(**options).fit(X).means_ == pytest.approx(expected, abs=1)
+    assert list(mean(**options).fit(X).means_) == list(expected)
 
 
 def test_every_data_frame_is_the_same_table(tmp_path):
@@ -189,13 +199,13 @@ def test_every_data_frame_is_the_same_table(tmp_path):
         assert found.get_feature_names_out().tolist() == NAMES, name
     for path in (tmp_path / "bounds.toml", str(tmp_path / "bounds.toml")):
         # what it says of encoders changes nothing
-        assert mean(bounds=path, levels=None).fit(holes).mean_.tobytes() == expected.mean_.tobytes()
+        assert mean(bounds=path, columns=None).fit(holes).mean_.tobytes() == expected.mean_.tobytes()
         with pytest.raises(ValueError, match="declared"):
-            mean(bounds=path, levels={"sex": ["F"]}).fit(holes)
+            mean(bounds=path, columns=dpopt.Columns(levels={"sex": ["F"]})).fit(holes)
 
 
-def test_undeclared_columns_are_left_out_and_told():
-    few = mean(bounds={"age": (17, 90)}, levels=None)
+def test_undeclared_columns_are_left_out_and_named():
+    few = mean(bounds={"age": (17, 90)}, columns=None)
     with pytest.warns(
         dpopt.PrivacyWarning, match="nothing declares the columns income, sex, city, member: they are left out"
     ):
@@ -207,29 +217,31 @@ def test_undeclared_columns_are_left_out_and_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "insecure_seed|delta")
-        listed = mean(bounds={"age": (17, 90)}, levels=None, ignore=["income", "sex", "city", "member"]).fit(TABLE)
+        listed = mean(bounds={"age": (17, 90)}, columns=dpopt.Columns(ignore=["income", "sex", "city", "member"])).fit(
+            TABLE
+        )
         few.explain(TABLE)
     assert listed.mean_.tobytes() == found.mean_.tobytes()
 
 
 @pytest.mark.parametrize(
-    ("said", "table", "kind", "message"),
+    ("options", "table", "kind", "message"),
     [
         ({"bounds": {"agee": (17, 90), "age": (0, 1)}}, TABLE, ValueError, "'agee' is not a column of the table: the table has income, sex, age"),
-        ({"bounds": {"q": (17, 90)}, "levels": None}, TABLE, ValueError, "'q' is not a column of the table: none of its 5 columns is declared"),
-        ({"ignore": ["q"]}, TABLE, ValueError, "'q' is not a column"),
+        ({"bounds": {"q": (17, 90)}, "columns": None}, TABLE, ValueError, "'q' is not a column of the table: none of its 5 columns is declared"),
+        ({"columns": dpopt.Columns(ignore=["q"])}, TABLE, ValueError, "'q' is not a column"),
         ({"bounds": {"age": {"text": True}}}, TABLE, ValueError, "'age' is declared with text = true, and has no mean"),
-        ({"bounds": {"city": {"hash": True}}, "levels": None}, TABLE, ValueError, "'city' is declared with hash = true, and has no mean"),
+        ({"bounds": {"city": {"hash": True}}, "columns": None}, TABLE, ValueError, "'city' is declared with hash = true, and has no mean"),
         ({"bounds": {"age": {"numeric": True}}}, TABLE, ValueError, "'age' is declared numeric without bounds"),
-        ({"bounds": {"age": (90, 17)}}, TABLE, ValueError, "bounds are upside down"),
-        ({"bounds": {}, "levels": None}, TABLE, ValueError, "nothing is declared that has a mean"),
-        ({"bounds": None, "levels": None, "ignore": ["age"]}, TABLE, ValueError, "nothing is declared that has a mean"),
+        ({"bounds": {"age": (90, 17)}}, TABLE, ValueError, "is above upper"),
+        ({"bounds": {}, "columns": None}, TABLE, ValueError, "no column with a mean is declared"),
+        ({"bounds": None, "columns": dpopt.Columns(ignore=["age"])}, TABLE, ValueError, "no column with a mean is declared"),
         ({"bounds": (0, 1)}, TABLE, ValueError, "bounds must be by name here"),
-        ({"levels": {"age": [17]}}, TABLE, ValueError, "'age' is declared twice, as different kinds"),
-        ({"levels": {"sex": []}}, TABLE, ValueError, "levels is empty"),
-        ({"levels": {"sex": ["F", " F"]}}, TABLE, ValueError, "listed twice"),
-        ({"levels": {"sex": "F"}}, TABLE, TypeError, "give a list of levels"),
-        ({"row_norm": 2.0}, TABLE, ValueError, "row_norm is a length in the units of a matrix"),
+        ({"columns": dpopt.Columns(levels={"age": [17]})}, TABLE, ValueError, "'age' is declared twice, as different kinds"),
+        ({"columns": dpopt.Columns(levels={"sex": []})}, TABLE, ValueError, "levels is empty"),
+        ({"columns": dpopt.Columns(levels={"sex": ["F", " F"]})}, TABLE, ValueError, "listed twice"),
+        ({"columns": dpopt.Columns(levels={"sex": "F"})}, TABLE, TypeError, "give a list of levels"),
+        ({"row_norm": 2.0}, TABLE, ValueError, "row_norm is for matrices"),
         ({"delta": 0.0}, TABLE, ValueError, "Gaussian noise needs delta > 0"),
         ({}, TABLE.to_numpy(), TypeError, "columns are declared by name, and X is"),
         ({}, TABLE[:0], ValueError, "X has 0 rows"),
@@ -238,24 +250,29 @@ def test_undeclared_columns_are_left_out_and_told():
         ({"n_rows": 7}, TABLE, ValueError, "n_rows is 7 but X has 3000 rows"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_before_anything_is_charged(said, table, kind, message):
-    ledger = dpopt.Ledger(2000.0, 1e-2, relation=said.get("neighbors", "zero-out"))
+def test_what_is_wrong_is_refused_before_anything_is_charged(options, table, kind, message):
+    ledger = dpopt.Ledger(2000.0, 1e-2, relation=options.get("neighbors", "zero-out"))
     with pytest.raises(kind, match=message):
-        mean(**said, insecure_seed=None, budget=ledger).fit(table)
+        mean(**options, insecure_seed=None, budget=ledger).fit(table)
     assert ledger.entries == ()
 
 
-def test_names_of_a_table_without_its_header_are_not_told():
+def test_names_of_a_table_without_its_header_are_not_shown():
     table = pd.DataFrame([[1.0, 2.0]], columns=["s3cret", "17"])
-    for said in ({"bounds": {"age": (17, 90)}}, {"levels": {"sex": ["F"]}, "bounds": None}):
+    for options in ({"bounds": {"age": (17, 90)}}, {"bounds": None, "columns": dpopt.Columns(levels={"sex": ["F"]})}):
         with pytest.raises(ValueError, match="none of its 2 columns is declared") as caught:
-            mean(**{"levels": None, **said}).fit(table)
+            mean(**{"columns": None, **options}).fit(table)
         assert "s3cret" not in str(caught.value)
 
 
 def test_an_empty_table_is_a_neighbour_where_the_number_is_protected():
-    said = {"neighbors": "add-or-remove", "n_rows": 100, "bounds": {"age": (10, 90)}, "levels": {"sex": ["F", "M"]}}
-    found = mean(**said).fit(TABLE[:0])
+    options = {
+        "neighbors": "add-or-remove",
+        "n_rows": 100,
+        "bounds": {"age": (10, 90)},
+        "columns": dpopt.Columns(levels={"sex": ["F", "M"]}),
+    }
+    found = mean(**options).fit(TABLE[:0])
     # places without rows count as the middle
     assert found.means_ == pytest.approx({"sex=F": 0.5, "sex=M": 0.5, "age": 50}, abs=1)
 
@@ -275,10 +292,10 @@ def test_units_have_one_vector_each(spread):
         assert abs(by_column.mean_[at] - expected) < 6 * by_column.noise_std_[at] + 1e-5
     plan = model.explain(table, units="person")
     assert (plan.event, plan.n_units) == (by_column.plan_.event, 1001)
-    assert clone(model).set_params(n_units=1001).explain(5, units="person").event == plan.event
-    few = clone(model).set_params(max_rows_per_unit=2, n_units=1200).fit(table, units="person")
+    assert clone(model).set_params(unit__count=1001).explain(5, units="person").event == plan.event
+    few = clone(model).set_params(unit__max_rows=2, unit__count=1200).fit(table, units="person")
     assert few.plan_.n_units == 1200
-    with pytest.raises(ValueError, match="no use is made of a number of rows"):
+    with pytest.raises(ValueError, match="the number of rows has no effect"):
         clone(model).set_params(n_rows=N).fit(table, units="person")
 
 
@@ -303,8 +320,8 @@ def test_the_plan_needs_no_table():
 
 
 def test_what_a_fitted_mean_has(tmp_path):
-    model = mean(ignore=None)
-    assert clone(model).get_params() == model.get_params() and model.get_params()["levels"] == SAID["levels"]
+    model = mean()
+    assert clone(model).get_params() == model.get_params() and model.get_params()["columns"] == DECLARED["columns"]
     with pytest.raises(Exception, match="not fitted"):
         model.get_feature_names_out()
     model.fit(TABLE)
@@ -314,7 +331,7 @@ def test_what_a_fitted_mean_has(tmp_path):
     assert (tmp_path / "mean.html").read_text(encoding="utf-8") == html
     assert all(f"<td>{name}</td>" in html for name in NAMES) and html.count("<tr") >= len(NAMES) + 2
     # a matrix afterwards
-    model.set_params(bounds=(0, 1), levels=None).fit(np.zeros((50, 2)))
+    model.set_params(bounds=(0, 1), columns__levels=None).fit(np.zeros((50, 2)))
     assert list(model.means_) == ["x0", "x1"] and not hasattr(model, "feature_names_in_")
     # columns in any order, other names with white space around them
     turned = mean().fit(TABLE[list(TABLE.columns[::-1])].rename(columns={"age": " age "}))
@@ -323,28 +340,20 @@ def test_what_a_fitted_mean_has(tmp_path):
 
 
 def test_a_mean_of_columns_in_parts_is_the_same_bits():
-    for said in ({}, {"spread": 0.5}):
-        whole = mean(**said).fit(TABLE)
+    for options in ({}, {"spread": 0.5}):
+        whole = mean(**options).fit(TABLE)
         for ends in ([N], [0, 1, 300, 300, 900, N]):
             cut = [(TABLE[a:b], None) for a, b in zip([0, *ends[:-1]], ends)]
-            found = mean(**said).fit(Here(cut))
+            found = mean(**options).fit(Here(cut))
             assert found.mean_.tobytes() == whole.mean_.tobytes() and found.plan_.event == whole.plan_.event
             assert found.means_ == whole.means_ and found.feature_names_in_.tolist() == list(TABLE.columns)
     ledger = dpopt.Ledger(2000.0, 1e-2)
     refused = mean(insecure_seed=None, budget=ledger)
-    with pytest.raises(TypeError, match="these parts have none"):
+    with pytest.raises(TypeError, match="these partitions have no names"):
         refused.fit(Here([(np.zeros((5, 2)), None)]))
     ledger_of_people = dpopt.Ledger(2000.0, 1e-2, unit="user")
-    with pytest.raises(ValueError, match="encode the columns before"):
+    with pytest.raises(ValueError, match="encode the columns first"):
         mean(insecure_seed=None, budget=ledger_of_people).fit(Here([(TABLE, None, np.arange(N))], units="person"))
     with pytest.raises(ValueError, match="is not a column of the table"):
         refused.fit(Here([(TABLE.drop(columns="age"), None)]))
     assert ledger.entries == () == ledger_of_people.entries
-
-
-def test_the_example_of_the_page_works_as_printed():
-    page = Path(__file__).parents[3] / "docs" / "mean.md"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert result.failed == 0 and result.attempted >= 4

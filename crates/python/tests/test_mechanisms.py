@@ -1,4 +1,4 @@
-"""Single releases: laws, events, ledgers; audits that pass on the code and fail on planted bugs."""
+"""Single releases: laws, events, ledgers; audits that pass on the code and fail on injected faults."""
 
 import dpopt
 import numpy as np
@@ -81,10 +81,10 @@ def test_audit_passes_on_the_code_and_catches_a_quarter_of_the_noise():
     # a true claim is blamed with probability 1e-6 at most, the audit's own. At a quarter of the noise a record moves the sum by 2.8 standard deviations:
     # the bound is 4.2 ± .15, 2.0 is fourteen of these below
     honest = audit.audit_samples(*run(1.0), epsilon=2.0, delta=1e-3)
-    planted = audit.audit_samples(*run(0.25), epsilon=2.0, delta=1e-3)
+    injected = audit.audit_samples(*run(0.25), epsilon=2.0, delta=1e-3)
     assert not honest.violated and honest.lower_bound <= 2.0
-    assert planted.violated and planted.lower_bound > 2.0
-    assert planted.svg.startswith("<svg") and "VIOLATED" in str(planted)
+    assert injected.violated and injected.lower_bound > 2.0
+    assert injected.svg.startswith("<svg") and "VIOLATED" in str(injected)
 
 
 def test_every_release_says_its_event_bound_and_record():
@@ -121,7 +121,7 @@ def test_a_release_that_its_certificate_does_not_foresee_is_refused():
     exact = accounting.GaussianDpEvent(5.0)
     price = (accounting.ApproximateDpEvent(2.0**-110, exact).to_json(), 10.0, 1e-6, "zero-out")
     # delta has nothing for the sampler
-    with pytest.raises(dpopt.PrivacyError, match="exact laws"):
+    with pytest.raises(dpopt.PrivacyError, match="exact distributions"):
         unpaid = (exact.to_json(), *price[1:])
         _core.gaussian_sum(np.ones((3, 1)), noise, _core.Session("run", "sum", unpaid, None, None))
     with pytest.raises(dpopt.PrivacyError, match="does not foresee"):
@@ -135,7 +135,7 @@ def test_a_release_that_its_certificate_does_not_foresee_is_refused():
         _core.gaussian_sum(np.ones((3, 1)), noise, session)
     with pytest.raises(KeyError, match="no such account"):
         _core.Session("run", "sum", price, _raising, None)
-    with pytest.raises(dpopt.PrivacyError, match="do not go together"):
+    with pytest.raises(dpopt.PrivacyError, match="exclude each other"):
         _core.Session("run", "sum", price, print, 1)
 
 

@@ -62,9 +62,13 @@ def test_every_key_of_a_file_is_on_the_page(tmp_path):
     )  # fmt: skip
     ledger = dpopt.Ledger(4.0, 1e-5, path=tmp_path / "budget.jsonl")
     model = dpopt.LogisticRegression(
-        epsilon=2.0, delta=1e-6, bounds={"age": (18, 80), "paid": (0, 9)}, levels={"job": ["a", "b"]}, hashed=["city"],
-        text=["note"], classes=["no", "yes"], budget=ledger,
-    ).fit(table, np.where(table["age"] > 40, "yes", "no"))  # fmt: skip
+        epsilon=2.0,
+        delta=1e-6,
+        bounds={"age": (18, 80), "paid": (0, 9)},
+        classes=["no", "yes"],
+        budget=ledger,
+        columns=dpopt.Columns(levels={"job": ["a", "b"]}, hashed=["city"], text=["note"]),
+    ).fit(table, np.where(table["age"] > 40, "yes", "no"))
     model.save(tmp_path / "model.json")
 
     def keys(part, within=""):
@@ -81,3 +85,35 @@ def test_every_key_of_a_file_is_on_the_page(tmp_path):
     stored = set(keys(json.loads((tmp_path / "model.json").read_text())))
     assert {"receipt", "text", "hashed", "categorical"} <= stored
     assert stored <= named(), stored - named()
+
+
+LIST = """
+format = "dpopt-recalls"
+version = 1
+date = "2027-01-10"
+[[recall]]
+id = "DPOPT-2027-001"
+date = "2027-01-09"
+summary = "An invented fault."
+follows = "Fit again."
+effect = "grade"
+files = ["model", "ledger"]
+"""
+
+
+def test_known_faults_of_models_and_ledgers(tmp_path):
+    old = ROOT / "crates" / "cli" / "tests" / "old_files" / "2026-11-27"
+    newer, ledger = tmp_path / "recalls.toml", tmp_path / "budget.jsonl"
+    newer.write_text(LIST)
+    ledger.write_bytes((old / "ledger.jsonl").read_bytes())
+    # what may concern it is no warning
+    dpopt.load(old / "number.json")
+    with pytest.warns(dpopt.PrivacyWarning, match=r"DPOPT-2027-001 \(concerns this file\): An invented fault\."):
+        dpopt.load(old / "number.json", recalls=newer)
+    found = {recall["id"]: recall for recall in dpopt.Ledger.open(ledger).recalls(newer)}
+    assert [charge["concern"] for charge in found["DPOPT-2027-001"]["charges"]] == ["certain", "certain"]
+    assert "DPOPT-2027-001" not in {recall["id"] for recall in dpopt.Ledger.open(ledger).recalls()}
+    newer.write_text("Zx7731977 = 1\n")
+    with pytest.raises(ValueError, match="not a list of recalls") as refused:
+        dpopt.load(old / "number.json", recalls=newer)
+    assert "7731977" not in str(refused.value)

@@ -47,9 +47,19 @@ def test_whole_parameters_units_and_parts_of_records(doses):
     assert abs(float(tree.x["threshold"]) - 0.4) < 0.15
     person = np.arange(len(dose)) // 2
     by_person = dpopt.minimize(
-        steps, doses, np.array([-0.5]), epsilon=2.0, gives="values", method="net", box_radius=1.5, clip_norm=10.0, points=101,
-        units=person, max_rows_per_unit=2, insecure_seed=1,
-    )  # fmt: skip
+        steps,
+        doses,
+        np.array([-0.5]),
+        epsilon=2.0,
+        gives="values",
+        method="net",
+        box_radius=1.5,
+        clip_norm=10.0,
+        points=101,
+        units=person,
+        insecure_seed=1,
+        unit=dpopt.Unit(max_rows=2),
+    )
     assert abs(by_person.x[0] - 0.4) < 0.15 and "per user" in str(by_person.privacy_)
 
 

@@ -20,7 +20,7 @@ def test_a_game_is_played_to_its_end():
         seen.append(expert)
         game.observe(np.array([0.0, 1.0, 0.5, 0.25]))
     assert len(seen) == game.observed == 60
-    with pytest.raises(ValueError, match="all 60 rounds"):
+    with pytest.raises(ValueError, match="all 60 planned rounds"):
         game.observe([0.0] * 4)
     assert game.privacy.unit == "round" and game.privacy.epsilon <= 2.0 and game.privacy.grade == "certified"
     assert str(game.privacy).endswith("per round, zero-out")
@@ -56,7 +56,7 @@ def test_losses_that_cannot_be_read_may_tell_nothing(losses):
         assert game.play() == twin.play()
         game.observe(losses if round == 7 else [0.0, 1.0, 0.5, 0.25])
         twin.observe([0.0] * 4 if round == 7 else [0.0, 1.0, 0.5, 0.25])
-    with pytest.raises(ValueError, match="all 60 rounds"):
+    with pytest.raises(ValueError, match="all 60 planned rounds"):
         game.observe(losses)
 
 
@@ -83,7 +83,7 @@ def test_a_session_goes_on_and_is_one_at_a_time(tmp_path):
     with pytest.raises(ValueError, match="held by another process"):
         Experts(**GAME, session=path)
     old = path.read_bytes()
-    game.observe([0.0, 1.0, 0.5, 0.25])  # told, never shown
+    game.observe([0.0, 1.0, 0.5, 0.25])  # observed, never shown
     del game
     game = Experts(**GAME, session=path)
     assert (game.observed, game.play()) == (20, shown)
@@ -93,9 +93,9 @@ def test_a_session_goes_on_and_is_one_at_a_time(tmp_path):
     with pytest.raises(ValueError, match="opened with"):
         Experts(**{**GAME, "epsilon": 1.0}, session=path)
     path.write_bytes(old)
-    with pytest.raises(ValueError, match="older"):
+    with pytest.raises(ValueError, match="is an old copy that was put back"):
         Experts(**GAME, session=path)
-    with pytest.raises(ValueError, match="do not go together"):
+    with pytest.raises(ValueError, match="exclude each other"):
         Experts(**GAME, session=tmp_path / "other", insecure_seed=1)
 
 
@@ -135,7 +135,7 @@ def test_blocks_are_chosen_where_they_promise_enough():
         for delta in (0.0, 1e-6)
         for losses in (None, "any", "independent")
     }
-    assert {said: game.player == "blocks" for said, game in chosen.items()} == {
+    assert {key: game.player == "blocks" for key, game in chosen.items()} == {
         (0.0, None): True, (0.0, "any"): False, (0.0, "independent"): True,
         (1e-6, None): False, (1e-6, "any"): False, (1e-6, "independent"): True,
     }  # fmt: skip
@@ -172,7 +172,7 @@ def test_points_are_played_in_their_region(region):
         seen += 1
         game.observe([1.0, 0.0, 0.0])
     assert seen == game.observed == 200 and first[0] > -2
-    with pytest.raises(ValueError, match="all 200 rounds"):
+    with pytest.raises(ValueError, match="all 200 planned rounds"):
         game.observe([0.0] * 3)
     assert game.privacy.unit == "round" and game.privacy.epsilon <= 4.0 and game.privacy.grade == "certified"
 
@@ -237,13 +237,13 @@ def test_arms_are_pulled_to_the_end():
         pulled[arm] += 1
         game.observe(float(rng.uniform() < [0.1, 0.95, 0.2][arm]))
     assert pulled.sum() == game.observed == 4000 and pulled[1] > 2000 and 1 in game.left
-    with pytest.raises(ValueError, match="all 4000 rounds"):
+    with pytest.raises(ValueError, match="all 4000 planned rounds"):
         game.observe(0.0)
     assert game.privacy.delta == 0.0 and game.privacy.epsilon <= 2.0 and game.regret_bound <= 4000
     assert game.plan == explain_bandit(**ARMS)
 
 
-def test_a_best_arm_that_changes_is_followed_if_it_was_told():
+def test_a_best_arm_that_changes_is_followed_if_switches_are_planned():
     rng, won = np.random.default_rng(3), {}
     for player, switches in [("weights", 1), ("elimination", 0)]:
         game = Bandit(3, 60_000, 2.0, rewards="any", switches=switches, player=player, insecure_seed=1)
@@ -291,7 +291,7 @@ def test_a_game_of_arms_goes_on_where_it_was(tmp_path, player):
     old = path.read_bytes()
     with pytest.raises(ValueError, match="held by another process"):
         Bandit(**ARMS, session=path)
-    game.observe(0.5)  # told, never shown
+    game.observe(0.5)  # observed, never shown
     del game
     game = Bandit(**ARMS, session=path)
     assert (game.observed, game.play()) == (1000, shown) and np.array_equal(game.weights, weights)
@@ -311,19 +311,19 @@ def test_a_game_of_arms_goes_on_where_it_was(tmp_path, player):
             Bandit(**ARMS, session=path, rewards="any")
     with pytest.raises(ValueError, match="opened with"):
         Bandit(**{**ARMS, "epsilon": 1.0}, session=path)
-    with pytest.raises(ValueError, match="charged when it was opened"):
+    with pytest.raises(ValueError, match="charged to its ledger when it was opened"):
         Bandit(**ARMS, session=path, budget=dpopt.Ledger(9.0, 1e-3, unit="round"))
     path.write_bytes(old)
-    with pytest.raises(ValueError, match="older"):
+    with pytest.raises(ValueError, match="is an old copy that was put back"):
         Bandit(**ARMS, session=path)
-    with pytest.raises(ValueError, match="do not go together"):
+    with pytest.raises(ValueError, match="exclude each other"):
         Bandit(**ARMS, session=tmp_path / "other", insecure_seed=1)
 
 
 GAMES = [
-    lambda **said: Experts(**{**GAME, "epsilon": 1.0, **said}),
-    lambda **said: OnlineConvex(**{**POINTS, "radius": 1.0, "epsilon": 1.0, **said}),
-    lambda **said: Bandit(**{**ARMS, "epsilon": 1.0, **said}),
+    lambda **options: Experts(**{**GAME, "epsilon": 1.0, **options}),
+    lambda **options: OnlineConvex(**{**POINTS, "radius": 1.0, "epsilon": 1.0, **options}),
+    lambda **options: Bandit(**{**ARMS, "epsilon": 1.0, **options}),
 ]
 
 
@@ -368,7 +368,7 @@ def test_a_game_that_goes_on_is_not_charged_again(tmp_path):
     del game
     # another ledger would show nothing of it
     for given in (ledger, dpopt.Ledger(1.5, 1e-3, unit="round")):
-        with pytest.raises(ValueError, match="charged when it was opened"):
+        with pytest.raises(ValueError, match="charged to its ledger when it was opened"):
             Experts(**{**GAME, "epsilon": 1.0}, session=path, budget=given)
     assert Experts(**{**GAME, "epsilon": 1.0}, session=path).observed == 1
     assert len(ledger.entries) == 1
@@ -402,7 +402,7 @@ def test_a_forked_game_refuses(game):
 
 @pytest.mark.filterwarnings("default:insecure_seed makes")
 @pytest.mark.parametrize("game", GAMES)
-def test_a_seed_is_said_to_void_the_promise(game):
+def test_a_seed_voids_the_promise_and_reports_say_so(game):
     with pytest.warns(dpopt.PrivacyWarning, match="insecure_seed makes the noise predictable"):
         assert game(insecure_seed=1).privacy.insecure_seed
 

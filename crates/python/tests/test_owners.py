@@ -30,10 +30,15 @@ def messages(seed: int = 1) -> Any:
 
 
 def model(**more: Any) -> dpopt.LogisticRegression:
-    said: dict[str, Any] = {
-        "epsilon": 3, "delta": 1e-4, "bounds": {"x": (-1, 1)}, "classes": ["no", "yes"], "max_rows_per_unit": 1, "insecure_seed": 1,
-    }  # fmt: skip
-    return dpopt.LogisticRegression(**{**said, **more})
+    options: dict[str, Any] = {
+        "epsilon": 3,
+        "delta": 1e-4,
+        "bounds": {"x": (-1, 1)},
+        "classes": ["no", "yes"],
+        "insecure_seed": 1,
+        "unit": dpopt.Unit(max_rows=1),
+    }
+    return dpopt.LogisticRegression(**{**options, **more})
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,17 +69,17 @@ def test_a_table_names_both_columns_and_says_what_is_not_protected() -> None:
 @pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
 def test_a_matrix_takes_an_array_of_ids_or_a_table_of_them() -> None:
     X, y, ids = arrays()
-    one = by_position(max_rows_per_unit=2).fit(X, y, units=ids)
-    two = by_position(max_rows_per_unit=2).fit(X, y, units=messages()[["sender", "recipient"]])
+    one = by_position(unit=dpopt.Unit(max_rows=2)).fit(X, y, units=ids)
+    two = by_position(unit=dpopt.Unit(max_rows=2)).fit(X, y, units=messages()[["sender", "recipient"]])
     assert np.array_equal(one.coef_, two.coef_)
     assert (one.privacy_.unit_column, two.privacy_.unit_column) == ("owner 1 and owner 2", "sender and recipient")
     assert OPEN in str(one.privacy_)
     event = json.dumps(one.privacy_.stages[0]["event"])
     assert "UserUnit" in event and one.predict(X[:3]).shape == (3,)
-    planned = by_position(max_rows_per_unit=2).explain(X, units=ids)
+    planned = by_position(unit=dpopt.Unit(max_rows=2)).explain(X, units=ids)
     assert planned.n_units == PERSONS and planned.chosen == one.plan_.chosen
     # a person's values are one in both columns: the same ids in the other order own the same rows
-    three = by_position(max_rows_per_unit=2).fit(X, y, units=ids[:, ::-1])
+    three = by_position(unit=dpopt.Unit(max_rows=2)).fit(X, y, units=ids[:, ::-1])
     assert three.plan_.chosen == one.plan_.chosen
     # labels are found on one row of each
     found = by_position(classes=None, epsilon=40).fit(X, y, units=ids)
@@ -84,15 +89,18 @@ def test_a_matrix_takes_an_array_of_ids_or_a_table_of_them() -> None:
 @pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
 def test_what_several_owners_leave_no_room_for_is_refused() -> None:
     X, y, ids = arrays()
-    for said, why in [
-        ({"max_rows_per_unit": None}, "give max_rows_per_unit"),
-        ({"neighbors": "add-or-remove", "n_rows": ROWS, "n_units": PERSONS}, "without bound"),
-        ({"unit_clipping": "unit"}, "in none of their means"),
-        ({"n_units": 3}, "n_units is 3"),
+    for options, why in [
+        ({"unit": None}, r"give unit=dpopt.Unit\(max_rows"),
+        (
+            {"neighbors": "add-or-remove", "n_rows": ROWS, "unit": dpopt.Unit(max_rows=1, count=PERSONS)},
+            "without bound",
+        ),
+        ({"unit": dpopt.Unit(max_rows=1, clipping="unit")}, "cannot be clipped as a whole"),
+        ({"unit": dpopt.Unit(max_rows=1, count=3)}, "count of unit is 3"),
     ]:
         for fit in (
-            lambda said=said: by_position(**said).fit(X, y, units=ids),
-            lambda said=said: model(**said).fit(messages(), "answered", units=("sender", "recipient")),
+            lambda options=options: by_position(**options).fit(X, y, units=ids),
+            lambda options=options: model(**options).fit(messages(), "answered", units=("sender", "recipient")),
         ):
             with pytest.raises((ValueError, dpopt.PrivacyError), match=why):
                 fit()
@@ -104,6 +112,6 @@ def test_what_several_owners_leave_no_room_for_is_refused() -> None:
         model().fit(messages(), "answered", units=("sender", "answered"))
     with pytest.raises(ValueError, match="ids and X has"):
         by_position().fit(X, y, units=ids[:-1])
-    # other doors take one owner of a row
+    # other functions take one owner of a row
     with pytest.raises((ValueError, TypeError, dpopt.PrivacyError)):
         dpopt.MeanEstimator(epsilon=1, sparsity=1).fit(X, units=ids)

@@ -6,6 +6,7 @@ import pickle
 import dpopt
 import numpy as np
 import pytest
+from dpopt._partial_fit_classes import Classes
 from sklearn.base import clone
 
 pytestmark = [
@@ -29,15 +30,15 @@ def batches(X, y, size=ROWS // BATCHES):
         yield X[start : start + size], y[start : start + size]
 
 
-def model(kind=dpopt.LogisticRegression, **said):
-    return kind(**{**PUBLIC, "steps": BATCHES, "n_rows": ROWS, **said})
+def model(kind=dpopt.LogisticRegression, **options):
+    return kind(**{**PUBLIC, "n_rows": ROWS, "method": dpopt.methods.Auto(steps=BATCHES), **options})
 
 
 @pytest.mark.parametrize("kind", [dpopt.LogisticRegression, dpopt.LinearSVC, dpopt.SGDClassifier])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classifiers_learn_and_can_be_read_after_every_batch(kind, classes):
     X, y, _ = table(classes=classes)
-    learner = model(kind, method="dp-ftrl")
+    learner = model(kind, method=dpopt.methods.DPFTRL(steps=BATCHES))
     scores = []
     for part, labels in batches(X, y):
         assert learner.partial_fit(part, labels, classes=range(classes)) is learner
@@ -48,7 +49,7 @@ def test_classifiers_learn_and_can_be_read_after_every_batch(kind, classes):
     assert scores[-1] > least
     assert scores[-1] > scores[0] + 0.01 or scores[0] > 0.9
     after = learner.coef_.copy()
-    with pytest.raises(ValueError, match=f"all {BATCHES} batches"):
+    with pytest.raises(ValueError, match=f"all {BATCHES} planned batches"):
         learner.partial_fit(X[:10], y[:10])
     np.testing.assert_array_equal(learner.coef_, after)
     assert learner.predict(X).shape == y.shape
@@ -57,7 +58,7 @@ def test_classifiers_learn_and_can_be_read_after_every_batch(kind, classes):
 @pytest.mark.parametrize("kind", [dpopt.LinearRegression, dpopt.Ridge, dpopt.HuberRegression, dpopt.SGDRegressor])
 def test_regressors_learn(kind):
     X, _, score = table()
-    learner = model(kind, method="dp-ftrl", target_bounds=(-2, 2))
+    learner = model(kind, method=dpopt.methods.DPFTRL(steps=BATCHES), target_bounds=(-2, 2))
     for part, numbers in batches(X, score):
         learner.partial_fit(part, numbers)
     assert learner.score(X, score) > 0.6 and learner.coef_.shape == (4,)
@@ -66,12 +67,14 @@ def test_regressors_learn(kind):
 @pytest.mark.parametrize("kind", [dpopt.LogisticRegression, dpopt.LinearRegression])
 def test_a_stream_ends_where_a_fit_in_the_same_batches_does(kind):
     X, y, score = table()
-    said = {"classes": [0, 1]} if kind is dpopt.LogisticRegression else {"target_bounds": (-2, 2)}
+    options = {"classes": [0, 1]} if kind is dpopt.LogisticRegression else {"target_bounds": (-2, 2)}
     targets = y if kind is dpopt.LogisticRegression else score
-    learner = model(kind, **said)
+    learner = model(kind, **options)
     for part, given in batches(X, targets):
         learner.partial_fit(part, given)
-    whole = model(kind, method="dp-ftrl", sampling_probability=1 / BATCHES, calibration=0, **said).fit(X, targets)
+    whole = model(
+        kind, method=dpopt.methods.DPFTRL(steps=BATCHES, sampling_probability=1 / BATCHES, calibration=0), **options
+    ).fit(X, targets)
     np.testing.assert_allclose(learner.coef_, whole.coef_, atol=1e-9)
     assert learner.privacy_.epsilon == whole.privacy_.epsilon
     assert learner.plan_.schedule["batching"] == "arrival" and whole.plan_.schedule["batching"] == "position"
@@ -126,7 +129,7 @@ def test_what_was_not_planned_changes_nothing():
     X, y, _ = table()
     learner = model(classes=[0, 1]).partial_fit(X[:100], y[:100])
     before = learner.coef_.copy()
-    for part, labels, said, error in [
+    for part, labels, options, error in [
         (X[:101], y[:101], {}, "at most 100"),
         (X[:10, :3], y[:10], {}, "features"),
         (X[:10], y[:9], {}, "inconsistent"),
@@ -134,7 +137,7 @@ def test_what_was_not_planned_changes_nothing():
         (X[:10], y[:10], {"sample_weight": np.ones(10)}, "sample_weight"),
     ]:
         with pytest.raises(ValueError, match=error):
-            learner.partial_fit(part, labels, **said)
+            learner.partial_fit(part, labels, **options)
     learner.set_params(epsilon=1.0)
     with pytest.raises(ValueError, match="parameters were changed"):
         learner.partial_fit(X[:10], y[:10])
@@ -146,11 +149,11 @@ def test_what_was_not_planned_changes_nothing():
 def test_what_no_stream_has_is_refused():
     X, y, score = table()
     part, labels = X[:100], y[:100]
-    for kind, said, error in [
+    for kind, options, error in [
         (dpopt.LogisticRegression, {}, "classes must be passed on the first call"),
         (dpopt.LogisticRegression, {"classes": "public"}, "classes must be passed on the first call"),
         (dpopt.LogisticRegression, {"classes": [0, 1], "neighbors": "add-or-remove"}, "moves all later ones"),
-        (dpopt.LogisticRegression, {"classes": [0, 1], "sampling_probability": 0.1}, "sampling_probability"),
+        (dpopt.LogisticRegression, {"classes": [0, 1], "method": dpopt.methods.Auto(steps=BATCHES, sampling_probability=0.1)}, "sampling_probability"),
         (dpopt.LogisticRegression, {"classes": [0, 1], "n_rows": 50}, "batches"),
         (dpopt.LogisticRegression, {"classes": [0, 1], "delta": 0.0}, "delta"),
         (dpopt.LogisticRegression, {"classes": [0], }, "at least two"),
@@ -158,10 +161,10 @@ def test_what_no_stream_has_is_refused():
         (dpopt.LinearRegression, {"heavy_tailed": (2, 1.0, 0.0)}, "target_bounds"),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=error):
-            model(kind, **said).partial_fit(part, labels if kind is dpopt.LogisticRegression else score[:100])
+            model(kind, **options).partial_fit(part, labels if kind is dpopt.LogisticRegression else score[:100])
     with pytest.raises(ValueError, match="fitted by fit"):
-        model(classes=[0, 1], method="dp-ftrl", n_rows=None).fit(X, y).partial_fit(part, labels)
-    for hidden in ({"steps": None}, {"method": "noisy-sgd"}):
+        model(classes=[0, 1], n_rows=None).fit(X, y).partial_fit(part, labels)
+    for hidden in ({"method": "auto"}, {"method": dpopt.methods.NoisySGD(steps=BATCHES)}):
         assert not hasattr(model(**hidden), "partial_fit")
     with pytest.raises(AttributeError) as caught:
         dpopt.LogisticRegression().partial_fit(part, labels)
@@ -194,7 +197,7 @@ def test_a_fit_after_a_stream_is_a_fit(tmp_path):
     html = learner.report(tmp_path / "report.html")
     assert "in at most 60 batches of at most 100" in html and "dp-ftrl" in html
     assert "dp-ftrl" in str(learner.plan_)
-    learner.set_params(steps=None, n_rows=None)
+    learner.set_params(method__steps=None, n_rows=None)
     assert learner.fit(X, y).score(X, y) > 0.9
     with pytest.raises(AttributeError):
         learner.partial_fit(X[:10], y[:10])
@@ -203,7 +206,9 @@ def test_a_fit_after_a_stream_is_a_fit(tmp_path):
 @pytest.mark.parametrize("label", [np.nan, None, "c", 3, 2.5])
 def test_one_label_of_another_kind_is_one_that_was_not_declared(label):
     """Batches of one record: whatever its label is, it is learnt, and no error."""
-    model = dpopt.LogisticRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), classes=["a", "b"], steps=4, n_rows=4)
+    model = dpopt.LogisticRegression(
+        epsilon=2.0, delta=1e-5, bounds=(-1, 1), classes=["a", "b"], n_rows=4, method=dpopt.methods.Auto(steps=4)
+    )
     for y in (["a"], [label], ["b"]):
         model.partial_fit(np.ones((1, 2)) / 2, np.array(y, dtype=object) if y[0] is None else y)
     assert model.n_batches_seen_ == 3
@@ -211,14 +216,18 @@ def test_one_label_of_another_kind_is_one_that_was_not_declared(label):
 
 @pytest.mark.parametrize("target", [np.nan, None, "many", 7])
 def test_one_target_that_is_no_number_counts_as_missing(target):
-    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), target_bounds=(-1, 1), steps=4, n_rows=4)
+    model = dpopt.LinearRegression(
+        epsilon=2.0, delta=1e-5, bounds=(-1, 1), target_bounds=(-1, 1), n_rows=4, method=dpopt.methods.Auto(steps=4)
+    )
     for y in ([0.5], [target], [0.25]):
         model.partial_fit(np.ones((1, 2)) / 2, y)
     assert model.n_batches_seen_ == 3
 
 
 def test_a_parameter_that_changed_ends_the_stream():
-    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), target_bounds=(-1, 1), steps=4)
+    model = dpopt.LinearRegression(
+        epsilon=2.0, delta=1e-5, bounds=(-1, 1), target_bounds=(-1, 1), method=dpopt.methods.Auto(steps=4)
+    )
     model.partial_fit(np.ones((2, 2)), [0.5, 0.25])
     model.set_params(target_bounds=(-100, 100))
     with pytest.raises(ValueError, match="parameters were changed"):
@@ -231,7 +240,7 @@ def test_after_an_interruption_the_batch_is_not_taken_again():
     taken = list(batches(X, y))
     learner.partial_fit(*taken[0], classes=[0, 1])
     learner._stream.compiled.learn(learner._stream.facts.encode(*_encoded(learner, taken[1])))
-    with pytest.raises(dpopt.PrivacyError, match="go on with the next batch"):
+    with pytest.raises(dpopt.PrivacyError, match="continue with the next batch"):
         learner.partial_fit(*taken[1])
     assert learner.n_batches_seen_ == 2
     learner.partial_fit(*taken[2])
@@ -239,4 +248,4 @@ def test_after_an_interruption_the_batch_is_not_taken_again():
 
 
 def _encoded(learner, batch):
-    return batch[0], learner._reading_of_batch(batch[1], learner.classes_).values
+    return batch[0], Classes().reading(learner, batch[1], learner.classes_)[0].values

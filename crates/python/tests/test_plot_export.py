@@ -25,7 +25,9 @@ def models(data):
     three = np.digitize(score, [-0.3, 0.3])
     return {
         "binary": dpopt.LogisticRegression(**common, classes=["no", "yes"]).fit(X, np.where(score > 0, "yes", "no")),
-        "plain link": dpopt.LogisticRegression(**common, classes=[0, 1], shift=0).fit(X, (score > 0).astype(int)),
+        "plain link": dpopt.LogisticRegression(**common, classes=[0, 1], method=dpopt.methods.Auto(shift=0)).fit(
+            X, (score > 0).astype(int)
+        ),
         "three": dpopt.LogisticRegression(**common, classes=[0, 1, 2]).fit(X, three),
         "svc": dpopt.LinearSVC(**common, classes=[0, 1, 2]).fit(X, three),
         "line": dpopt.LinearRegression(**common, target_bounds=(-2, 2)).fit(X, score),
@@ -78,10 +80,10 @@ def test_shapes_are_what_a_model_adds_for_each_value(data, tmp_path):
         "delta": 1e-6,
         "epsilon": 50.0,
         "bounds": {"u": (0, 1), "v": (0, 1)},
-        "levels": {"k": ["a", "b"]},
         "method": "objective-perturbation",
         # what is drawn of noise has no bound: the answer of one seed
         "insecure_seed": 7,
+        "columns": dpopt.Columns(levels={"k": ["a", "b"]}),
     }
     form = {"knots": 4, "fine_knots": 0, "spread": False, "pairs": [["u", "v"]], "pair_knots": 4, "pair_share": 0.3}
     together = 4 * (table.u - 0.5) * (table.v - 0.5)
@@ -126,7 +128,7 @@ def test_shapes_are_what_a_model_adds_for_each_value(data, tmp_path):
         (
             lambda: plot.shapes(dpopt.LinearRegression(insecure_seed=1).fit(*data)),
             ValueError,
-            "give encoding={} beside bounds",
+            "give encoding={} with bounds",
         ),
     ):
         with pytest.raises(error, match=message):
@@ -142,10 +144,8 @@ def test_intervals_cover_the_noise():
         "delta": 1e-3,
         "bounds": (-1, 1),
         "classes": [0, 1],
-        "method": "output-perturbation",
-        "regularization": 500.0,
         # the bars are those of the noise of the weights; where scores are scaled, exact ones are scaled otherwise
-        "calibration": 0,
+        "method": dpopt.methods.OutputPerturbation(regularization=500.0, calibration=0),
     }
     exact = dpopt.LogisticRegression(epsilon=1e6, **kwargs).fit(X, y)
     noisy = dpopt.LogisticRegression(epsilon=1.0, **kwargs).fit(X, y)
@@ -157,8 +157,10 @@ def test_scikit_learn_objects_decide_the_same_and_have_the_models_probabilities_
     X, score = data
     common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1], "insecure_seed": 1}
     y = (score > 0).astype(int)
-    shifted = dpopt.LogisticRegression(**common, shift=4.0, method="objective-perturbation").fit(X, y)
-    raw = dpopt.LogisticRegression(**common, shift=4.0, method="objective-perturbation", calibration=0).fit(X, y)
+    shifted = dpopt.LogisticRegression(**common, method=dpopt.methods.ObjectivePerturbation(shift=4.0)).fit(X, y)
+    raw = dpopt.LogisticRegression(**common, method=dpopt.methods.ObjectivePerturbation(shift=4.0, calibration=0)).fit(
+        X, y
+    )
     hinge, logistic = (dpopt.SGDClassifier(loss=loss, **common).fit(X, y) for loss in ("hinge", "log_loss"))
     # a calibrated model has the plain link, whatever shift it was trained with
     known = {
@@ -202,22 +204,26 @@ def mixed(n):
         {"knots": 5, "fine_knots": 0, "centred": False, "pair_knots": 0, "pair_share": 0},
         {"knots": 0, "fine_knots": 0},
     ],
-    ids=["planned", "hats", "lines"],
+    ids=["planned", "splines", "lines"],
 )
 def test_onnx_has_the_encoder_of_a_table_inside(encoding):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     table, y = mixed(3000)
     facts = {
-        "epsilon": 4.0, "delta": 1e-6, "bounds": {"age": (18, 80), "paid": (0, 10_000)}, "encoding": encoding,
-        "levels": {"job": ["a", "b", "c"], "city": list("uvwxy")}, "insecure_seed": 1,
-    }  # fmt: skip
+        "epsilon": 4.0,
+        "delta": 1e-6,
+        "bounds": {"age": (18, 80), "paid": (0, 10_000)},
+        "encoding": encoding,
+        "insecure_seed": 1,
+        "columns": dpopt.Columns(levels={"job": ["a", "b", "c"], "city": list("uvwxy")}),
+    }
     three = np.where(table["paid"] > 2000, "rich", y)
     fits = {
         "two": dpopt.LogisticRegression(classes=["high", "low"], **facts).fit(table, y),
         "three": dpopt.LogisticRegression(classes=["high", "low", "rich"], **facts).fit(table, three),
         "shifted": dpopt.LogisticRegression(
-            classes=["high", "low"], shift=2.0, method="objective-perturbation", **facts
+            classes=["high", "low"], method=dpopt.methods.ObjectivePerturbation(shift=2.0), **facts
         ).fit(table, y),
         "number": dpopt.LinearRegression(target_bounds=(0, 5000), **facts).fit(table, table["paid"].to_numpy()),
     }
@@ -247,8 +253,8 @@ def test_onnx_refuses_what_it_has_no_operators_for():
     table, y = mixed(500)
     facts = {"epsilon": 4.0, "delta": 1e-6, "bounds": {"age": (18, 80), "paid": (0, 10_000)}, "insecure_seed": 1}
     for more, column in [
-        ({"levels": {"job": ["a", "b", "c"]}, "hashed": ["city"]}, "city"),
-        ({"levels": {"city": list("uvwxyz")}, "text": ["job"]}, "job"),
+        ({"columns": dpopt.Columns(levels={"job": ["a", "b", "c"]}, hashed=["city"])}, "city"),
+        ({"columns": dpopt.Columns(levels={"city": list("uvwxyz")}, text=["job"])}, "job"),
     ]:
         model = dpopt.LogisticRegression(classes=["high", "low"], **facts, **more).fit(table, y)
         with pytest.raises(ValueError, match=f"'{column}' is .*ONNX has no operators"):

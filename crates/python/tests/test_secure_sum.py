@@ -200,9 +200,9 @@ def test_what_clients_who_add_noise_promise():
     for refused in (lambda: clients.privacy_, lambda: clients.release(clients.encode(None))):
         with pytest.raises(PrivacyError):
             refused()
-    for wrong, said in [({"honest": 7}, "honest"), ({"honest": 0}, "honest"), ({"rounds": 0}, "rounds"), ({"relation": "add-or-remove"}, "takes part"),
+    for wrong, message in [({"honest": 7}, "honest"), ({"honest": 0}, "honest"), ({"rounds": 0}, "rounds"), ({"relation": "add-or-remove"}, "takes part"),
                         ({"honest": 2, "budget": Ledger(9.0, 1e-4)}, "no ledger can check"), ({"clients": 2**50}, "bits")]:  # fmt: skip
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             SecureSum(**{**TERMS, **wrong})
 
 

@@ -32,7 +32,7 @@ def search(**kwargs):
     given = {"epsilon": 6.0, "delta": 1e-5, "expected_runs": 4, **kwargs}
     return PrivateSearchCV(
         dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1], method="output-perturbation"),
-        {"regularization": [1.0, 1e6]}, **given,
+        {"method__regularization": [1.0, 1e6]}, **given,
     )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_the_better_candidate_wins_when_there_are_many_runs(table):
         warnings.simplefilter("ignore", dpopt.PrivacyWarning)
         fitted = search(expected_runs=30, epsilon=30.0, insecure_seed=5).fit(X, y)
         again = search(expected_runs=30, epsilon=30.0, insecure_seed=5).fit(X, y)
-    assert fitted.best_params_ == again.best_params_ == {"regularization": 1.0}
+    assert fitted.best_params_ == again.best_params_ == {"method__regularization": 1.0}
     assert np.array_equal(fitted.best_estimator_.coef_, again.best_estimator_.coef_)
 
 
@@ -122,7 +122,7 @@ def test_pipelines_of_public_encoders_and_regression():
     assert 6.0 < fitted.best_estimator_[-1].privacy_.epsilon <= 9.0
 
 
-PEOPLE = {"bounds": {"age": (17, 90), "gain": (0, 99999)}, "levels": {"sex": ["f", "m"]}}
+PEOPLE = {"bounds": {"age": (17, 90), "gain": (0, 99999)}, "columns": dpopt.Columns(levels={"sex": ["f", "m"]})}
 #: Settled, so that planning is quick.
 PLAIN = {"fine_knots": 0, "pairs": "none", "knots": 4}
 
@@ -139,11 +139,11 @@ def people():
 def test_a_search_wants_the_range_of_a_number():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (3000, 2))
-    grid = {"regularization": [1.0, 10.0]}
+    grid = {"method__regularization": [1.0, 10.0]}
     search = PrivateSearchCV(
         dpopt.LinearRegression(bounds=(-1, 1)), grid, epsilon=4.0, delta=1e-5, scoring=lambda a, b: a == b
     )
-    with pytest.raises(ValueError, match="a run that had to find the range privately could find none"):
+    with pytest.raises(ValueError, match="a run may fail to find it privately"):
         search.fit(X, X[:, 0])
 
 
@@ -182,16 +182,17 @@ def test_a_search_takes_tables_with_named_columns(people, library, tmp_path):
     assert [stage["name"] for stage in stored["stages"]] == ["private search"]
     assert stored["certified_epsilon"] == fitted.privacy_.epsilon > fitted.plan_.run_epsilon
     # and so does the report
-    told = fitted.best_estimator_.report(tmp_path / "report.html")
-    assert "A private search found this model" in told and (tmp_path / "report.html").read_text() == told
-    assert "private search" in told.split("A private search found")[0]
+    report = fitted.best_estimator_.report(tmp_path / "report.html")
+    assert "A private search chose this model" in report and (tmp_path / "report.html").read_text() == report
+    assert "private search" in report.split("A private search chose")[0]
     # the score that was released, with its band
-    said = re.search(
-        r"Accuracy on the ([\d,]+) rows that were kept aside: ([\d.]+), between ([\d.]+) and ([\d.]+)", told
+    score = re.search(
+        r"Accuracy on the ([\d,]+) rows of the validation set: ([\d.]+), with a 95 % interval from ([\d.]+) to (\d+\.?\d*)",
+        report,
     )
-    value, low, high = (float(number) for number in said.groups()[1:])
-    assert abs(value - fitted.best_score_) < 1e-3 and low < min(value, 1) <= high <= 1, said[0]
-    assert pickle.loads(pickle.dumps(fitted.best_estimator_)).report() == told
+    value, low, high = (float(number) for number in score.groups()[1:])
+    assert abs(value - fitted.best_score_) < 1e-3 and low < min(value, 1) <= high <= 1, score[0]
+    assert pickle.loads(pickle.dumps(fitted.best_estimator_)).report() == report
 
 
 def test_a_search_pays_for_all_that_its_runs_release(people, monkeypatch):
@@ -211,7 +212,7 @@ def test_a_search_pays_for_all_that_its_runs_release(people, monkeypatch):
 
     for facts, names, labels in (
         ({"encoding": {**PLAIN, "spread": True}}, ["model"], {"histograms of numbers"}),
-        ({"bounds": {"gain": (0, 99999)}, "numeric": ["age"], "bounds_budget": 0.3, "encoding": {**PLAIN, "spread": True}}, ["bounds", "model"], {"histograms of numbers"}),
+        ({"bounds": {"gain": (0, 99999)}, "bounds_budget": 0.3, "encoding": {**PLAIN, "spread": True}, "columns": dpopt.Columns(numeric=["age"])}, ["bounds", "model"], {"histograms of numbers"}),
     ):  # fmt: skip
         search = named_search([{"encoding": PLAIN}], insecure_seed=1, **facts)
         plan = search.explain(X, y=y)
@@ -245,13 +246,13 @@ def test_a_run_without_a_model_is_an_outcome_like_others(people, monkeypatch):
 
     def failing(self, *given):
         if self.row_norm == 0.5:
-            raise dpopt.PrivacyError("no range could be found for `age`")
+            raise dpopt.PrivacyError("no range was found for `age`")
         fit(self, *given)
 
     monkeypatch.setattr(dpopt.LogisticRegression, "_fit", failing)
     ledger = dpopt.Ledger(6.0, 1e-5)
     with pytest.raises(
-        dpopt.PrivacyError, match="the run that was chosen found no model: no range could be found for `age`"
+        dpopt.PrivacyError, match="the run that was chosen found no model: no range was found for `age`"
     ):
         named_search({"row_norm": [0.5]}, encoding=PLAIN, budget=ledger).fit(people, "income")
     assert ledger.remaining == (0.0, 0.0)
@@ -281,7 +282,7 @@ def test_pipelines_of_table_encoders_and_matrices_with_an_encoding(people):
         people, y="income"
     )
     matrix = people[["age", "gain"]].to_numpy(dtype=float)
-    search = named_search({"encoding": [None, PLAIN]}, bounds=([17, 0], [90, 99999]), levels=None, insecure_seed=1)
+    search = named_search({"encoding": [None, PLAIN]}, bounds=([17, 0], [90, 99999]), insecure_seed=1, columns=None)
     assert search.fit(matrix, people.income).score(matrix, people.income) > 0.9
     number = named_search([{"encoding": PLAIN}], inner=dpopt.Ridge, target_bounds=(17, 90), insecure_seed=1)
     assert number.fit(people[["gain", "sex"]].assign(age=people.age), people.age.astype(object)).best_score_ > 0.7
@@ -290,13 +291,13 @@ def test_pipelines_of_table_encoders_and_matrices_with_an_encoding(people):
 def test_refusals_for_tables(people):
     with pytest.raises(ValueError, match="declare the classes .* could find too few"):
         named_search([{"encoding": PLAIN}], classes=None).fit(people, "income")
-    with pytest.raises(ValueError, match='end the search; use "missing"'):
+    with pytest.raises(ValueError, match='and reveal it; use "missing"'):
         named_search([{"encoding": PLAIN}], bad_cells="error").fit(people, "income")
     with pytest.raises(ValueError, match="for all, or for none"):
-        named_search([{}, {"bounds": (0, 1), "levels": None}]).fit(people, "income")
+        named_search([{}, {"bounds": (0, 1), "columns": None}]).fit(people, "income")
     with pytest.raises(ValueError, match="n_rows is set by the search"):
         named_search([{"encoding": PLAIN}], n_rows=3000).fit(people, "income")
-    with pytest.raises(TypeError, match="explain\\(X\\) takes the table"):
+    with pytest.raises(TypeError, match="explain needs the table; give X"):
         named_search([{"encoding": PLAIN}]).explain(3000, 3)
     with pytest.raises(TypeError, match="columns are declared by name, and X is a sequence"):
         named_search([{"encoding": PLAIN}]).fit(people[["age", "gain"]].to_numpy(), people.income)

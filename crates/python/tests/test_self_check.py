@@ -185,25 +185,25 @@ PLAIN = partial(nn.Linear, 6, 2)
 #: name → (model, inputs, targets, loss, what the refusal says)
 WRONG = {
     "batch norm by a function": (lambda: net(functional_batch_norm, a=nn.Linear(6, 4), b=nn.Linear(4, 2)), ROW, 2, CE, "of a record|more than 1 value"),
-    "attention over the batch": (lambda: net(over_the_batch, a=nn.Linear(6, 4), b=nn.Linear(4, 2)), ROW, 2, CE, "other numbers of a record"),
-    "records sorted inside": (lambda: net(sorted_inside, a=nn.Linear(6, 4), b=nn.Linear(4, 2)), ROW, 2, CE, "other numbers of a record"),
+    "attention over the batch": (lambda: net(over_the_batch, a=nn.Linear(6, 4), b=nn.Linear(4, 2)), ROW, 2, CE, "gives different numbers"),
+    "records sorted inside": (lambda: net(sorted_inside, a=nn.Linear(6, 4), b=nn.Linear(4, 2)), ROW, 2, CE, "gives different numbers"),
     "time first": (lambda: net(time_first, a=nn.Linear(3, 4), b=nn.Linear(4, 2)), (8, 3), 2, CE, "first axis"),
     "time first, as long as a batch of the trial": (lambda: net(time_first, a=nn.Linear(3, 4), b=nn.Linear(4, 2)), (7, 3), 2, CE, "other numbers|first axis"),
     "time first, as long as the other one": (lambda: net(time_first, a=nn.Linear(3, 4), b=nn.Linear(4, 2)), (12, 3), 2, CE, "other numbers|first axis"),
     "places that are learnt": (lambda: net(places, a=nn.Linear(3, 4), p=nn.Embedding(8, 4), b=nn.Linear(4, 2)), (8, 3), 2, CE, "first axis"),
-    "a weight used by a function too": (lambda: net(tied_by_function, token=nn.Embedding(2, 5)), WORDS, 2, CE, "other numbers of a record"),
+    "a weight used by a function too": (lambda: net(tied_by_function, token=nn.Embedding(2, 5)), WORDS, 2, CE, "gives different numbers"),
     "records joined with places": (lambda: net(lambda m, x: m.b(m.a(x.reshape(-1, 3)).reshape(len(x), -1)), a=nn.Linear(3, 4), b=nn.Linear(8, 2)), ROW, 2, CE, "first axis"),
     "weight norm": (lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(6, 2))), ROW, 2, CE, "first axis"),
     "a buffer of means": (lambda: Kept(True), ROW, 2, CE, "buffer mean .* changes in a forward pass"),
     "an attribute with records": (lambda: Kept(False), ROW, 2, CE, "attribute last .* changes in a forward pass"),
-    "inputs mixed": (lambda: net(mixed_up, a=nn.Linear(6, 2)), ROW, 2, CE, "other numbers of a record"),
-    "scaled by the largest": (lambda: net(by_the_largest, a=nn.Linear(6, 2)), ROW, 2, CE, "other numbers of a record"),
-    "class weights": (PLAIN, ROW, 2, partial(CE, weight=torch.tensor([1.0, 9.0])), "other numbers of a record"),
-    "a mean over tokens": (lambda: nn.Linear(4, 2), (5, 4), (2, 5), lambda o, y: CE(o.transpose(1, 2), y, ignore_index=0), "other numbers|not the same"),
-    "contrastive": (PLAIN, ROW, 2, contrast, "other numbers of a record"),
-    "the batch's largest loss": (PLAIN, ROW, 2, lambda o, y: CE(o, y, reduction="none").max(), "other numbers of a record"),
-    "divided by a count": (PLAIN, ROW, 2, lambda o, y: CE(o, y, reduction="sum") / (1 + y.sum()), "other numbers of a record"),
-    "targets of the neighbour": (PLAIN, ROW, 2, lambda o, y: CE(o, y.roll(1)), "other numbers of a record"),
+    "inputs mixed": (lambda: net(mixed_up, a=nn.Linear(6, 2)), ROW, 2, CE, "gives different numbers"),
+    "scaled by the largest": (lambda: net(by_the_largest, a=nn.Linear(6, 2)), ROW, 2, CE, "gives different numbers"),
+    "class weights": (PLAIN, ROW, 2, partial(CE, weight=torch.tensor([1.0, 9.0])), "gives different numbers"),
+    "a mean over tokens": (lambda: nn.Linear(4, 2), (5, 4), (2, 5), lambda o, y: CE(o.transpose(1, 2), y, ignore_index=0), "different numbers|not the same"),
+    "contrastive": (PLAIN, ROW, 2, contrast, "gives different numbers"),
+    "the batch's largest loss": (PLAIN, ROW, 2, lambda o, y: CE(o, y, reduction="none").max(), "gives different numbers"),
+    "divided by a count": (PLAIN, ROW, 2, lambda o, y: CE(o, y, reduction="sum") / (1 + y.sum()), "gives different numbers"),
+    "targets of the neighbour": (PLAIN, ROW, 2, lambda o, y: CE(o, y.roll(1)), "gives different numbers"),
 }  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def test_masks_of_dropout_come_from_secret_coins_and_the_script_s_own_go_on():
     assert not torch.equal(found[0], found[1])
 
 
-def test_under_add_or_remove_a_record_has_the_same_bits_whoever_else_is_there():
+def test_under_add_or_remove_a_record_has_the_same_bits_whichever_records_are_beside_it():
     # scores that cancel to rounding: their sign is that of the last bit
     rng = np.random.default_rng(5)
     w = rng.standard_normal(64)
@@ -411,11 +411,11 @@ def test_losses_alone_are_tried_before_the_first_step():
     wrong = lambda a, b: CE(model(a), b, reduction="none") / (1 + b.sum())  # noqa: E731
     private = zeroth(budget=ledger)
     at = private.sample()
-    with pytest.raises(ValueError, match="the losses: other numbers of a record"):
+    with pytest.raises(ValueError, match="the losses: a record gives different numbers"):
         private.step(wrong, X[at], y[at])
     assert private.step(right, X[at], y[at]) and private.privacy_.grade == "checked"
     spent = ledger.spent
-    with pytest.raises(ValueError, match="the losses: other numbers of a record"):
+    with pytest.raises(ValueError, match="the losses: a record gives different numbers"):
         zeroth(losses=wrong, example=(X[:8], y[:8]), budget=ledger)
     assert ledger.spent == spent
     private = zeroth(losses=right, example=(X[:8], y[:8]), budget=ledger)
@@ -448,7 +448,7 @@ def test_gradients_of_one_s_own_are_a_word_unless_they_are_tried():
     private = lambda **more: PrivateOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **given, **more)  # noqa: E731
     assert private().privacy_.grade == "research" and "your word" in str(private().privacy_)
     spent = ledger.spent
-    with pytest.raises(ValueError, match="the gradients: other numbers of a record"):
+    with pytest.raises(ValueError, match="the gradients: a record gives different numbers"):
         private(gradients=per_sample(model, mixing=True), example=(X[:8], y[:8]))
     assert ledger.spent == spent
     own = private(gradients=per_sample(model), example=(X[:8], y[:8]))
@@ -480,7 +480,7 @@ def test_sums_that_somebody_else_clips_are_tried_and_stay_a_word():
     }
     for wrong, says in [
         (clipped(2.0), "clip norms"),
-        (lambda a: clipped(1.0)(a) / max(len(a), 1), "not that of its records"),
+        (lambda a: clipped(1.0)(a) / max(len(a), 1), "differs from the sum of its records"),
         (lambda a: a.sum(axis=0), "clip norms"),
     ]:
         with pytest.raises(ValueError, match=says):
@@ -573,7 +573,7 @@ def test_record_gradients_say_how_sure_they_are():
     assert "Checked, not proved" in found.report()
     # by themselves they are tried before the first gradient
     tied = RecordGradients(WRONG["a weight used by a function too"][0](), lambda o, t: CE(o, t, reduction="none"))
-    with pytest.raises(ValueError, match="other numbers of a record"):
+    with pytest.raises(ValueError, match="gives different numbers"):
         tied(tied.start(), classes(2, 5), y)
 
 
@@ -585,9 +585,9 @@ def test_what_pytorch_says_of_a_record_is_not_shown():
     each = RecordGradients(model, poisson)
     y = torch.ones(ROWS)
     y[7] = -31.25
-    with pytest.raises(ValueError, match="why is not shown") as told:
+    with pytest.raises(ValueError, match="its message is not shown") as caught:
         each(each.start(), numbers(6), y)
-    for error in (told.value, told.value.__cause__, told.value.__context__):
+    for error in (caught.value, caught.value.__cause__, caught.value.__context__):
         assert error is None or "31.25" not in str(error)
 
 
@@ -847,7 +847,7 @@ def test_targets_in_dictionaries_are_each_record_s_own_and_other_ones_are_refuse
 
     assert grade_of(nn.Linear(6, 2), lambda m, x, t: loss(m(x), t), loss, Named(), example=(x, {"y": y})) == "checked"
     for wrong in (y.numpy(), y.tolist(), y.mean()):
-        with pytest.raises(ValueError, match="no part is known to be a record's"):
+        with pytest.raises(ValueError, match="the part of one record is unknown"):
             RecordLoss(lambda out, t: (out - torch.as_tensor(t)).square().mean()).slopes(out, [wrong])
 
 

@@ -46,9 +46,15 @@ def test_frank_wolfe_finds_features_among_many_and_keeps_its_norm():
     X[y == 1, 7] = 1.0
     X[y == 0, 11] = 1.0
     model = dpopt.SparseLogisticRegression(
-        max_features=8, epsilon=4.0, delta=1e-6, row_norm=1.0, classes=[0, 1], method="frank-wolfe", l1_norm=8.0, steps=8,
-        fit_intercept=False, insecure_seed=1,
-    )  # fmt: skip
+        max_features=8,
+        epsilon=4.0,
+        delta=1e-6,
+        row_norm=1.0,
+        classes=[0, 1],
+        method=dpopt.methods.FrankWolfe(l1_norm=8.0, steps=8),
+        fit_intercept=False,
+        insecure_seed=1,
+    )
     with pytest.warns(dpopt.PrivacyWarning):
         model.fit(X.tocsr(), y)
     assert np.abs(model.coef_).sum() <= 8.0 + 1e-9
@@ -60,14 +66,20 @@ def test_frank_wolfe_finds_features_among_many_and_keeps_its_norm():
 def test_peeling_needs_no_delta(table, law):
     X, _, y = table
     kwargs = dict(
-        max_features=2, bounds=(-1, 1), target_bounds=(-1.8, 1.8), method="peeling", peeling=law, insecure_seed=1
+        max_features=2,
+        bounds=(-1, 1),
+        target_bounds=(-1.8, 1.8),
+        method=dpopt.methods.Peeling(peeling=law),
+        insecure_seed=1,
     )
     with pytest.warns(dpopt.PrivacyWarning):
         model = dpopt.SparseLinearRegression(epsilon=8.0, delta=0.0, **kwargs).fit(X, y)
     assert model.get_support(indices=True).tolist() == [3, 20]
     assert (model.privacy_.epsilon, model.privacy_.delta) == (pytest.approx(8.0, rel=1e-6), 0.0)
     with pytest.raises(ValueError, match="peeling|gumbel"):
-        dpopt.SparseLinearRegression(epsilon=8.0, delta=0.0, **{**kwargs, "peeling": "uniform"}).fit(X, y)
+        dpopt.SparseLinearRegression(
+            epsilon=8.0, delta=0.0, **{**kwargs, "method": dpopt.methods.Peeling(peeling="uniform")}
+        ).fit(X, y)
 
 
 def test_wrong_numbers_of_features_are_refused(table):

@@ -31,7 +31,7 @@ def test_a_saddle_is_taken_unless_curvature_counts(neighbors):
     assert found.index == 1 and np.array_equal(found.x, CHECKPOINTS[1])
     assert found.privacy_.delta == 0 and found.privacy_.epsilon <= 2.0
     assert 0 < found.error < 0.02
-    assert len(found.assumptions) == 4 and any("tried on made-up records" in text for text in found.assumptions)
+    assert len(found.assumptions) == 4 and any("tested on synthetic records" in text for text in found.assumptions)
     assert stationary(slopes, A, CHECKPOINTS, **CURVED, **common).index == 2
 
 
@@ -39,11 +39,11 @@ def test_the_first_that_is_good_enough_or_none():
     common = {"epsilon": 4.0, "clip_norm": 2.0, "alpha": 0.25, "first": True, "insecure_seed": 1}
     seen = []
 
-    def told(x, a):
+    def noted(x, a):
         seen.append(tuple(x))
         return slopes(x, a)
 
-    found = stationary(told, A, CHECKPOINTS, **common)
+    found = stationary(noted, A, CHECKPOINTS, **common)
     assert found.index == 1
     # candidates after the answer are not evaluated
     assert set(seen[TRIED:]) == {tuple(CHECKPOINTS[0]), tuple(CHECKPOINTS[1])}
@@ -75,25 +75,30 @@ def test_persons_trees_and_a_ledger():
     person = np.arange(len(A)) // 5
     ledger = dpopt.Ledger(epsilon=3.0, delta=1e-6, unit="user")
     found = stationary(
-        lambda x, a: {"w": (x["w"] - a)[:, None]}, A, [{"w": np.array([w])} for w in (0.0, 0.5, 1.0)], epsilon=2.0, units=person,
-        max_rows_per_unit=5, budget=ledger,
-    )  # fmt: skip
+        lambda x, a: {"w": (x["w"] - a)[:, None]},
+        A,
+        [{"w": np.array([w])} for w in (0.0, 0.5, 1.0)],
+        epsilon=2.0,
+        units=person,
+        budget=ledger,
+        unit=dpopt.Unit(max_rows=5),
+    )
     assert found.x["w"][0] in (0.0, 0.5, 1.0)
     assert 1.99 < ledger.spent()[0] <= 2.0 if hasattr(ledger, "spent") and callable(ledger.spent) else True
 
 
 def test_what_is_missing_is_asked_for():
     common = {"epsilon": 1.0}
-    for wrong, said in [
+    for wrong, message in [
         ({"first": True}, "alpha"),
-        ({"curvatures": bends}, "least eigenvalue"),
-        ({"directions": np.eye(2)}, "give curvatures too"),
+        ({"curvatures": bends}, "smallest eigenvalue"),
+        ({"directions": np.eye(2)}, "no effect without curvatures"),
         ({**CURVED, "directions": np.eye(3)}, "directions × 2"),
-        ({**CURVED, "directions": np.zeros((1, 2))}, "no length"),
+        ({**CURVED, "directions": np.zeros((1, 2))}, "zero or not finite"),
         ({"clip_norm": -1.0}, "positive"),
-        ({"n_units": 3}, "units= is not"),
+        ({"unit": dpopt.Unit(count=3)}, "units= is not"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             stationary(slopes, A, CHECKPOINTS, **{**common, **wrong})
     with pytest.raises(ValueError, match="no candidates"):
         stationary(slopes, A, [], **common)

@@ -51,7 +51,7 @@ def classifier(**options):
     return dpopt.LogisticRegression(**{**facts, "budget": dpopt.Ledger(5.0, 1e-3), **options})
 
 
-def said(run):
+def warned(run):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = run()
@@ -59,7 +59,7 @@ def said(run):
 
 
 class Centred(TransformerMixin, BaseEstimator):
-    """A step that nobody knows."""
+    """An unknown step."""
 
     def fit(self, X, y=None):
         self.mean_ = np.mean(X, axis=0)
@@ -87,7 +87,7 @@ class Resampling(Pipeline):
 
 
 class Halves(BaseEstimator):
-    """A meta-estimator of somebody else."""
+    """A meta-estimator of another library."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -170,7 +170,7 @@ PUBLIC = {
 def test_a_step_that_reads_the_records_is_named(name):
     step, data = READING[name]
     # as a pipeline fits it: a copy each time
-    pipe, texts = said(lambda: make_pipeline(copy.deepcopy(step), classifier()).fit(data, Y))
+    pipe, texts = warned(lambda: make_pipeline(copy.deepcopy(step), classifier()).fit(data, Y))
     (message,) = texts
     named = name.split(": ")[-1].split()[0]
     assert named in message and "no guarantee" in message and "docs/python.md" in message
@@ -181,43 +181,47 @@ def test_a_step_that_reads_the_records_is_named(name):
     assert ALONE in pickle.loads(pickle.dumps(privacy)).scope and ALONE in pipe[-1].report()
     with pytest.raises(ValueError, match=named):
         dpopt.select.PrivateSearchCV(
-            make_pipeline(step, classifier(budget=None)), {"logisticregression__regularization": [1.0]}, delta=1e-6
+            make_pipeline(step, classifier(budget=None)),
+            {"logisticregression__method__regularization": [1.0]},
+            delta=1e-6,
         ).fit(data, Y)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_step_passes_in_silence(name):
     step, data = PUBLIC[name]
-    pipe, texts = said(lambda: make_pipeline(copy.deepcopy(step), classifier()).fit(data, Y))
+    pipe, texts = warned(lambda: make_pipeline(copy.deepcopy(step), classifier()).fit(data, Y))
     assert texts == [] and pipe[-1].privacy_.scope is None and ALONE not in str(pipe[-1].privacy_) + pipe[-1].report()
     assert unpublic(step) == []
 
 
 def test_each_step_is_named_once_with_what_to_do():
     steps = [("low", preprocessing.MinMaxScaler()), ("norm", preprocessing.Normalizer()), ("pca", decomposition.PCA(2))]
-    _, (message,) = said(lambda: Pipeline([*steps, ("model", classifier())]).fit(X, Y))
+    _, (message,) = warned(lambda: Pipeline([*steps, ("model", classifier())]).fit(X, Y))
     assert message.count("`low` (MinMaxScaler)") == message.count("PCA") == 1 and "Normalizer" not in message
     assert "PublicScaler" in message and "GaussianRandomProjection" in message
     inner = Pipeline([("norm", preprocessing.Normalizer()), ("model", classifier())])
-    pipe, (message,) = said(lambda: make_pipeline(preprocessing.MinMaxScaler(), inner).fit(X, Y))
+    pipe, (message,) = warned(lambda: make_pipeline(preprocessing.MinMaxScaler(), inner).fit(X, Y))
     assert "MinMaxScaler" in message and ALONE in str(pipe[-1][-1].privacy_)
 
 
 def test_a_step_from_a_cache_is_named_too(tmp_path):
     for _ in range(2):
         pipe = make_pipeline(preprocessing.StandardScaler(), classifier(), memory=str(tmp_path))
-        assert "StandardScaler" in said(lambda pipe=pipe: pipe.fit(X, Y))[1][0]
+        assert "StandardScaler" in warned(lambda pipe=pipe: pipe.fit(X, Y))[1][0]
         assert (
-            said(lambda: make_pipeline(preprocessing.Normalizer(), classifier(), memory=str(tmp_path)).fit(X, Y))[1]
+            warned(lambda: make_pipeline(preprocessing.Normalizer(), classifier(), memory=str(tmp_path)).fit(X, Y))[1]
             == []
         )
 
 
 def test_samplers_and_pipelines_of_other_libraries():
-    pipe, (message,) = said(lambda: Resampling([("twice", Doubling()), ("model", classifier())]).fit(X, Y))
+    pipe, (message,) = warned(lambda: Resampling([("twice", Doubling()), ("model", classifier())]).fit(X, Y))
     assert "`twice` (Doubling): it makes rows out of several records" in message and ALONE in pipe[-1].privacy_.scope
-    assert said(lambda: Resampling([("norm", preprocessing.Normalizer()), ("model", classifier())]).fit(X, Y))[1] == []
-    halves, (message,) = said(lambda: Halves(classifier()).fit(X, Y))
+    assert (
+        warned(lambda: Resampling([("norm", preprocessing.Normalizer()), ("model", classifier())]).fit(X, Y))[1] == []
+    )
+    halves, (message,) = warned(lambda: Halves(classifier()).fit(X, Y))
     assert "inside Halves" in message and "Halves" in halves.inner.privacy_.scope
 
 
@@ -228,10 +232,10 @@ def test_targets_that_are_transformed():
         )
         return TransformedTargetRegressor(inner, **around).fit(X, X[:, 0])
 
-    model, (message,) = said(lambda: regression(transformer=preprocessing.StandardScaler()))
+    model, (message,) = warned(lambda: regression(transformer=preprocessing.StandardScaler()))
     assert "StandardScaler" in message and ALONE in model.regressor_.privacy_.scope
     for around in ({}, {"func": np.sinh, "inverse_func": np.arcsinh}):
-        model, texts = said(lambda around=around: regression(**around))
+        model, texts = warned(lambda around=around: regression(**around))
         assert texts == [] and model.regressor_.privacy_.scope is None
 
 
@@ -251,7 +255,7 @@ def test_what_fits_several_times_is_in_the_scope_too():
                 return self
 
         model = Noted(epsilon=0.1, delta=1e-6, bounds=(-1, 1), classes=[0, 1], budget=dpopt.Ledger(5.0, 1e-3))
-        _, texts = said(lambda around=around, model=model: around(model).fit(X, Y))
+        _, texts = warned(lambda around=around, model=model: around(model).fit(X, Y))
         assert texts and seen and all("of this fit alone" in scope and "scikit-learn's" in scope for scope in seen)
 
 
@@ -266,7 +270,7 @@ OTHERS = {
     "a heavy-tailed mean": (lambda ledger: dpopt.HeavyTailedMean(epsilon=0.5, moment=2.0, budget=ledger), np.tile(X, (80, 1)), None),
     "a search": (
         lambda ledger: dpopt.select.PrivateSearchCV(
-            dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"regularization": [1.0]}, epsilon=2.0, delta=1e-6,
+            dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"method__regularization": [1.0]}, epsilon=2.0, delta=1e-6,
             expected_runs=1, budget=ledger,
         ),
         np.tile(X, (8, 1)), np.tile(Y, 8),
@@ -278,10 +282,10 @@ OTHERS = {
 def test_every_estimator_looks_around(name):
     make, data, y = OTHERS[name]
     scale = preprocessing.MaxAbsScaler().set_output(transform="pandas" if name == "a table" else "default")
-    pipe, texts = said(lambda: make_pipeline(scale, make(dpopt.Ledger(9.0, 1e-2))).fit(data, y))
+    pipe, texts = warned(lambda: make_pipeline(scale, make(dpopt.Ledger(9.0, 1e-2))).fit(data, y))
     (message,) = [text for text in texts if "MaxAbsScaler" in text]
     assert ALONE in str(pipe[-1].privacy_)
-    alone, texts = said(lambda: make(dpopt.Ledger(9.0, 1e-2)).fit(data, y))
+    alone, texts = warned(lambda: make(dpopt.Ledger(9.0, 1e-2)).fit(data, y))
     assert not any("read the records without noise" in text for text in texts) and alone.privacy_.scope is None
 
 
@@ -295,8 +299,10 @@ def test_a_step_that_is_not_the_last_says_so():
             return self
 
     first = Noted(epsilon=0.5, delta=1e-6, bounds=(-1, 1), classes=[0, 1], budget=dpopt.Ledger(5.0, 1e-3))
-    _, texts = said(lambda: make_pipeline(feature_selection.SelectFromModel(first), naive_bayes.GaussianNB()).fit(X, Y))
-    assert any("GaussianNB" in text and "of this step alone" in text for text in texts)
+    _, texts = warned(
+        lambda: make_pipeline(feature_selection.SelectFromModel(first), naive_bayes.GaussianNB()).fit(X, Y)
+    )
+    assert any("GaussianNB" in text and "covers this step only" in text for text in texts)
     assert seen == ["of this step alone: GaussianNB read the records without noise"]
 
 

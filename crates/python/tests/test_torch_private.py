@@ -195,16 +195,16 @@ def test_parts_of_a_batch_give_what_the_whole_gives():
 def test_every_batch_is_released_once_also_without_records():
     # 300 batches of one expected record: 37 % of them are empty
     model, optimizer, loader = private(table(300), batch_size=1, epochs=1, physical_batch_size=2)
-    made_up = 0
+    synthetic = 0
     released = 0
     for x, y in loader:
-        made_up += bool((x == 0).all() and (y == 0).all())
+        synthetic += bool((x == 0).all() and (y == 0).all())
         assert 1 <= len(x) <= 2
         nn.functional.cross_entropy(model(x), y).backward()
         released += optimizer.step()
     assert released == 300 == optimizer.releases[0]["count"]
     # mean 110, standard deviation 8.3: six of them, probability below 1e-8; a loop that skips empty batches, or finds all empty, is always seen
-    assert abs(made_up - 110) < 50
+    assert abs(synthetic - 110) < 50
 
 
 def test_a_made_up_record_counts_for_nothing():
@@ -349,7 +349,11 @@ def test_what_has_no_gradient_per_record_is_refused_before_the_charge():
             return torch.nn.functional.dropout(x * self.scale)
 
     ledger = dpopt.Ledger(1.0, 1e-5)
-    for module, why in [(Loose(), "used by no module"), (Folded(), "first axis"), (Noisy(), "one record at a time")]:
+    for module, why in [
+        (Loose(), "not used by the module"),
+        (Folded(), "first axis"),
+        (Noisy(), "one record at a time"),
+    ]:
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
         with pytest.raises(ValueError, match=why):
             make_private(
@@ -390,7 +394,7 @@ def test_odd_arguments_are_named():
         ({"relation": "add-or-remove"}, "dataset_size"),
         ({"dataset_size": 399}, "leave it out"),
         ({"data": (X, y[:-1])}, "one length"),
-        ({"epsilon": 1.0, "noise_multiplier": 1.0}, "either"),
+        ({"epsilon": 1.0, "noise_multiplier": 1.0}, "exclude each other"),
         ({"max_grad_norm": 0.0}, "clip_norm"),
     ]:
         with pytest.raises(ValueError, match=why):

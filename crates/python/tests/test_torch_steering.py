@@ -1,4 +1,4 @@
-"""Nobody steers who is in a batch, what is trained, or how often: draws, samplers, unclipped gradients, several processes, states of a training."""
+"""No code of a user steers who is in a batch, what is trained, or how often: draws, samplers, unclipped gradients, several processes, states of a training."""
 
 import collections
 import copy
@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dpopt.torch import ClippedSumOptimizer, PrivateOptimizer, ZerothOrder, make_private, train_only  # noqa: E402
-from dpopt.torch.made_up import UnknownFormError, of_example, zeros  # noqa: E402
+from dpopt.torch.synthetic import UnknownFormError, of_example, zeros  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.utils import data as td  # noqa: E402
@@ -75,7 +75,7 @@ def drawers():
     wide = [torch.zeros(0, 1, 2)]
     yield "records", PrivateOptimizer(sgd(model.parameters()), **TERMS), lambda o: o.step(wide)
     ids = [f"p{i % 60}" for i in range(90)]
-    of_units = PrivateOptimizer(sgd(model.parameters()), units=ids, max_rows_per_unit=2, **TERMS)
+    of_units = PrivateOptimizer(sgd(model.parameters()), units=ids, **TERMS, unit=dpopt.Unit(max_rows=2))
     yield "units", of_units, None
     forward = ZerothOrder(model, sgd(model.parameters()), **TERMS)
     yield "forward passes", forward, lambda o: o.step(lambda x: model(x)[:, 0], torch.zeros(0, 2))
@@ -89,7 +89,7 @@ def test_a_batch_is_drawn_once_and_stepped_on(which):
     for taken in range(6):
         drawn = optimizer.sample()
         for _ in range(3):
-            with pytest.raises(RuntimeError, match="a batch waits for its step.*also where it is empty"):
+            with pytest.raises(RuntimeError, match="a batch waits for its step.*if it is empty"):
                 optimizer.sample()
         if step is None:
             step_units(optimizer, len(drawn))
@@ -284,7 +284,7 @@ def test_a_record_in_several_places_of_a_data_set_is_refused_where_places_are_pr
         for way in (data, td.DataLoader(data, batch_size=20)):
             refused(ValueError, "positions repeat.*units=", lambda b, d=way: private(data=d, epsilon=1.0, budget=b))
     ids = [0] * 20 + list(range(60))
-    private(data=td.Subset(rows, ids), units=ids, max_rows_per_unit=4, batch_size=10)
+    private(data=td.Subset(rows, ids), units=ids, batch_size=10, unit=dpopt.Unit(max_rows=4))
     private(data=td.ConcatDataset([td.Subset(rows, range(40)), td.Subset(rows, np.arange(40, 80))]))
 
 
@@ -293,12 +293,12 @@ def test_a_record_in_several_places_of_a_data_set_is_refused_where_places_are_pr
 
 def test_weights_that_the_optimizer_does_not_have_are_refused_before_the_charge():
     model = network()
-    said = refused(
+    message = refused(
         ValueError,
         r'0\.weight, 0\.bias.*train_only\(model, \["2"\]\)',
         lambda b: private(model, inner=sgd(model[2].parameters()), epsilon=1.0, budget=b),
     )
-    assert "requires_grad" in said
+    assert "requires_grad" in message
     # one weight of a module
     refused(
         ValueError, r'\["2.weight"\]', lambda b: private(model, inner=sgd([model[2].weight]), epsilon=1.0, budget=b)
@@ -479,7 +479,7 @@ def test_what_cannot_be_made_up_is_an_error_that_shows_no_value_and_comes_in_eve
         loader = td.DataLoader(Pictures(), batch_size=50, collate_fn=lambda items: items)
         _, _, batches = private(data=loader, batch_size=None, relation=relation)
         for _ in range(2):
-            with pytest.raises(TypeError, match="of object none can be made up; give example=") as why:
+            with pytest.raises(TypeError, match="which cannot be built from object; give example=") as why:
                 next(iter(batches))
             assert "s3cret" not in str(why.value)
     for value in (object(), {1, 2}, iter([1]), print, nn.Linear(1, 1), np.array([None])):
@@ -532,12 +532,12 @@ def test_a_collate_function_that_takes_no_zeros_is_refused_before_the_charge():
         return td.default_collate(items)
 
     loader = td.DataLoader(td.TensorDataset(*table()), batch_size=10, collate_fn=logs)
-    said = refused(
+    message = refused(
         ValueError,
         "collate_fn does not take a record of zeros \\(KeyError\\)",
         lambda b: private(data=loader, epsilon=1.0, budget=b),
     )
-    assert "s3cret" not in said
+    assert "s3cret" not in message
 
 
 @pytest.mark.parametrize("kind", ["arrays", "tensors", "loader", "subset", "joined", "example"])
@@ -574,14 +574,14 @@ def test_whether_there_is_a_record_is_not_seen_under_add_or_remove(kind):
 def test_data_whose_form_is_that_of_a_record_is_refused_alike_with_and_without_one():
     lists = lambda n: ([[0.0, 0.0, 0.0]] * n, [0] * n)  # noqa: E731
     for make in (Rows, lambda n: td.DataLoader(Rows(n), batch_size=5), lists):
-        said = set()
+        messages = set()
         for n in (0, 1):
             ledger = dpopt.Ledger(1.0, 1e-5, relation="add-or-remove")
             act = lambda b, n=n: private(  # noqa: E731
                 data=make(n), epsilon=1.0, relation="add-or-remove", dataset_size=50, batch_size=10, budget=b
             )
-            said.add(refused(ValueError, "add-or-remove protects whether.*example=", act, ledger))
-        assert len(said) == 1
+            messages.add(refused(ValueError, "under add-or-remove no record may be read.*example=", act, ledger))
+        assert len(messages) == 1
 
 
 # one process
@@ -596,7 +596,7 @@ class FullyShardedDataParallel(nn.Module):
 
 
 class DeepSpeedEngine(nn.Module):
-    """Of this name."""
+    """A module of the name that DeepSpeed's engine has."""
 
     def __init__(self, module):
         super().__init__()
@@ -663,7 +663,7 @@ def test_optimizers_that_step_more_than_once_or_in_several_processes_are_refused
     model = nn.Linear(3, 2)
     for inner, why in [
         (torch.optim.LBFGS(model.parameters()), "LBFGS"),
-        (ZeroRedundancyOptimizer(model.parameters(), lr=0.1), "ZeroRedundancyOptimizer is spread"),
+        (ZeroRedundancyOptimizer(model.parameters(), lr=0.1), "ZeroRedundancyOptimizer is sharded"),
         (PrivateOptimizer(sgd(model.parameters()), **TERMS), "private already"),
     ]:
         refused(ValueError, why, lambda b, i=inner: PrivateOptimizer(i, budget=b, **terms))
@@ -719,11 +719,11 @@ def test_a_state_of_another_training_is_refused_with_the_road_that_is_left():
     state = optimizer.state_dict()
     _, other, _ = private()
     for wrong, why in [
-        (state, "that one is over with its process.*start another training.*optimizer.optimizer.load_state_dict"),
-        (sgd(model.parameters()).state_dict(), "of no private training"),
-        ({**state, "dpopt": None}, "of no private training"),
+        (state, "which cannot be resumed.*start another training.*optimizer.optimizer.load_state_dict"),
+        (sgd(model.parameters()).state_dict(), "not the state of a private training"),
+        ({**state, "dpopt": None}, "not the state of a private training"),
         ({**state, "dpopt": {**state["dpopt"], "training": None}}, "of another training"),
-        (None, "of no private training"),
+        (None, "not the state of a private training"),
     ]:
         with pytest.raises(dpopt.PrivacyError, match=why):
             other.load_state_dict(wrong)
@@ -740,7 +740,7 @@ def test_a_state_of_another_training_is_refused_with_the_road_that_is_left():
             two.load_state_dict(one.state_dict())
         with pytest.raises(TypeError, match="neither copied nor pickled"):
             copy.deepcopy(one)
-        with pytest.raises(RuntimeError, match="all of them at first"):
+        with pytest.raises(RuntimeError, match="all weights when it is made private"):
             one.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
 
 

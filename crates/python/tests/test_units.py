@@ -19,7 +19,7 @@ pd = pytest.importorskip("pandas")
 UNITS, EACH = 500, 10
 ROWS = UNITS * EACH
 #: Quick, and planned for units as for rows.
-DESCENT = {"method": "noisy-gradient-descent", "steps": 5}
+DESCENT = {"method": dpopt.methods.NoisyGradientDescent(steps=5)}
 BY_ROW = {"method": "output-perturbation"}
 
 
@@ -122,7 +122,7 @@ def test_tables_are_the_command_lines(panel, tmp_path):
     assert (loaded.predict(table) == model.predict(table)).all() and (model.predict(table) == table.member).mean() > 0.8
     planned = by_name(**more).explain(table, y="member", units="person")
     assert (planned.event, planned.n_units, planned.n_rows) == (model.plan_.event, UNITS, ROWS)
-    encoded = logistic(encoding={"knots": 3}, insecure_seed=2, **BY_ROW, max_rows_per_unit=2).fit(
+    encoded = logistic(encoding={"knots": 3}, insecure_seed=2, **BY_ROW, unit=dpopt.Unit(max_rows=2)).fit(
         *panel[:2], units=panel[2]
     )
     assert encoded.privacy_.unit == "user" and str(encoded.privacy_.event).count("User(2 records") == 1
@@ -153,8 +153,8 @@ SAME = {
 @pytest.mark.parametrize("form", SAME)
 def test_ids_are_compared_as_text(panel, form):
     X, y, ids = (part[:2000] for part in panel)
-    expected = seeded(max_rows_per_unit=2).fit(X, y, units=ids)
-    model = seeded(max_rows_per_unit=2).fit(X, y, units=SAME[form](ids))
+    expected = seeded(unit=dpopt.Unit(max_rows=2)).fit(X, y, units=ids)
+    model = seeded(unit=dpopt.Unit(max_rows=2)).fit(X, y, units=SAME[form](ids))
     assert model.plan_.n_units == len(set(ids.tolist())) and np.array_equal(model.coef_, expected.coef_)
 
 
@@ -206,11 +206,11 @@ def test_all_ids_different_is_a_plan_for_rows(panel):
     X, y, _ = panel
     for options in (
         DESCENT,
-        {"method": "noisy-sgd", "steps": 20, "sampling_probability": 0.1},
-        {**BY_ROW, "max_rows_per_unit": 1},
+        {"method": dpopt.methods.NoisySGD(steps=20, sampling_probability=0.1)},
+        {**BY_ROW, "unit": dpopt.Unit(max_rows=1)},
     ):
         model = logistic(**options)
-        rows = clone(model).set_params(max_rows_per_unit=None).explain(X).chosen
+        rows = clone(model).set_params(unit__max_rows=None).explain(X).chosen
         units = model.explain(X, units=np.arange(ROWS)).chosen
         assert (rows["unit"], units["unit"]) == ("record", "user")
         assert (rows["noise_multiplier"], rows["delta"], rows["event"]) == (
@@ -221,17 +221,17 @@ def test_all_ids_different_is_a_plan_for_rows(panel):
     # the plan of a fit is that of explain, from ids or from numbers alone
     ids = panel[2]
     for most in (None, 3):
-        fitted = logistic(**DESCENT, max_rows_per_unit=most).fit(X, y, units=ids).plan_
-        assert fitted.chosen == logistic(**DESCENT, max_rows_per_unit=most).explain(X, units=ids).chosen
-        told = logistic(**DESCENT, max_rows_per_unit=most, n_units=UNITS).explain(ROWS, 3, units="person")
-        assert fitted.chosen == told.chosen
+        fitted = logistic(**DESCENT, unit=dpopt.Unit(max_rows=most)).fit(X, y, units=ids).plan_
+        assert fitted.chosen == logistic(**DESCENT, unit=dpopt.Unit(max_rows=most)).explain(X, units=ids).chosen
+        explained = logistic(**DESCENT, unit=dpopt.Unit(max_rows=most, count=UNITS)).explain(ROWS, 3, units="person")
+        assert fitted.chosen == explained.chosen
 
 
 def test_methods_that_need_rows_take_a_guarantee_for_a_group(panel):
     X, y, ids = panel
-    with pytest.raises(dpopt.PrivacyError, match="give a bound on the rows of a unit \\(max_rows_per_unit\\)"):
+    with pytest.raises(dpopt.PrivacyError, match="needs a public bound on its rows"):
         logistic(**BY_ROW).fit(X, y, units=ids)
-    model = logistic(**BY_ROW, max_rows_per_unit=4, delta=1e-4).fit(X, y, units=ids)
+    model = logistic(**BY_ROW, delta=1e-4, unit=dpopt.Unit(max_rows=4)).fit(X, y, units=ids)
     assert str(model.privacy_.event).startswith("User(4 records") and model.privacy_.epsilon <= 2.0
     assert any("no unit has more than 4 rows" in text for text in model.plan_.chosen["assumptions"])
     # what a row may spend is less than a person may
@@ -239,22 +239,24 @@ def test_methods_that_need_rows_take_a_guarantee_for_a_group(panel):
     assert model.plan_.noise_std > 2 * alone
 
 
-def test_what_is_clipped_can_be_said(panel):
+def test_what_is_clipped_is_an_option(panel):
     X, y, ids = panel
-    sampled = {"method": "noisy-sgd", "steps": 20, "sampling_probability": 0.1, "delta": 1e-4, "max_rows_per_unit": 4}
+    sampled = {
+        "method": dpopt.methods.NoisySGD(steps=20, sampling_probability=0.1),
+        "delta": 1e-4,
+    }
     table = frame(panel)
     for clipping, of_rows in (("unit", False), ("row", True)):
-        model = logistic(**sampled, unit_clipping=clipping).fit(X, y, units=ids)
-        named = by_name(**sampled, unit_clipping=clipping, encoding={"spread": False}).fit(
-            table, "member", units="person"
-        )
+        unit = dpopt.Unit(max_rows=4, clipping=clipping)
+        model = logistic(**sampled, unit=unit).fit(X, y, units=ids)
+        named = by_name(**sampled, encoding={"spread": False}, unit=unit).fit(table, "member", units="person")
         for fitted in (model, named):
             assert str(fitted.privacy_.event).startswith("User(4 records") == of_rows
             assert (fitted.plan_.n_units, fitted.plan_.n_rows, fitted.privacy_.unit) == (UNITS, ROWS, "user")
-    with pytest.raises(ValueError, match="needs a public bound on the rows of a unit: give max_rows_per_unit"):
-        logistic(unit_clipping="row").fit(X, y, units=ids)
-    with pytest.raises(ValueError, match='unit_clipping is \'rows\'; choose "auto", "unit" or "row"'):
-        logistic(unit_clipping="rows").fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="needs a public bound on the rows of a unit"):
+        logistic(unit=dpopt.Unit(clipping="row")).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match='clipping of unit is \'rows\'; choose "auto", "unit" or "row"'):
+        logistic(unit=dpopt.Unit(clipping="rows")).fit(X, y, units=ids)
 
 
 def test_a_person_says_one_label(panel):
@@ -273,18 +275,22 @@ def test_a_person_says_one_label(panel):
 
 CLASSIFIERS = {"epsilon": 5.0, "bounds": (-1, 1), "classes": [0, 1]}
 NUMBERS = {"epsilon": 5.0, "bounds": (-1, 1), "target_bounds": (-2.5, 2.5)}
-EMBEDDING = {"embedding_dim": 2, "steps": 5, "sampling_probability": 0.5}
+EMBEDDING = {"embedding_dim": 2, "method": dpopt.methods.EmbeddingSGD(steps=5, sampling_probability=0.5)}
+SELECTING = dpopt.methods.EmbeddingSGD(steps=5, sampling_probability=0.5, select_rows=True)
 WORKING = [
     (dpopt.LinearSVC, {**CLASSIFIERS, **DESCENT}),
-    (dpopt.SGDClassifier, {**CLASSIFIERS, "steps": 5}),
-    (dpopt.SparseLogisticRegression, {**CLASSIFIERS, "max_features": 1, "max_rows_per_unit": 2}),
+    (dpopt.SGDClassifier, {**CLASSIFIERS, "method": dpopt.methods.NoisySGD(steps=5)}),
+    (dpopt.SparseLogisticRegression, {**CLASSIFIERS, "max_features": 1, "unit": dpopt.Unit(max_rows=2)}),
     (dpopt.EmbeddingClassifier, {**CLASSIFIERS, **EMBEDDING}),
-    (dpopt.TwoTowerClassifier, {**CLASSIFIERS, **EMBEDDING, "select_rows": True, "max_rows_per_unit": 2}),
+    (
+        dpopt.TwoTowerClassifier,
+        {**CLASSIFIERS, **EMBEDDING, "unit": dpopt.Unit(max_rows=2), "method": SELECTING},
+    ),
     (dpopt.LinearRegression, NUMBERS),
     (dpopt.Ridge, {**NUMBERS, **DESCENT}),
     (dpopt.HuberRegression, NUMBERS),
-    (dpopt.SGDRegressor, {**NUMBERS, "steps": 5}),
-    (dpopt.SparseLinearRegression, {**NUMBERS, "max_features": 1, "max_rows_per_unit": 2}),
+    (dpopt.SGDRegressor, {**NUMBERS, "method": dpopt.methods.NoisySGD(steps=5)}),
+    (dpopt.SparseLinearRegression, {**NUMBERS, "max_features": 1, "unit": dpopt.Unit(max_rows=2)}),
     (dpopt.TwoTowerRegressor, {**NUMBERS, **EMBEDDING}),
 ]
 
@@ -386,7 +392,7 @@ def test_a_ledger_knows_whose_ids_they_are(panel, tmp_path):
     # several owners, in any order; a column that is called as a row is
     both = dpopt.Ledger(9.0, 1e-1, unit=("sender", "recipient"), path=tmp_path / "both")
     owners = {"recipient": ids, "sender": np.roll(ids, 1)}
-    logistic(**DESCENT, max_rows_per_unit=2, budget=both).fit(X, y, units=owners)
+    logistic(**DESCENT, budget=both, unit=dpopt.Unit(max_rows=2)).fit(X, y, units=owners)
     assert dpopt.Ledger.open(tmp_path / "both").unit == ("recipient", "sender") and len(both.entries) == 1
     with pytest.raises(ValueError, match="protects a recipient and sender and this charge is per 'sender'"):
         logistic(**DESCENT, budget=both).fit(X, y, units={"sender": ids})
@@ -398,7 +404,7 @@ def test_a_ledger_knows_whose_ids_they_are(panel, tmp_path):
 
 def test_ids_with_a_name(panel):
     X, y, ids = panel
-    with pytest.raises(ValueError, match="X has a column of that name, from which the model would learn"):
+    with pytest.raises(ValueError, match="X has a column of that name, which the model would use"):
         by_name(**DESCENT).fit(frame(panel), "member", units={"person": ids})
     for wrong, why in (
         ({}, "mapping of 0 names"),
@@ -415,31 +421,37 @@ def test_numbers_of_units_that_are_protected(panel):
     protected = {"neighbors": "add-or-remove", "n_rows": 5200, "delta": 1e-4, **DESCENT}
     for explain in (True, False):
         model = logistic(**protected)
-        with pytest.raises(ValueError, match="number of units is protected; give a public guess of units as n_units"):
+        with pytest.raises(
+            ValueError, match="number of units is protected; give a public guess of units as unit=dpopt.Unit"
+        ):
             model.explain(X, units=ids) if explain else model.fit(X, y, units=ids)
-    model = logistic(**protected, n_units=480, insecure_seed=5).fit(X, y, units=ids)
+    model = logistic(**protected, insecure_seed=5, unit=dpopt.Unit(count=480)).fit(X, y, units=ids)
     assert (model.plan_.n_units, model.privacy_.relation) == (480, "add-or-remove") and model.score(X, y) > 0.8
     table = frame(panel)
-    model = by_name(**protected, n_units=480).fit(table, "member", units="person")
+    model = by_name(**protected, unit=dpopt.Unit(count=480)).fit(table, "member", units="person")
     assert (model.plan_.n_units, model.plan_.n_rows) == (480, 5200)
-    # a public number is one of places, whoever fills them
+    # a public number is one of places, whichever units fill them
     for wrong in (480, ROWS + 1):
-        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that, or X fewer rows"):
-            logistic(n_units=wrong).fit(X, y, units=ids)
-        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that, or X fewer rows"):
-            by_name(n_units=wrong).fit(table, "member", units="person")
+        with pytest.raises(
+            ValueError, match=f"count of unit is {wrong}, and units has more ids than that, or X fewer rows"
+        ):
+            logistic(unit=dpopt.Unit(count=wrong)).fit(X, y, units=ids)
+        with pytest.raises(
+            ValueError, match=f"count of unit is {wrong}, and units has more ids than that, or X fewer rows"
+        ):
+            by_name(unit=dpopt.Unit(count=wrong)).fit(table, "member", units="person")
     for model in (
-        logistic(n_units=600, **DESCENT).fit(X, y, units=ids),
-        by_name(n_units=600, **DESCENT).fit(table, "member", units="person"),
+        logistic(**DESCENT, unit=dpopt.Unit(count=600)).fit(X, y, units=ids),
+        by_name(**DESCENT, unit=dpopt.Unit(count=600)).fit(table, "member", units="person"),
     ):
         assert model.plan_.n_units == 600 and model.privacy_.delta == pytest.approx(600**-1.1)
-    for name, given in (("n_units", 500), ("max_rows_per_unit", 3), ("unit_clipping", "row")):
-        with pytest.raises(ValueError, match=f"{name} is given and units= is not"):
-            logistic(**{name: given}).fit(X, y)
-    for name in ("n_units", "max_rows_per_unit"):
-        with pytest.raises(ValueError, match=f"{name} is 0.5; give a whole number"):
-            logistic(**{name: 0.5}).fit(X, y, units=ids)
-    with pytest.raises(ValueError, match="give a public number of units as n_units"):
+    for given in ({"count": 500}, {"max_rows": 3}, {"clipping": "row"}):
+        with pytest.raises(ValueError, match="unit is given and units= is not"):
+            logistic(unit=dpopt.Unit(**given)).fit(X, y)
+    for name in ("count", "max_rows"):
+        with pytest.raises(ValueError, match=f"{name} of unit is 0.5; give a whole number"):
+            logistic(unit=dpopt.Unit(**{name: 0.5})).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="give a public number of units as unit=dpopt.Unit"):
         logistic().explain(ROWS, 3, units="person")
 
 
@@ -458,15 +470,15 @@ def test_wrong_ids_are_errors_that_show_none(panel):
         (secret[:-1], ValueError, "units has 4999 ids and X has 5000 rows"),
         ([*secret[:-1], ["secret"]], TypeError, "the id in row 4999 of units is a sequence, which cannot be compared"),
         ([*secret[:-1], Unhashable()], TypeError, "the id in row 4999 of units is of type Unhashable"),
-        (np.array([secret, secret], dtype=object).T, ValueError, "give max_rows_per_unit"),
+        (np.array([secret, secret], dtype=object).T, ValueError, r"give unit=dpopt.Unit\(max_rows"),
         (np.array(secret, dtype=object).reshape(-1, 1, 1), ValueError, "an array of 3 dimensions"),
         (dict.fromkeys(secret), TypeError, "units is a mapping of names to ids"),
         (dict.fromkeys(secret[:1]), TypeError, "units is a mapping of names to ids"),
         (set(secret), TypeError, "units is of type set"),
         (17, TypeError, "units is a number"),
         ("secret", TypeError, "units is text, and X is a sequence"),
-        (["secret"] * ROWS, ValueError, "1 units: nothing private can be learned from so few"),
-        ([None] * ROWS, ValueError, "0 units: nothing private"),
+        (["secret"] * ROWS, ValueError, "1 units: too few to learn from"),
+        ([None] * ROWS, ValueError, "0 units: "),
     ]:
         with pytest.raises(kind, match=message) as caught:
             logistic().fit(X, y, units=units)
@@ -474,7 +486,7 @@ def test_wrong_ids_are_errors_that_show_none(panel):
     for units, message in [
         ("secret", "no column of X has that name"),
         ("member", "y and units are the same column"),
-        (table[["person", "a"]], "give max_rows_per_unit"),
+        (table[["person", "a"]], r"give unit=dpopt.Unit\(max_rows"),
         (secret[1:], "units has 4999 ids"),
     ]:
         with pytest.raises(ValueError, match=message) as caught:
@@ -487,9 +499,9 @@ def test_wrong_ids_are_errors_that_show_none(panel):
 
 def test_what_protects_rows_only_says_so(panel):
     X, y, ids = panel
-    with pytest.raises(dpopt.PrivacyError, match="adaptive steps and a choice of rows"):
-        dpopt.EmbeddingClassifier(**CLASSIFIERS, **EMBEDDING, select_rows=True).fit(X, y, units=ids)
-    with pytest.raises(ValueError, match="pairs are found privately for rows that are units of their own"):
+    with pytest.raises(dpopt.PrivacyError, match="adaptive steps and the choice of rows"):
+        dpopt.EmbeddingClassifier(**CLASSIFIERS, embedding_dim=2, method=SELECTING).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="pairs cannot be chosen privately where a unit has several rows"):
         by_name(encoding={"pairs": "private"}).fit(frame(panel), "member", units="person")
 
 
@@ -518,7 +530,7 @@ def test_ids_leave_no_trace(panel, tmp_path):
 
 def test_the_plan_says_what_each_method_clips(panel):
     X, _, ids = panel
-    plan = logistic(max_rows_per_unit=2).explain(X, units=ids)
+    plan = logistic(unit=dpopt.Unit(max_rows=2)).explain(X, units=ids)
     clips = {c["method"]: c.get("clips") for c in plan.candidates if not c.get("not_applicable")}
     assert clips["noisy-gradient-descent"] == "unit" and clips["objective-perturbation"] == "row × 2"
     assert "clips" in str(plan).splitlines()[2] and "row × 2" in str(plan) and "row × 2" in plan._repr_html_()

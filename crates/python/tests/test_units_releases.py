@@ -53,9 +53,7 @@ SUMS = {
     "laplace_sum": (lambda X, **k: mechanisms.laplace_sum(X, 2.0, epsilon=1.0, **SEEDED, **k).value, 1, 2.0),
     "second_moment": (lambda X, **k: mechanisms.second_moment(X, 2.0, **BOTH, **SEEDED, **k).value, 2, 4.0),
     "MeanEstimator": (
-        lambda X, max_rows_per_unit=None: dpopt.MeanEstimator(
-            **BOTH, row_norm=2.0, insecure_seed=3, max_rows_per_unit=max_rows_per_unit
-        ).fit(X, units=IDS).mean_ * UNITS, 2, 2.0,
+        lambda X, unit=None: dpopt.MeanEstimator(**BOTH, row_norm=2.0, insecure_seed=3, unit=unit).fit(X, units=IDS).mean_ * UNITS, 2, 2.0,
     ),
 }  # fmt: skip
 
@@ -65,8 +63,8 @@ SUMS = {
 def test_a_unit_moves_a_sum_by_its_bound_whatever_its_rows(release, name):
     run, norm, bound = SUMS[release]
     for most in (None, 1, 3, 100):
-        nothing = run(rows(0.0), max_rows_per_unit=most)
-        moved = np.linalg.norm((run(rows(HOSTILE[name]), max_rows_per_unit=most) - nothing).ravel(), norm)
+        nothing = run(rows(0.0), unit=dpopt.Unit(max_rows=most))
+        moved = np.linalg.norm((run(rows(HOSTILE[name]), unit=dpopt.Unit(max_rows=most)) - nothing).ravel(), norm)
         assert moved <= bound * (1 + 1e-6), most
         if name == "rows that agree":
             assert moved >= 0.98 * bound
@@ -96,7 +94,7 @@ def test_every_row_a_unit_is_what_rows_give():
         lambda **u: mechanisms.choose([3, 400], epsilon=1.0, **seeded, **u),
     ):
         assert release().value == release(units="person").value and release(units=" person ").unit == "person"
-        with pytest.raises(dpopt.PrivacyError, match="no rows come in here"):
+        with pytest.raises(dpopt.PrivacyError, match="has no rows that ids could belong to"):
             release(units=ids)
     means = [dpopt.MeanEstimator(**BOTH, bounds=(-1, 1), insecure_seed=4).fit(X, units=u) for u in (None, ids)]
     assert np.array_equal(means[0].mean_, means[1].mean_) and means[0].plan_.event == means[1].plan_.event
@@ -110,7 +108,7 @@ def test_what_of_a_units_rows_counts():
     small = {"delta": 1e-3, **much}
     total = mechanisms.gaussian_sum(X, 100.0, **small).value
     np.testing.assert_allclose(total, X.sum(0), rtol=0, atol=15)
-    one_each = mechanisms.gaussian_sum(X, 100.0, max_rows_per_unit=1, **small).value
+    one_each = mechanisms.gaussian_sum(X, 100.0, **small, unit=dpopt.Unit(max_rows=1)).value
     assert (one_each < total - 20).all()
     moment = np.mean([(X[u == IDS][:, :, None] * X[u == IDS][:, None]).mean(0) for u in range(UNITS)], axis=0)
     np.testing.assert_allclose(mechanisms.second_moment(X, 2.0, **small).value / UNITS, moment, rtol=0, atol=0.05)
@@ -119,16 +117,16 @@ def test_what_of_a_units_rows_counts():
     sparse = np.asarray(mechanisms.sparse_mean(X, 2, norm=2.0, **small))
     np.testing.assert_allclose(sparse, means.mean(0), rtol=0, atol=0.05)
     labels = np.where(OWN, "zoe", "a")
-    counted = lambda k: mechanisms.histogram(labels, ["zoe", "a"], max_rows_per_unit=k, **much).value  # noqa: E731
+    counted = lambda k: mechanisms.histogram(labels, ["zoe", "a"], **much, unit=dpopt.Unit(max_rows=k)).value  # noqa: E731
     for most, expected in ((None, [1, UNITS - 1]), (3, [3, sum(min(3, 1 + u % 4) for u in range(1, UNITS))])):
         assert np.abs(np.array(counted(most)) - expected).max() <= 1
     # one person's forty rows are one of thirty
     assert mechanisms.quantiles(np.where(OWN, 1000.0, np.linspace(1, 2, ROWS)), [0.5], **much).value[0] < 2
     crowd = np.concatenate([np.zeros(4000, dtype=int), np.arange(1, 300)])
-    said = np.where(crowd == 0, "zoe", np.where(crowd % 2, "a", "b"))
+    names = np.where(crowd == 0, "zoe", np.where(crowd % 2, "a", "b"))
     both = {"epsilon": 5.0, "delta": 1e-3, "insecure_seed": 1}
-    assert mechanisms.frequent_labels(said, **both).value == ["a", "b", "zoe"]
-    assert mechanisms.frequent_labels(said, **both, units=crowd).value == ["a", "b"]
+    assert mechanisms.frequent_labels(names, **both).value == ["a", "b", "zoe"]
+    assert mechanisms.frequent_labels(names, **both, units=crowd).value == ["a", "b"]
     wide = np.where(crowd == 0, 1e6, np.linspace(1, 2, len(crowd)))
     assert mechanisms.private_bounds(wide, epsilon=30.0, insecure_seed=1, units=crowd).value[1][0] < 1e3
 
@@ -136,15 +134,22 @@ def test_what_of_a_units_rows_counts():
 @pytest.mark.parametrize("relation", ["zero-out", "replace-one", "add-or-remove"])
 def test_events_are_those_of_the_noise_and_a_ledger_pays_for_people(relation, tmp_path):
     ledger = dpopt.Ledger(12.0, 1e-2, relation=relation, unit="user", path=tmp_path / "a.ledger")
-    given = {"units": IDS, "relation": relation, "n_units": 25 if relation == "add-or-remove" else None}
-    release = mechanisms.histogram(["a"] * ROWS, ["a", "b"], epsilon=1.0, max_rows_per_unit=5, ledger=ledger, **given)
+    count = 25 if relation == "add-or-remove" else None
+    given = {"units": IDS, "relation": relation, "unit": dpopt.Unit(count=count)}
+    five = {**given, "unit": dpopt.Unit(max_rows=5, count=count)}
+    release = mechanisms.histogram(["a"] * ROWS, ["a", "b"], epsilon=1.0, ledger=ledger, **five)
     # five rows of one person move counts by five, by ten if they may say another thing
     moves = 10 if relation == "replace-one" else 5
     assert release.event.sensitivity == 5 and release.event.noise_parameter == pytest.approx(1 / moves, rel=1e-9)
     assert release.bound <= 1.0
     mechanisms.gaussian_sum(rows(1.0), 1.0, **BOTH, **given, ledger=ledger)
     dpopt.MeanEstimator(
-        epsilon=1.0, delta=1e-4, bounds=(0, 9), neighbors=relation, n_units=given["n_units"], budget=ledger
+        epsilon=1.0,
+        delta=1e-4,
+        bounds=(0, 9),
+        neighbors=relation,
+        budget=ledger,
+        unit=given["unit"],
     ).fit(rows(1.0), units=IDS)
     assert [e.epsilon for e in ledger.entries] == [1.0, 1.0, 1.0]
     of_rows = dpopt.Ledger(12.0, 1e-2, relation=relation)
@@ -154,8 +159,10 @@ def test_events_are_those_of_the_noise_and_a_ledger_pays_for_people(relation, tm
         dpopt.MeanEstimator(epsilon=1.0, bounds=(0, 9), neighbors=relation, budget=of_rows).fit(rows(1.0), units=IDS)
     assert of_rows.entries == ()
     if relation == "add-or-remove":
-        with pytest.raises(ValueError, match="number of units is protected; give a public guess of units as n_units"):
-            mechanisms.gaussian_sum(rows(1.0), 1.0, **BOTH, **{**given, "n_units": None})
+        with pytest.raises(
+            ValueError, match="number of units is protected; give a public guess of units as unit=dpopt.Unit"
+        ):
+            mechanisms.gaussian_sum(rows(1.0), 1.0, **BOTH, **{**given, "unit": dpopt.Unit(count=None)})
 
 
 def test_sparse_means_are_the_command_lines(tmp_path):
@@ -169,7 +176,7 @@ def test_sparse_means_are_the_command_lines(tmp_path):
             capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        given = {"epsilon": 5.0, "delta": 1e-4, "insecure_seed": 7, "max_rows_per_unit": most}
+        given = {"epsilon": 5.0, "delta": 1e-4, "insecure_seed": 7, "unit": dpopt.Unit(max_rows=most)}
         found = mechanisms.sparse_mean(X, 3, units="person", **given)
         expected = [line.split(",") for line in done.stdout.splitlines() if line[:1].isdigit()]
         assert dict(zip(found.value.indices.tolist(), found.value.data.tolist())) == {
@@ -179,9 +186,9 @@ def test_sparse_means_are_the_command_lines(tmp_path):
         assert "certified" not in done.stdout
 
 
-def test_means_of_people_are_told_as_such():
+def test_means_of_people_are_reported_as_such():
     X = pd.DataFrame(rows(1.0), columns=["a", "b"]).assign(person=IDS)
-    mean = dpopt.MeanEstimator(epsilon=2.0, delta=1e-4, bounds=(0, 9), max_rows_per_unit=3)
+    mean = dpopt.MeanEstimator(epsilon=2.0, delta=1e-4, bounds=(0, 9), unit=dpopt.Unit(max_rows=3))
     plan = mean.explain(X, units="person")
     promised = str(mean.fit(X, units="person").privacy_)
     # the digits of a noisy mean below hold this number or not: secret ones do once in a while
@@ -189,14 +196,16 @@ def test_means_of_people_are_told_as_such():
     assert (plan.event, plan.n_units, plan.noise_std) == (mean.plan_.event, UNITS, mean.plan_.noise_std)
     assert promised.endswith("privacy per person, zero-out") and mean.n_features_in_ == 2
     assert str(plan).startswith("30 units") and "per person" in mean.report()
-    told = dpopt.MeanEstimator(epsilon=2.0, delta=1e-4, bounds=(0, 9), n_units=UNITS).explain(ROWS, 2, units="person")
-    assert told.event == plan.event
+    explained = dpopt.MeanEstimator(epsilon=2.0, delta=1e-4, bounds=(0, 9), unit=dpopt.Unit(count=UNITS)).explain(
+        ROWS, 2, units="person"
+    )
+    assert explained.event == plan.event
     # how many rows they have is nobody's business
     assert str(ROWS) not in repr(mean.plan_) + mean.report()
-    with pytest.raises(ValueError, match="no use is made of a number of rows"):
+    with pytest.raises(ValueError, match="the number of rows has no effect"):
         dpopt.MeanEstimator(bounds=(0, 9), n_rows=ROWS).fit(X, units="person")
-    with pytest.raises(ValueError, match="max_rows_per_unit is given and units= is not"):
-        dpopt.MeanEstimator(bounds=(0, 9), max_rows_per_unit=3).fit(X[["a", "b"]])
+    with pytest.raises(ValueError, match="unit is given and units= is not"):
+        dpopt.MeanEstimator(bounds=(0, 9), unit=dpopt.Unit(max_rows=3)).fit(X[["a", "b"]])
 
 
 def test_wrong_ids_and_bounds_are_errors_that_show_none():
@@ -218,25 +227,35 @@ def test_wrong_ids_and_bounds_are_errors_that_show_none():
             with pytest.raises(kind, match=message) as caught:
                 release(units)
             assert "s3cret" not in str(caught.value) and caught.value.__context__ is None
-    with pytest.raises(ValueError, match="no use is made of a number of rows"):
+    with pytest.raises(ValueError, match="the number of rows has no effect"):
         mechanisms.gaussian_sum(X, 1.0, **BOTH, units=IDS, n_rows=ROWS)
-    for name in ("n_units", "max_rows_per_unit"):
-        with pytest.raises(ValueError, match=f"{name} is given and units= is not"):
-            mechanisms.gaussian_sum(X, 1.0, **BOTH, **{name: 3})
-        with pytest.raises(ValueError, match=f"{name} is 0; give a whole number"):
-            mechanisms.gaussian_sum(X, 1.0, **BOTH, units=IDS, **{name: 0})
+    for name in ("count", "max_rows"):
+        with pytest.raises(ValueError, match="unit is given and units= is not"):
+            mechanisms.gaussian_sum(X, 1.0, **BOTH, unit=dpopt.Unit(**{name: 3}))
+        with pytest.raises(ValueError, match=f"{name} of unit is 0; give a whole number"):
+            mechanisms.gaussian_sum(X, 1.0, **BOTH, units=IDS, unit=dpopt.Unit(**{name: 0}))
+    with pytest.raises(ValueError, match="unit says max_rows .3., and one row of each unit is looked at; leave it out"):
+        mechanisms.quantiles(X[:, 0], [0.5], epsilon=1.0, units=IDS, unit=dpopt.Unit(max_rows=3))
+    with pytest.raises(ValueError, match="unit says clipping .'row'., and what is clipped"):
+        mechanisms.gaussian_sum(X, 1.0, **BOTH, units=IDS, unit=dpopt.Unit(clipping="row"))
+    with pytest.raises(TypeError, match=r"gaussian_sum has no parameter 'n_units'; write unit=dpopt.Unit\(count=...\)"):
+        mechanisms.gaussian_sum(X, 1.0, **BOTH, units=IDS, n_units=3)
 
 
 def test_places_without_rows_count_as_nothing():
     X = np.full((60, 1), 0.5)
     ids = np.arange(60) % 20
     much = {"epsilon": 400.0, "delta": 1e-3, "insecure_seed": 2}
-    assert mechanisms.gaussian_sum(X, 2.0, units=ids, n_units=50, **much).value[0] == pytest.approx(30, abs=1)
-    mean = dpopt.MeanEstimator(bounds=(0, 1), n_units=50, **much).fit(X + 0.5, units=ids)
+    assert mechanisms.gaussian_sum(X, 2.0, units=ids, **much, unit=dpopt.Unit(count=50)).value[0] == pytest.approx(
+        30, abs=1
+    )
+    mean = dpopt.MeanEstimator(bounds=(0, 1), **much, unit=dpopt.Unit(count=50)).fit(X + 0.5, units=ids)
     # twenty at 1, thirty at the middle
     assert mean.mean_[0] == pytest.approx(0.7, abs=0.02)
     spread = np.linspace(1, 3, 60)
-    middle = mechanisms.quantiles(spread, [0.5], units=ids, n_units=50, epsilon=400.0, insecure_seed=1).value[0]
+    middle = mechanisms.quantiles(
+        spread, [0.5], units=ids, epsilon=400.0, insecure_seed=1, unit=dpopt.Unit(count=50)
+    ).value[0]
     assert middle == pytest.approx(2, abs=0.5)
 
 
@@ -277,27 +296,27 @@ def client(X, y, **more):
 
 def test_a_client_protects_people_with_many_records():
     y = np.where(np.arange(ROWS) % 2, 1.0, -1.0)
-    bounded = {"units": IDS, "max_rows_per_unit": 100, "clip_norm": 0.2}
+    bounded = {"units": IDS, "unit": dpopt.Unit(max_rows=100), "clip_norm": 0.2}
     nothing, number, _ = client(rows(0.0), y, **bounded)
     assert number == UNITS
     for name, own in HOSTILE.items():
         for most in (1, 3, 100):
-            base = nothing if most == 100 else client(rows(0.0), y, **{**bounded, "max_rows_per_unit": most})[0]
-            moved, _, made = client(rows(own), y, **{**bounded, "max_rows_per_unit": most})
+            base = nothing if most == 100 else client(rows(0.0), y, **{**bounded, "unit": dpopt.Unit(max_rows=most)})[0]
+            moved, _, made = client(rows(own), y, **{**bounded, "unit": dpopt.Unit(max_rows=most)})
             assert np.linalg.norm(moved - base) <= 0.2 * (1 + 1e-6), (name, most)
     assert (made.privacy_.unit, made.privacy_.epsilon <= 40.0) == ("user", True)
     X = np.random.default_rng(1).uniform(-0.7, 0.7, (200, 2))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     sampled = {"sampling_probability": 0.2, "rounds": 1, "local_steps": 4}
     of_rows, _, rowwise = client(X, y, **sampled)
-    of_units, _, unitwise = client(X, y, **sampled, units=np.arange(200), max_rows_per_unit=1)
+    of_units, _, unitwise = client(X, y, **sampled, units=np.arange(200), unit=dpopt.Unit(max_rows=1))
     assert np.array_equal(of_rows, of_units) and rowwise.event == unitwise.event
-    with pytest.raises(ValueError, match="give max_rows_per_unit"):
+    with pytest.raises(ValueError, match=r"give unit=dpopt.Unit\(max_rows"):
         client(X, y, units=np.arange(200))
-    with pytest.raises(ValueError, match="max_rows_per_unit is given and units= is not"):
-        client(X, y, max_rows_per_unit=2)
+    with pytest.raises(ValueError, match="unit is given and units= is not"):
+        client(X, y, unit=dpopt.Unit(max_rows=2))
     with pytest.raises(ValueError, match="units has 199 ids"):
-        client(X, y, units=np.arange(199), max_rows_per_unit=1)
+        client(X, y, units=np.arange(199), unit=dpopt.Unit(max_rows=1))
 
 
 def test_sparse_rows_of_people():

@@ -15,7 +15,7 @@ pd = pytest.importorskip("pandas")
 
 UNITS, EACH = 400, 8
 ROWS = UNITS * EACH
-DESCENT = {"method": "noisy-gradient-descent", "steps": 5}
+DESCENT = {"method": dpopt.methods.NoisyGradientDescent(steps=5)}
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +42,12 @@ def inner(**more):
 def search(estimator=None, grid=None, **more):
     given = {"epsilon": 6.0, "delta": 1e-4, "expected_runs": 2, **more}
     return PrivateSearchCV(
-        inner() if estimator is None else estimator, grid or {"regularization": [0.01, 0.1]}, **given
+        inner() if estimator is None else estimator, grid or {"method__regularization": [0.01, 0.1]}, **given
     )
 
 
 def split(ids, share=0.25, seed=None, **more):
-    given = {"n_units": None, "max_rows_per_unit": None, "seed": None, **more}
+    given = {"seed": None, "unit": None, **more}
     return Split(settled(ids_alone(ids), len(ids), "zero-out", **given), len(ids), share, seed)
 
 
@@ -67,7 +67,7 @@ def test_a_units_rows_are_on_one_side_by_a_fair_coin():
         # what is trained on has the others' ids, and nobody's rows are nobody's still
         assert [own != own for own in trained] == [own in (owner, None) for own in ids]
         scored[owner] += 1
-    # a quarter each: standard deviation 27.4, six of them; whoever has however many rows
+    # a quarter each: standard deviation 27.4, six of them; however many rows a person has
     assert all(abs(n - draws / 4) < 165 for n in scored.values())
 
 
@@ -82,7 +82,7 @@ def test_a_unit_counts_once_in_a_score_whatever_its_rows():
         wild = np.where(zero, 1.0 - of_rows, of_rows)
         assert np.abs(made.score_each(wild) - each).max() <= 1 and (made.score_each(wild) != each).sum() <= 1
     # places without rows are scored with nothing: one of 600 is trained on, and eight have rows
-    empty = split(ids, 0.999, 1, n_units=600)
+    empty = split(ids, 0.999, 1, unit=dpopt.Unit(count=600))
     assert (empty.units, empty.held_out) == (1, 599)
     assert empty.score_each(np.ones(empty.rows_to_score)).sum() in (7, 8)
 
@@ -100,7 +100,11 @@ def test_people_are_protected_by_a_search(panel):
     # planned for the units to train on, and for all rows whichever units these are
     assert (best.plan_.n_units, best.plan_.n_rows) == (UNITS - UNITS // 4, ROWS)
     assert best.privacy_ == found.privacy_
-    assert found.plan_ == search().explain(X, units=ids) == search(n_units=UNITS).explain(ROWS, 3, units="person")
+    assert (
+        found.plan_
+        == search().explain(X, units=ids)
+        == search(unit=dpopt.Unit(count=UNITS)).explain(ROWS, 3, units="person")
+    )
     # the default delta follows from the number of units
     assert search(delta=None).explain(X, units=ids).delta == pytest.approx(UNITS**-1.1)
     with pytest.raises(ValueError, match=r"protects a record and this charge is per 'user'"):
@@ -121,7 +125,9 @@ def test_tables_pipelines_and_methods_that_need_rows(panel, tmp_path):
     table = pd.DataFrame(X, columns=list("abc")).assign(person=ids, member=np.where(y == 1, "yes", "no"))
     named = dpopt.LogisticRegression(bounds={c: (-1, 1) for c in "abc"}, classes=["no", "yes"], **DESCENT)
     for settings in ({}, {"classes": "public"}):
-        of_table = lambda **more: search(named, n_units=UNITS + 20, **more).fit(table, "member", units="person")
+        of_table = lambda **more: search(named, **more, unit=dpopt.Unit(count=UNITS + 20)).fit(
+            table, "member", units="person"
+        )
         named.set_params(**settings)
         found, seeded = of_table(), of_table(insecure_seed=4)
         assert seeded.score(table.drop(columns="person"), table.member) > 0.8
@@ -131,13 +137,13 @@ def test_tables_pipelines_and_methods_that_need_rows(panel, tmp_path):
         written = json.loads((tmp_path / "model.json").read_text())["guarantee"]
         assert (written["unit"], written["unit_column"]) == ("user", "person")
     piped = make_pipeline(dpopt.PublicScaler(bounds=(-1, 1)), inner())
-    found = search(piped, {"logisticregression__regularization": [0.1]}, insecure_seed=4).fit(X, y, units=ids)
+    found = search(piped, {"logisticregression__method__regularization": [0.1]}, insecure_seed=4).fit(X, y, units=ids)
     assert found.score(X, y) > 0.85 and found.privacy_.unit == "user"
-    by_row = inner(method="output-perturbation", steps=None, max_rows_per_unit=2)
-    found = search(by_row, {"regularization": [0.1]}, neighbors="replace-one").fit(X, y, units=ids)
+    by_row = inner(method="output-perturbation", unit=dpopt.Unit(max_rows=2))
+    found = search(by_row, {"method__regularization": [0.1]}, neighbors="replace-one").fit(X, y, units=ids)
     assert "User(2 records" in str(found.best_estimator_.plan_.event) and found.privacy_.relation == "replace-one"
-    with pytest.raises(dpopt.PrivacyError, match="max_rows_per_unit"):
-        search(inner(method="output-perturbation", steps=None), {"regularization": [0.1]}).fit(X, y, units=ids)
+    with pytest.raises(dpopt.PrivacyError, match="needs a public bound on its rows"):
+        search(inner(method="output-perturbation"), {"method__regularization": [0.1]}).fit(X, y, units=ids)
     numbers = dpopt.Ridge(bounds=(-1, 1), target_bounds=(-2.5, 2.5), **DESCENT)
     found = search(numbers, {"alpha": [0.1]}, insecure_seed=4).fit(X, X @ [1.0, -1.0, 0.5], units=ids)
     assert found.score(X, X @ [1.0, -1.0, 0.5]) > 0.5
@@ -151,23 +157,23 @@ def test_what_is_refused(panel):
         ([*secret[:-1], ["s3cret"]], TypeError, "which cannot be compared"),
         ("s3cret", TypeError, "units is text, and X is"),
         ([None] * ROWS, ValueError, "0 units"),
-        ([f"s3cret{i % 3}" for i in range(ROWS)], ValueError, "units are less than 4"),
+        ([f"s3cret{i % 3}" for i in range(ROWS)], ValueError, "fewer than 4 units"),
     ]:
         with pytest.raises(kind, match=message) as caught:
             search().fit(X, y, units=units)
         assert "s3cret" not in str(caught.value) and caught.value.__context__ is None
     for wrong in (UNITS - 1, ROWS + 1):
-        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that"):
-            search(n_units=wrong).fit(X, y, units=ids)
-    with pytest.raises(ValueError, match="n_units is given and units= is not"):
-        search(n_units=UNITS).fit(X, y)
-    with pytest.raises(ValueError, match="n_units is set by the search"):
-        search(inner(n_units=UNITS)).fit(X, y, units=ids)
-    with pytest.raises(ValueError, match="max_rows_per_unit is set by the search"):
-        search(grid={"max_rows_per_unit": [3]}).fit(X, y, units=ids)
-    with pytest.raises(ValueError, match="max_rows_per_unit is given and units= is not"):
-        search(inner(max_rows_per_unit=2)).fit(X, y)
-    with pytest.raises(ValueError, match="give a public number of units as n_units"):
+        with pytest.raises(ValueError, match=f"count of unit is {wrong}, and units has more ids than that"):
+            search(unit=dpopt.Unit(count=wrong)).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="unit is given and units= is not"):
+        search(unit=dpopt.Unit(count=UNITS)).fit(X, y)
+    with pytest.raises(ValueError, match="count of unit is set by the search"):
+        search(inner(unit=dpopt.Unit(count=UNITS))).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="unit__max_rows is set by the search"):
+        search(grid={"unit__max_rows": [3]}).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="unit is given and units= is not"):
+        search(inner(unit=dpopt.Unit(max_rows=2))).fit(X, y)
+    with pytest.raises(ValueError, match="give a public number of units as unit=dpopt.Unit"):
         search().explain(ROWS, 3, units="person")
 
 

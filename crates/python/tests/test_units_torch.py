@@ -27,9 +27,19 @@ def step_alone(ids, most, relation="zero-out", **more):
     """An optimizer of two parameters that takes every unit into every batch."""
     parameters = [nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(2, 2))]
     optimizer = PrivateOptimizer(
-        torch.optim.SGD(parameters, lr=0.0), dataset_size=UNITS, sampling_probability=1.0, steps=1, clip_norm=CLIP, noise_multiplier=1.0,
-        delta=1e-6, units=ids, max_rows_per_unit=most, insecure_seed=4, relation=relation, **more,
-    )  # fmt: skip
+        torch.optim.SGD(parameters, lr=0.0),
+        dataset_size=UNITS,
+        sampling_probability=1.0,
+        steps=1,
+        clip_norm=CLIP,
+        noise_multiplier=1.0,
+        delta=1e-6,
+        units=ids,
+        insecure_seed=4,
+        relation=relation,
+        **more,
+        unit=dpopt.Unit(max_rows=most),
+    )
     return optimizer, parameters
 
 
@@ -102,9 +112,17 @@ def test_at_most_so_many_rows_are_a_new_uniform_choice_for_each_batch():
     parameters = [nn.Parameter(torch.zeros(1))]
     steps = 3000
     optimizer = PrivateOptimizer(
-        torch.optim.SGD(parameters, lr=0.0), dataset_size=2, sampling_probability=1.0, steps=steps, clip_norm=1.0, noise_multiplier=50.0,
-        delta=1e-6, units=["a", "b", "a", None, "a", "a"], max_rows_per_unit=2, insecure_seed=1,
-    )  # fmt: skip
+        torch.optim.SGD(parameters, lr=0.0),
+        dataset_size=2,
+        sampling_probability=1.0,
+        steps=steps,
+        clip_norm=1.0,
+        noise_multiplier=50.0,
+        delta=1e-6,
+        units=["a", "b", "a", None, "a", "a"],
+        insecure_seed=1,
+        unit=dpopt.Unit(max_rows=2),
+    )
     seen = {}
     for _ in range(steps):
         rows = tuple(optimizer.sample().tolist())
@@ -140,7 +158,7 @@ def trained(data=None, passes=2, **options):
 def test_one_row_each_is_what_records_give():
     _, of_records, expected = trained(insecure_seed=3)
     for ids in (np.arange(400), [f"p{i}" for i in range(400)]):
-        _, of_units, found = trained(insecure_seed=3, units=ids, max_rows_per_unit=1)
+        _, of_units, found = trained(insecure_seed=3, units=ids, unit=dpopt.Unit(max_rows=1))
         assert torch.equal(found, expected) and of_units.noise_multiplier == of_records.noise_multiplier
     assert (of_records.privacy_.unit, of_units.privacy_.unit, of_units.privacy_.unit_column) == (
         "record",
@@ -153,7 +171,7 @@ def test_one_row_each_is_what_records_give():
 def test_parts_of_a_batch_give_what_the_whole_gives():
     ids = np.arange(400) % 80
     weights = [
-        trained(insecure_seed=5, units=ids, max_rows_per_unit=4, physical_batch_size=size, noise_multiplier=0.6, epsilon=None)[2]
+        trained(insecure_seed=5, units=ids, physical_batch_size=size, noise_multiplier=0.6, epsilon=None, unit=dpopt.Unit(max_rows=4))[2]
         for size in (1000, 7, 3, 1)
     ]  # fmt: skip
     for other in weights[1:]:
@@ -166,7 +184,7 @@ def test_people_are_protected_within_a_budget_of_people():
     ids = np.repeat(np.arange(1500), 4)
     X, y = table(6000, 3)
     ledger = dpopt.Ledger(3.0, 1e-4, unit="user")
-    asked = {"units": rng.permutation(ids), "max_rows_per_unit": 4, "batch_size": 150, "epsilon": 3.0}
+    asked = {"units": rng.permutation(ids), "batch_size": 150, "epsilon": 3.0, "unit": dpopt.Unit(max_rows=4)}
     _, optimizer, _ = trained((X, y), 3, budget=ledger, **asked)
     # a ledger takes no seed, and what is learnt hangs on the noise
     model, _, _ = trained((X, y), 3, insecure_seed=1, **asked)
@@ -184,7 +202,7 @@ def test_people_are_protected_within_a_budget_of_people():
     with pytest.raises(
         ValueError, match=r'protects a record and this charge is per \'user\'; use Ledger\(..., unit="user"\)'
     ):
-        trained(units=np.arange(400), max_rows_per_unit=1, budget=rows)
+        trained(units=np.arange(400), budget=rows, unit=dpopt.Unit(max_rows=1))
     with pytest.raises(ValueError, match="protects a user"):
         trained(budget=dpopt.Ledger(4.0, 1e-4, unit="user"))
     assert rows.entries == ()
@@ -192,31 +210,40 @@ def test_people_are_protected_within_a_budget_of_people():
 
 def test_numbers_of_units():
     ids = np.arange(400) % 80
-    _, optimizer, _ = trained(units=ids, max_rows_per_unit=5, n_units=100)
+    _, optimizer, _ = trained(units=ids, unit=dpopt.Unit(max_rows=5, count=100))
     assert optimizer.dataset_size == 100 and optimizer.sampling_probability == 0.2
-    _, optimizer, _ = trained(units=ids, max_rows_per_unit=5, relation="replace-one")
+    _, optimizer, _ = trained(units=ids, relation="replace-one", unit=dpopt.Unit(max_rows=5))
     assert (optimizer.dataset_size, optimizer.privacy_.relation) == (80, "replace-one")
     # where parts end, a unit's mean is rounded: that may not depend on who is there
-    with pytest.raises(ValueError, match="not for add-or-remove here"):
-        trained(units=ids, max_rows_per_unit=5, n_units=70, relation="add-or-remove")
+    with pytest.raises(ValueError, match="does not work with add-or-remove here"):
+        trained(units=ids, relation="add-or-remove", unit=dpopt.Unit(max_rows=5, count=70))
     for wrong in (79, 401):
-        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that"):
-            trained(units=ids, max_rows_per_unit=5, n_units=wrong)
+        with pytest.raises(ValueError, match=f"count of unit is {wrong}, and units has more ids than that"):
+            trained(units=ids, unit=dpopt.Unit(max_rows=5, count=wrong))
     with pytest.raises(ValueError, match="dataset_size is 11, and units has more ids than that"):
         PrivateOptimizer(
-            torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1), dataset_size=11, sampling_probability=0.5, steps=1, clip_norm=1.0,
-            epsilon=1.0, delta=1e-6, units=IDS, max_rows_per_unit=1,
-        )  # fmt: skip
-    with pytest.raises(ValueError, match="no use is made of a number of records"):
-        trained(units=ids, max_rows_per_unit=5, dataset_size=400)
-    for name in ("max_rows_per_unit", "n_units"):
-        with pytest.raises(ValueError, match=f"{name} is given and units= is not"):
-            trained(**{name: 3})
+            torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1),
+            dataset_size=11,
+            sampling_probability=0.5,
+            steps=1,
+            clip_norm=1.0,
+            epsilon=1.0,
+            delta=1e-6,
+            units=IDS,
+            unit=dpopt.Unit(max_rows=1),
+        )
+    with pytest.raises(ValueError, match="the number of records has no effect"):
+        trained(units=ids, dataset_size=400, unit=dpopt.Unit(max_rows=5))
+    for name in ("max_rows", "count"):
+        with pytest.raises(ValueError, match="unit is given and units= is not"):
+            trained(unit=dpopt.Unit(**{name: 3}))
+    with pytest.raises(TypeError, match=r"make_private has no parameter 'max_rows_per_unit'; write unit=dpopt.Unit"):
+        trained(units=ids, max_rows_per_unit=3)
 
 
 def test_ids_that_are_missing_are_nobodys():
     ids = [None if i % 5 == 0 else float("nan") if i % 5 == 1 else f"p{i % 60}" for i in range(400)]
-    _, optimizer, _ = trained(units=ids, max_rows_per_unit=3)
+    _, optimizer, _ = trained(units=ids, unit=dpopt.Unit(max_rows=3))
     assert optimizer.dataset_size == len({i for i in ids if isinstance(i, str)})
 
 
@@ -227,23 +254,23 @@ def test_wrong_ids_are_errors_that_show_none():
         ([*secret[:-1], ["s3cret"]], TypeError, "the id in row 399 of units is a sequence"),
         (np.array([secret, secret], dtype=object), ValueError, "an array of 2 dimensions"),
         (set(secret), TypeError, "units is of type set"),
-        ("s3cret", TypeError, "units is text, and there is no table"),
+        ("s3cret", TypeError, "units is text, but there is no table"),
         ([None] * 400, ValueError, "0 units: no id can be read"),
     ]:
         with pytest.raises(kind, match=message) as caught:
-            trained(units=units, max_rows_per_unit=2)
+            trained(units=units, unit=dpopt.Unit(max_rows=2))
         assert "s3cret" not in str(caught.value) and caught.value.__context__ is None
-    with pytest.raises(ValueError, match="give max_rows_per_unit, a public bound"):
+    with pytest.raises(ValueError, match=r"give unit=dpopt.Unit\(max_rows=...\), a public bound"):
         trained(units=secret)
     for wrong in (0, 2.5, "s3cret"):
-        with pytest.raises(ValueError, match="max_rows_per_unit is .*; give a whole number, at least 1"):
-            trained(units=secret, max_rows_per_unit=wrong)
+        with pytest.raises(ValueError, match="max_rows of unit is .*; give a whole number, at least 1"):
+            trained(units=secret, unit=dpopt.Unit(max_rows=wrong))
 
 
 def test_rows_of_a_batch_must_all_come_and_be_drawn_here():
     optimizer, parameters = step_alone(IDS, 3)
     ones = lambda n: [torch.ones(n, 3), torch.ones(n, 2, 2)]  # noqa: E731
-    with pytest.raises(RuntimeError, match=r"drawn by sample\(\), before"):
+    with pytest.raises(RuntimeError, match=r"drawn with sample\(\) before"):
         optimizer.step(ones(3))
     drawn = len(optimizer.sample())
     with pytest.raises(RuntimeError, match="some rows that sample") as caught:

@@ -1,4 +1,4 @@
-"""Fits that repeat themselves on the same people are said, by public facts alone; seeds void what they touch."""
+"""Fits that repeat themselves on the same people are warned about, by public facts alone; seeds void what they touch."""
 
 import warnings
 from pathlib import Path
@@ -21,7 +21,7 @@ def table(columns, rows=300, seed=0):
     return X, (X[:, 0] > 0).astype(int)
 
 
-def said(run):
+def warned(run):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run()
@@ -36,41 +36,41 @@ META = {
     "Stacking": lambda m, X, y: StackingClassifier([("a", m)], cv=2).fit(X, y),
     "Bagging": lambda m, X, y: BaggingClassifier(m, n_estimators=2).fit(X, y),
     "OneVsRest": lambda m, X, y: OneVsRestClassifier(m).fit(X, np.arange(len(y)) % 3),
-    "GridSearchCV": lambda m, X, y: GridSearchCV(m, {"regularization": [1.0]}, cv=2).fit(X, y),
+    "GridSearchCV": lambda m, X, y: GridSearchCV(m, {"method__regularization": [1.0]}, cv=2).fit(X, y),
 }
 
 
 @pytest.mark.parametrize("how", META)
-def test_what_fits_many_times_is_said(how):
-    found = [str(w.message) for w in said(lambda: META[how](LogisticRegression(**FACTS), *table(3)))]
+def test_what_fits_many_times_is_warned_about(how):
+    found = [str(w.message) for w in warned(lambda: META[how](LogisticRegression(**FACTS), *table(3)))]
     assert any("inside scikit-learn's" in text and "budget=dpopt.Ledger" in text for text in found)
 
 
-def test_what_fits_once_is_not_said():
+def test_what_fits_once_is_not_warned_about():
     pipe = make_pipeline(dpopt.PublicScaler(), LogisticRegression(**FACTS))
-    assert not said(lambda: pipe.fit(*table(11)))
+    assert not warned(lambda: pipe.fit(*table(11)))
 
 
 def test_repeated_fits_are_counted_without_a_ledger():
     # by hand: folds are copies that scikit-learn's functions never see
     X, y = table(13)
     model = LogisticRegression(**FACTS)
-    assert not said(lambda: model.fit(X[:100], y[:100]))
-    (second,) = said(lambda: model.fit(X[100:], y[100:]))
+    assert not warned(lambda: model.fit(X[:100], y[:100]))
+    (second,) = warned(lambda: model.fit(X[100:], y[100:]))
     assert (
         "fitted 2 models" in str(second.message)
         and "epsilon 1 " in str(second.message)
         and "budget=dpopt.Ledger" in str(second.message)
     )
     assert second.filename == __file__
-    assert not said(lambda: model.fit(X, y))
-    assert "fitted 4 models" in str(said(lambda: model.fit(X, y))[0].message)
+    assert not warned(lambda: model.fit(X, y))
+    assert "fitted 4 models" in str(warned(lambda: model.fit(X, y))[0].message)
     # another table, by its columns; a ledger adds up by itself
-    assert not said(lambda: model.fit(*table(14)))
+    assert not warned(lambda: model.fit(*table(14)))
     ledger = dpopt.Ledger(5.0, 1e-3)
     for _ in range(3):
-        assert not said(lambda: LogisticRegression(**FACTS, budget=ledger).fit(*table(14)))
-    assert len(said(lambda: dpopt.MeanEstimator(epsilon=0.5, delta=1e-6, bounds=(-1, 1)).fit(X=table(14)[0]))) == 1
+        assert not warned(lambda: LogisticRegression(**FACTS, budget=ledger).fit(*table(14)))
+    assert len(warned(lambda: dpopt.MeanEstimator(epsilon=0.5, delta=1e-6, bounds=(-1, 1)).fit(X=table(14)[0]))) == 1
 
 
 def test_the_count_depends_on_no_record():
@@ -78,7 +78,7 @@ def test_the_count_depends_on_no_record():
     for columns, seeds in ((15, (0, 0)), (16, (0, 1))):
         for seed in seeds:
             texts.append(
-                [str(w.message) for w in said(lambda: LogisticRegression(**FACTS).fit(*table(columns, seed=seed)))]
+                [str(w.message) for w in warned(lambda: LogisticRegression(**FACTS).fit(*table(columns, seed=seed)))]
             )
     # the same table twice, and two different tables: the same words but for the number of columns
     assert texts[0] == texts[2] == []
@@ -88,11 +88,11 @@ def test_the_count_depends_on_no_record():
 def test_runs_of_a_private_search_are_not_counted():
     X, y = table(17, 2000)
     search = dpopt.select.PrivateSearchCV(
-        LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"regularization": [1.0, 10.0]}, epsilon=3.0, delta=1e-6, expected_runs=4
+        LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"method__regularization": [1.0, 10.0]}, epsilon=3.0, delta=1e-6, expected_runs=4
     )  # fmt: skip
-    assert not said(lambda: search.fit(X, y))
+    assert not warned(lambda: search.fit(X, y))
     # one search, whatever the secret number of its runs
-    assert "fitted 2 models" in str(said(lambda: search.fit(X, y))[0].message)
+    assert "fitted 2 models" in str(warned(lambda: search.fit(X, y))[0].message)
 
 
 ONCE = {
@@ -140,7 +140,7 @@ def test_a_seeded_fit_is_marked_and_never_charged():
         LogisticRegression(**FACTS, budget=ledger, insecure_seed=1),
         dpopt.MeanEstimator(epsilon=0.5, delta=1e-6, bounds=(-1, 1), budget=ledger, insecure_seed=1),
         dpopt.select.PrivateSearchCV(
-            LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"shift": [0.0]}, delta=1e-6, budget=ledger, insecure_seed=1
+            LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"method__shift": [0.0]}, delta=1e-6, budget=ledger, insecure_seed=1
         ),
     ]  # fmt: skip
     for model in models:
@@ -248,7 +248,7 @@ ENTRANCES = {
     "Experts": lambda w, **o: dpopt.online.Experts(w, 50, 1.0, 1e-6, **o),
     "OnlineConvex": lambda w, **o: dpopt.online.OnlineConvex(w, 50, 1.0, 1e-6, radius=1.0, **o),
     "Bandit": lambda w, **o: dpopt.online.Bandit(w, 50, 1.0, **o),
-    "partial_fit": lambda w, **o: dpopt.LogisticRegression(**FACTS | {"method": "auto"}, steps=2, **o).partial_fit(
+    "partial_fit": lambda w, **o: dpopt.LogisticRegression(**FACTS | {"method": dpopt.methods.Auto(steps=2)}, **o).partial_fit(
         numbers(w, 400), (numbers(1, 400)[:, 0] > 0).astype(int), classes=[0, 1]
     ),
     "HeavyTailedMean": lambda w, **o: dpopt.HeavyTailedMean(epsilon=0.5, moment=2.0, **o).fit(numbers(w, 40_000)),
@@ -281,36 +281,36 @@ def nothing_counted(monkeypatch):
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_every_entrance_counts_what_no_ledger_pays(entrance, nothing_counted):
     run = ENTRANCES[entrance]
-    told = [
-        [w for w in said(lambda: run(3)) if "without a ledger" in str(w.message)]  # noqa: B023
+    found = [
+        [w for w in warned(lambda: run(3)) if "without a ledger" in str(w.message)]  # noqa: B023
         for _ in range(4)
     ]
-    assert [len(each) for each in told] == [0, 1, 0, 1]
+    assert [len(each) for each in found] == [0, 1, 0, 1]
     assert (
-        " 2 " in str(told[1][0].message)
-        and " 4 " in str(told[3][0].message)
-        and "If they hold the same people" in str(told[1][0].message)
+        " 2 " in str(found[1][0].message)
+        and " 4 " in str(found[3][0].message)
+        and "If they hold the same people" in str(found[1][0].message)
     )
-    assert told[1][0].filename == __file__
+    assert found[1][0].filename == __file__
     # of another form; and with a ledger, whose sum is its own
-    assert said(lambda: run(5)) == []
+    assert warned(lambda: run(5)) == []
     ledger = dpopt.Ledger(90.0, 0.1, **UNITS.get(entrance, {}))
     for _ in range(4):
-        assert said(lambda: run(5, budget=ledger)) == []
+        assert warned(lambda: run(5, budget=ledger)) == []
     assert len(ledger.entries) == 4
 
 
 def test_records_of_one_form_are_counted_together(nothing_counted):
-    assert said(lambda: LogisticRegression(**FACTS).fit(*table(3))) == []
-    (second,) = said(lambda: ENTRANCES["gaussian_sum"](3))
+    assert warned(lambda: LogisticRegression(**FACTS).fit(*table(3))) == []
+    (second,) = warned(lambda: ENTRANCES["gaussian_sum"](3))
     assert "made 2 private releases of tables with these 3 columns" in str(second.message) and "epsilon 1.5 " in str(
         second.message
     )
-    assert said(lambda: ENTRANCES["minimize of an objective"](3)) == []
-    assert "4 private releases" in str(said(lambda: ENTRANCES["minimize"](3))[0].message)
+    assert warned(lambda: ENTRANCES["minimize of an objective"](3)) == []
+    assert "4 private releases" in str(warned(lambda: ENTRANCES["minimize"](3))[0].message)
     # networks of other sizes are trained on the same records
-    assert said(lambda: made_private(7)) == [] and "2 private releases" in str(
-        said(lambda: made_private(7, 5))[0].message
+    assert warned(lambda: made_private(7)) == [] and "2 private releases" in str(
+        warned(lambda: made_private(7, 5))[0].message
     )
 
 
@@ -318,13 +318,13 @@ def test_how_many_records_there_are_has_no_part_in_the_count(nothing_counted):
     def run(rows):
         mechanisms.gaussian_sum(numbers(3, rows), 1.0, epsilon=1.0, delta=1e-6, relation="add-or-remove", n_rows=40)
 
-    assert said(lambda: run(40)) == [] and len(said(lambda: run(39))) == 1
+    assert warned(lambda: run(40)) == [] and len(warned(lambda: run(39))) == 1
 
 
 def test_seeded_releases_are_void_and_count_nothing(nothing_counted):
     for _ in range(3):
-        assert not any("without a ledger" in str(w.message) for w in said(lambda: ONCE["histogram"](insecure_seed=1)))
-    assert not any("without a ledger" in str(w.message) for w in said(lambda: ONCE["histogram"]()))
+        assert not any("without a ledger" in str(w.message) for w in warned(lambda: ONCE["histogram"](insecure_seed=1)))
+    assert not any("without a ledger" in str(w.message) for w in warned(lambda: ONCE["histogram"]()))
 
 
 def test_every_session_is_opened_where_it_is_counted():

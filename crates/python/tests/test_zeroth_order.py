@@ -183,10 +183,7 @@ def test_models_without_gradients_per_record_and_units_are_taken():
 
     torch.manual_seed(0)
     model = Last()
-    private = ZerothOrder(
-        model, torch.optim.SGD(model.parameters(), lr=0.1), dataset_size=20, sampling_probability=1.0, steps=2, clip_norm=1.0,
-        directions=2, noise_multiplier=1.0, delta=1e-6, units=np.arange(60) % 20, max_rows_per_unit=2,
-    )  # fmt: skip
+    private = ZerothOrder(model, torch.optim.SGD(model.parameters(), lr=0.1), dataset_size=20, sampling_probability=1.0, steps=2, clip_norm=1.0, directions=2, noise_multiplier=1.0, delta=1e-6, units=np.arange(60) % 20, unit=dpopt.Unit(max_rows=2))  # fmt: skip
     sequences = X[:, None, :].expand(60, 5, 3)
     before = model.head.weight.detach().clone()
     for _ in range(2):

@@ -1,4 +1,4 @@
-//! Randomly stopped SGD with bias-reduced sparse gradients (spec 15 §3–4; docs/proofs/bias-reduced-sgd.md).
+//! Randomly stopped SGD with bias-reduced sparse gradients (Ghazi et al. 2024, Algorithms 3 and 4; docs/proofs/bias-reduced-sgd.md).
 //!
 //! Projecting a noisy mean on sparse vectors removes most of the noise and leaves a bias that shrinks with the batch. A step
 //! draws a batch size 2^{N+1} with P(N = k) ∝ 2^{-k}, and the difference between the batch's projected mean and those of its
@@ -21,8 +21,8 @@ use dpopt_mechanism::{BatchGradients, Clipped, ProjectedGradients};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::Traits;
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::Capabilities;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CLIP_NORM, DISTANCE, LEARNING_RATE, STEPS};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_optimize::planning::{
@@ -53,7 +53,7 @@ pub struct BiasReducedSgd {
     pub radius: Option<f64>,
     /// How T is chosen and accounted.
     pub stopping: Stopping,
-    /// What is returned.
+    /// Which iterates make the answer.
     pub output: Output,
     /// Public seed of the batch sizes.
     pub size_seed: u64,
@@ -74,10 +74,10 @@ pub enum Stopping {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// Their mean: convex losses.
+    /// The mean of the iterates: convex losses.
     #[default]
     Mean,
-    /// A uniformly random one: any smooth loss, for a small gradient.
+    /// A uniformly random iterate: any smooth loss, for a small gradient.
     Random,
 }
 
@@ -92,17 +92,17 @@ pub struct BiasReducedSchedule {
     pub batch_counts: Vec<u64>,
     /// Public seed of their order.
     pub size_seed: u64,
-    /// M.
+    /// M: the largest batch has 2^(M+1) records.
     pub top_level: u32,
-    /// η.
+    /// The step size η.
     pub learning_rate: f64,
-    /// C.
+    /// The l2 clip norm C of a record's gradient.
     pub clip_norm: f64,
-    /// D.
+    /// The l2 radius D of the ball that iterates stay in.
     pub radius: f64,
     /// s of the sets that means are projected on.
     pub sparsity: usize,
-    /// z.
+    /// z: noise over what one record's presence moves.
     pub noise_multiplier: f64,
     /// ν: bound on the root mean square of a step's gradient.
     pub gradient_bound: f64,
@@ -110,7 +110,7 @@ pub struct BiasReducedSchedule {
     pub bias_bound: f64,
     /// How T was chosen.
     pub stopping: Stopping,
-    /// What is returned.
+    /// Which iterates make the answer.
     pub output: Output,
     /// log2 of the grid step.
     pub grid_exponent: i32,
@@ -124,7 +124,7 @@ impl BiasReducedSchedule {
 }
 
 /// Default noise over that of one step of the largest batch: room for a few thousand steps beside the reserve for one of
-/// the largest batch (spec 15 §4: a multiplier of 8 where the reserve alone needs 5.97).
+/// the largest batch (measured: a multiplier of 8 where the reserve alone needs 5.97).
 pub const SPARE: f64 = 1.34;
 
 /// Bound on E‖projected mean − mean‖² for a batch of `size`: 2C√s·σ√(2 ln 2d), or dσ², or (2C)².
@@ -161,7 +161,7 @@ impl BiasReducedSgd {
 
 /// Rényi costs of the steps, or why there are none.
 fn costs(levels: Levels, problem: &Problem, z: f64) -> Result<Costs, NotApplicable> {
-    Costs::of(levels, problem.rows, z).map_err(|e| NotApplicable::Problem(e.to_string()))
+    Costs::of(levels, problem.rows, z).map_err(|e| NotApplicable::Problem(e.to_string().into()))
 }
 
 impl Algorithm for BiasReducedSgd {
@@ -169,14 +169,14 @@ impl Algorithm for BiasReducedSgd {
     const NAME: &'static str = "bias-reduced-sgd";
     const ABOUT: &'static str =
         "releases noisy means of a batch of random size and of its halves; a reference, never the best";
-    const TRAITS: Traits = Traits { reference: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { reference: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            steps: said.get(&STEPS),
-            learning_rate: said.get(&LEARNING_RATE),
-            clip_norm: said.get(&CLIP_NORM),
-            radius: said.get(&DISTANCE),
+            steps: options.get(&STEPS),
+            learning_rate: options.get(&LEARNING_RATE),
+            clip_norm: options.get(&CLIP_NORM),
+            radius: options.get(&DISTANCE),
             ..Self::default()
         }
     }
@@ -212,7 +212,7 @@ impl Algorithm for BiasReducedSgd {
             (Stopping::Composition, Some(z)) => positive("the noise multiplier", z)?,
             (Stopping::Composition, None) => {
                 let least = least_noise(levels, problem.rows, budget);
-                SPARE * least.map_err(|e| NotApplicable::Problem(e.to_string()))?
+                SPARE * least.map_err(|e| NotApplicable::Problem(e.to_string().into()))?
             }
         };
         // more than the published rule ever makes, and than is worth the time
@@ -229,7 +229,7 @@ impl Algorithm for BiasReducedSgd {
         if steps == 0 {
             return Err(NotApplicable::Option(format!(
                 "with noise multiplier {z} not even one step of the largest batch fits the budget; leave it out, or raise it"
-            )));
+            ).into()));
         }
         let batch_counts = counts(&sequence[..steps], levels);
         let certificate = certify(&Self::approximate_event(&batch_counts, problem, z), problem, budget)?;
@@ -343,7 +343,7 @@ impl Algorithm for BiasReducedSgd {
         if weights.iter().any(|w| !w.is_finite()) {
             return Err(RunError::Numerical("the weights are not finite"));
         }
-        Ok(curator.answer(weights.into()))
+        Ok(curator.postprocess(weights.into()))
     }
 }
 

@@ -1,18 +1,18 @@
 //! Certified clipped SGD: one step per record along its clipped gradient, and the mean of each phase's iterates with noise, if a test with noise says that
-//! few enough gradients were clipped (propose, test, release: Dwork, Lei 2009; spec 12 §9; docs/proofs/certified-clipped-sgd.md).
+//! few enough gradients were clipped (propose, test, release: Dwork, Lei 2009; docs/proofs/certified-clipped-sgd.md).
 //!
 //! For losses of several scores, whose clipped steps need not contract: [phased SGD](crate::PhasedSgd) clips no gradient of theirs. A phase
 //! that fails its test is not released, and none after it: the answer is then where the phases before it led.
 //!
 //! Covers: thesis algorithm 42, theorem 12.7.6
 
-use super::phased_sgd::{MOST_PHASES, PHASES, PLAIN, Sequence};
+use super::phased_sgd::{MAX_PHASES, PHASES, PLAIN, Sequence};
 use dpopt_linear::smooth_loss;
 use dpopt_mechanism::{CertifiedPass, ClipTest, Mechanism, Phase};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::Traits;
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::Capabilities;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CLIP_NORM, DISTANCE, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
@@ -21,6 +21,7 @@ use dpopt_optimize::planning::{
 use dpopt_optimize::risk::{PhaseRisk, RiskModel};
 use dpopt_optimize::{Algorithm, Run, RunResult, Solution};
 use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_refusal::{Text, option, text};
 use serde::Serialize;
 
 /// Options of certified clipped SGD. `None` means: chosen from public facts.
@@ -36,7 +37,7 @@ pub struct ClippedSgd {
     pub radius: Option<f64>,
     /// G with (E‖gradient‖^k)^(1/k) ≤ G, a public guess. Says what is good, not what is private.
     pub moment: Option<f64>,
-    /// k. Default: 2.
+    /// The order k of the moment, k ≥ 2. Default: 2.
     pub moment_order: Option<f64>,
 }
 
@@ -51,7 +52,7 @@ pub struct ClippedSchedule {
     pub allowed_clips: Vec<u64>,
     /// Standard deviation of the noise in each weight, of every phase.
     pub noise_stds: Vec<f64>,
-    /// D.
+    /// The l2 radius D of the ball of what a phase releases.
     pub radius: f64,
     /// z: noise over what one record's presence moves where the test passes for a reason.
     pub noise_multiplier: f64,
@@ -59,7 +60,7 @@ pub struct ClippedSchedule {
     pub test_epsilon: f64,
     /// δ₁ of each phase's test.
     pub test_delta: f64,
-    /// K.
+    /// The number K of levels that the clip test tells apart.
     pub levels: u64,
 }
 
@@ -70,7 +71,7 @@ const SPURIOUS: f64 = 1e-3;
 /// Share of ε for the test.
 const TEST_SHARE: f64 = 0.25;
 /// More levels than this are for tests of less than a hundred-thousandth.
-const MOST_LEVELS: u64 = 1 << 19;
+const MAX_LEVELS: u64 = 1 << 19;
 
 impl ClippedSchedule {
     /// The release: sensitivities, the test and noise are its own.
@@ -92,7 +93,7 @@ impl ClippedSchedule {
 struct Gradients {
     /// No gradient is longer.
     largest: f64,
-    /// (G, k).
+    /// (G, k) with (E‖gradient‖^k)^(1/k) ≤ G, if a moment is given.
     moment: Option<(f64, f64)>,
 }
 
@@ -131,16 +132,16 @@ impl Algorithm for ClippedSgd {
     type Schedule = ClippedSchedule;
     const NAME: &'static str = "clipped-sgd";
     const ABOUT: &'static str = "releases the noisy mean of each phase's iterates along clipped gradients, where a noisy test finds few clips; a reference";
-    const TRAITS: Traits = Traits { reference: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { reference: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            phases: said.get(&PHASES),
-            learning_rate: said.get(&LEARNING_RATE),
-            clip_norm: said.get(&CLIP_NORM),
-            radius: said.get(&DISTANCE),
-            moment: said.get(&GRADIENT_MOMENT),
-            moment_order: said.get(&MOMENT_ORDER),
+            phases: options.get(&PHASES),
+            learning_rate: options.get(&LEARNING_RATE),
+            clip_norm: options.get(&CLIP_NORM),
+            radius: options.get(&DISTANCE),
+            moment: options.get(&GRADIENT_MOMENT),
+            moment_order: options.get(&MOMENT_ORDER),
         }
     }
 
@@ -167,20 +168,20 @@ impl Algorithm for ClippedSgd {
         }
         let test_epsilon = TEST_SHARE * budget.epsilon();
         // alone the larger of both curves counts, but for the samplers' share; beside other releases their sum
-        let test_delta = if problem.before.is_none() { 0.999 } else { 0.5 } * budget.delta();
+        let test_delta = if problem.prior_release.is_none() { 0.999 } else { 0.5 } * budget.delta();
         let levels = ClipTest::levels_for(test_epsilon, test_delta, SPURIOUS);
-        if levels > MOST_LEVELS {
+        if levels > MAX_LEVELS {
             return Err(NotApplicable::Problem(format!(
                 "its test has a quarter of epsilon, and with {test_epsilon:e} would tell {levels} levels apart; raise epsilon"
-            )));
+            ).into()));
         }
-        let draws = problem.weights() as f64 * self.phases.unwrap_or(MOST_PHASES) as f64;
+        let draws = problem.weights() as f64 * self.phases.unwrap_or(MAX_PHASES) as f64;
         let event = |count: u64, noise_multiplier: f64| {
             let one = Event::ProposeTestRelease { epsilon: test_epsilon, delta: test_delta, noise_multiplier };
             (SamplerError::rounded(draws) + SamplerError::fine(count as f64))
                 .on(Event::Parallel { blocks: vec![one; count as usize] })
         };
-        let most = self.phases.unwrap_or(MOST_PHASES).min(u64::from(u32::MAX));
+        let most = self.phases.unwrap_or(MAX_PHASES).min(u64::from(u32::MAX));
         // the phases cost what one of them does, however many there are
         let (noise_multiplier, certificate) = noise(problem, budget, |z| event(most.min(64), z))?;
         let z = noise_multiplier;
@@ -247,21 +248,30 @@ impl Algorithm for ClippedSgd {
         }
         let Some((risk, mut schedule)) = best else {
             return Err(NotApplicable::Option(match (self.learning_rate, self.phases) {
-                (Some(rate), _) if most_covered == 0 => format!(
+                (Some(rate), _) if most_covered == 0 => Text::from(format!(
                     "learning rate {rate} leaves no room for the {levels} levels of the test, or rounding would replace the noise; give at \
                      most {:.3e}",
                     0.5 * steepest * (1.0 - 1e-6)
-                ),
-                (_, Some(count)) if most_covered > 0 && most_covered < count => format!(
-                    "phases is {count}; of so many the last would have no records, or noise near the spacing of numbers as large as the \
-                     weights may be (distance {radius}): give at most {most_covered}"
-                ),
-                _ => format!(
-                    "with clip norm {clip_norm:.4} so many gradients may be longer than half of it that no phase would pass its test; raise the \
-                     clip norm (above {:.4} none is), or say a smaller gradient_moment or a larger moment_order, if they are true",
-                    2.0 * largest
-                ),
-            }));
+                )),
+                (_, Some(count)) if most_covered > 0 && most_covered < count => text![
+                    option("phases"),
+                    format!(
+                        " is {count}; of so many the last would have no records, or noise near the spacing of numbers as large as the weights \
+                         may be (distance {radius}): give at most {most_covered}"
+                    )
+                ],
+                _ => text![
+                    format!(
+                        "with clip norm {clip_norm:.4} so many gradients may be longer than half of it that no phase would pass its test; raise \
+                         the clip norm (above {:.4} none is), or say a smaller ",
+                        2.0 * largest
+                    ),
+                    option("gradient_moment"),
+                    " or a larger ",
+                    option("moment_order"),
+                    ", if they are true"
+                ],
+            }.into()));
         };
         let count = schedule.phases.len() as u64;
         let (noise_multiplier, certificate) = if count == most.min(64) {

@@ -5,14 +5,15 @@ use dpopt_linear::smooth_loss;
 use dpopt_mechanism::{LastIterate, Mechanism};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::Traits;
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::Capabilities;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT, STEPS};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{SamplerError, asked_steps, check_problem, in_range, noise, positive};
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunResult, Solution};
 use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_refusal::{Refusal, Remedy};
 use serde::Serialize;
 
 /// Scores at the border of the ball in which gradients are taken: far more than a model needs.
@@ -40,7 +41,7 @@ pub struct LastIterateSchedule {
     pub loss: Loss,
     /// λ of the sum objective.
     pub regularization: f64,
-    /// T.
+    /// The number of steps T.
     pub steps: u64,
     /// h, on the gradient of the sum.
     pub step_size: f64,
@@ -98,14 +99,14 @@ impl Algorithm for LastIterateDescent {
     type Schedule = LastIterateSchedule;
     const NAME: &'static str = "last-iterate";
     const ABOUT: &'static str = "descent whose steps stay secret: any number of them at the price of one; by name";
-    const TRAITS: Traits = Traits { reference: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { reference: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            steps: said.get(&STEPS),
-            regularization: said.get(&REGULARIZATION),
-            shift: said.get(&SHIFT),
-            clip_norm: said.get(&CLIP_NORM),
+            steps: options.get(&STEPS),
+            regularization: options.get(&REGULARIZATION),
+            shift: options.get(&SHIFT),
+            clip_norm: options.get(&CLIP_NORM),
         }
     }
 
@@ -155,7 +156,10 @@ impl Algorithm for LastIterateDescent {
         let mechanism = schedule.mechanism(problem);
         if !mechanism.is_proved() {
             return Err(NotApplicable::Option(
-                "with this regularization a step contracts too little, or weights are too large for the grid; give a larger --regularization".into(),
+                Refusal::of(
+                    "with this regularization a step contracts too little, or weights are too large for the grid",
+                )
+                .or(Remedy::Raise("regularization")),
             ));
         }
         mechanism.can_draw()?;
@@ -231,6 +235,6 @@ mod tests {
         let none = LastIterateDescent { steps: Some(0), ..plain() };
         assert!(refused(&p, none).contains("step"));
         let flat = LastIterateDescent { regularization: Some(1e-300), ..plain() };
-        assert!(refused(&p, flat).contains("larger --regularization"));
+        assert!(refused(&p, flat).contains("raise `regularization`"));
     }
 }

@@ -7,7 +7,7 @@ use dpopt_mechanism::{Curator, Sensitive};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
-use dpopt_objective::objective::Warrant;
+use dpopt_objective::objective::Evidence;
 use dpopt_objective::records::SpilledExamples;
 use dpopt_objective::synthetic::table;
 use dpopt_optimize::options::{Form, Value};
@@ -45,7 +45,7 @@ fn small(loss: Loss, relation: Relation) -> Problem {
     Problem { rows: 5000, features: 12, nonzeros: 6, ..problem(loss, relation) }
 }
 
-/// What the method needs to be told so that it applies at all.
+/// Options without which the method does not apply at all.
 fn needed(method: &str) -> MethodOptions {
     let mut options = MethodOptions::of(method);
     if method == EMBEDDING {
@@ -108,8 +108,8 @@ fn has_effect(method: &'static str, option: &Described) -> Result<(), String> {
                     (_, Ok(_)) => effective = true,
                     (Ok(_), Err(why)) => {
                         let why = why.to_string();
-                        let said = [name.to_string(), name.replace('_', " ")].iter().any(|n| why.contains(n.as_str()));
-                        if !said {
+                        let named = [name.to_string(), name.replace('_', " ")].iter().any(|n| why.contains(n.as_str()));
+                        if !named {
                             return Err(format!(
                                 "{method}, {loss:?}: {name} = {value:?} is refused without its name: {why}"
                             ));
@@ -176,7 +176,7 @@ fn auto_leaves_out_methods_without_an_option() {
     assert!(
         registry().has_option(registry().choose(&p, budget(1.0), &options).unwrap().summary().method, "ball_radius")
     );
-    // what is asked of the answer holds for the comparison with other methods, what is said of a method does not
+    // what is asked of the answer holds for the comparison with other methods, what is claimed of a method does not
     let rows = |options: &MethodOptions| {
         let all = registry().candidates(&p, budget(1.0), options);
         all.iter().filter(|c| c.plan.is_ok()).map(|c| c.method).collect::<Vec<_>>()
@@ -231,10 +231,10 @@ fn no_option_takes_a_value_that_no_method_could_use_whatever_method_runs() {
     let refused = |name: &str, value: Value| {
         let options = plain(name).with(name, value.clone());
         let why = registry().check(&options).expect_err(&format!("{name} = {value:?}")).to_string();
-        assert!(why.starts_with(&format!("{name} is ")) && why.contains("; give "), "{why}");
+        assert!(why.starts_with(&format!("`{name}` is ")) && why.contains("; give "), "{why}");
         // also where the chosen method has no such option
-        let elsewhere = MethodOptions::of("noisy-newton").with(name, value);
-        assert_eq!(registry().choose(&p, budget(1.0), &elsewhere).err().map(|e| e.to_string()), Some(why.clone()));
+        let remote = MethodOptions::of("noisy-newton").with(name, value);
+        assert_eq!(registry().choose(&p, budget(1.0), &remote).err().map(|e| e.to_string()), Some(why.clone()));
         assert_eq!(registry().choose(&p, budget(1.0), &options).err().map(|e| e.to_string()), Some(why.clone()));
         let rows = registry().candidates(&p, budget(1.0), &options);
         assert_eq!(rows.len(), if options.embedding.is_some() { 1 } else { registry().names().count() });
@@ -301,11 +301,11 @@ fn what_no_problem_could_change_is_refused_before_one_is_known() {
             .starts_with("no method has all of")
     );
     let twice = MethodOptions::default().with("ball_radius", 1.0).with("box_radius", 1.0);
-    assert!(refused(&twice).contains("say the same thing in two ways"));
+    assert!(refused(&twice).contains("are two ways to set one thing"));
     assert!(refused(&MethodOptions::of("nosuch")).contains("there is no method"));
     let mut vectors = MethodOptions::default().with("select_rows", false).with("count_noise", 2.0);
     vectors.embedding = Some(Embedding { dimension: 2, towers: None, seed: 0 });
-    assert!(refused(&vectors).contains("means nothing without `select_rows`"));
+    assert!(refused(&vectors).contains("has no effect without `select_rows`"));
     assert_eq!(registry().check_options(&MethodOptions::of("noisy-sgd").with("constant_time", false)), Ok(()));
     // peeling without delta hands the fit to another method, which has no steps
     let pure = Budget::new(1.0, 0.0).unwrap();
@@ -373,7 +373,7 @@ fn every_plan_says_what_its_privacy_rests_on_and_is_certified() {
                 }
             }
             assert!(!found.is_empty(), "{method}");
-            // options may add to what it rests on: moments and directions that are released, or told
+            // options may add to what it rests on: moments and directions that are released, or given
             for option in registry().catalogue().iter().filter(|option| option.methods.contains(&method)) {
                 for more in beside(method, option.info.name) {
                     for value in values(option, problems[0].features) {
@@ -387,9 +387,9 @@ fn every_plan_says_what_its_privacy_rests_on_and_is_certified() {
         .collect();
     all.sort_by(|a, b| a.text().cmp(b.text()));
     all.dedup();
-    // whoever says the same gives the same reason for it
+    // the same assumption has the same reason everywhere
     assert!(all.windows(2).all(|pair| pair[0].text() != pair[1].text()), "{all:?}");
-    for warrant in [Warrant::Enforced, Warrant::Proved, Warrant::Public] {
-        assert!(all.iter().filter(|a| a.warrant() == warrant).count() > 1, "{warrant:?}: {all:?}");
+    for evidence in [Evidence::Enforced, Evidence::Proved, Evidence::Public] {
+        assert!(all.iter().filter(|a| a.evidence() == evidence).count() > 1, "{evidence:?}: {all:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! Phased SGD: one step per record, and the mean of each phase's iterates with noise (Feldman, Koren, Talwar 2020; spec 02 §6.7, spec 12
-//! §10; docs/proofs/phased-sgd.md).
+//! Phased SGD: one step per record, and the mean of each phase's iterates with noise (Feldman, Koren, Talwar 2020; Liu 2024,
+//! Algorithms 8 and 43; docs/proofs/phased-sgd.md).
 //!
 //! Phase i has half as many records as the one before and steps a quarter as long, starts where that one was released, and hides one
 //! record's step, which contractions never make longer. A record is in one phase, so all phases together cost what one of them
-//! does. Linear time, one release per phase. Where a moment of gradients is said, clip norms grow from phase to phase.
+//! does. Linear time, one release per phase. Where a moment of gradients is given, clip norms grow from phase to phase.
 
 mod growing_clips;
 
@@ -11,9 +11,9 @@ use dpopt_linear::smooth_loss;
 use dpopt_mechanism::{Mechanism, Phase, PhasedPass};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::Traits;
+use dpopt_optimize::algorithm::Capabilities;
 use dpopt_optimize::options::common::{CLIP_NORM, DISTANCE, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER};
-use dpopt_optimize::options::{Said, Setting};
+use dpopt_optimize::options::{OptionReader, Setting};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
     SamplerError, TARGET_BOUND, asked_moment, check_problem, noise, positive, require_delta,
@@ -21,6 +21,7 @@ use dpopt_optimize::planning::{
 use dpopt_optimize::risk::{PhaseRisk, RiskModel};
 use dpopt_optimize::{Algorithm, Run, RunResult, Solution};
 use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_refusal::{Text, option, text};
 use growing_clips::Tails;
 use serde::Serialize;
 
@@ -41,7 +42,7 @@ pub struct PhasedSgd {
     /// G with (E‖gradient‖^k)^(1/k) ≤ G, a public guess: steps a sixteenth as long and clip norms twice as large from phase to phase, step and
     /// clip of the first by formulas. Says what is good, not what is private.
     pub moment: Option<f64>,
-    /// k. Default: 2.
+    /// The order k of the moment. Default: 2.
     pub moment_order: Option<f64>,
 }
 
@@ -54,7 +55,7 @@ pub struct PhasedSchedule {
     pub phases: Vec<Phase>,
     /// Standard deviation of the noise in each weight, of every phase.
     pub noise_stds: Vec<f64>,
-    /// D.
+    /// The l2 radius D of the ball of what a phase releases.
     pub radius: f64,
     /// z: noise over what one record's presence moves.
     pub noise_multiplier: f64,
@@ -85,14 +86,14 @@ impl PhasedSchedule {
 }
 
 /// No table has records for more phases, and later ones change nothing.
-pub(crate) const MOST_PHASES: u64 = 20;
+pub(crate) const MAX_PHASES: u64 = 20;
 
 /// How phases follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequence {
-    /// η₁.
+    /// The step size η₁ of the first phase.
     pub(crate) learning_rate: f64,
-    /// C₁.
+    /// The l2 clip norm C₁ of the first phase.
     pub(crate) clip_norm: f64,
     /// No gradient is longer.
     pub(crate) largest: f64,
@@ -148,7 +149,7 @@ impl PhasedSgd {
                     return Err(NotApplicable::Option(format!(
                         "clip norm {clip_norm} cuts gradients of several scores, and steps along cut ones need not contract; give at least \
                          {own}, or leave it out"
-                    )));
+                    ).into()));
                 }
                 Ok(clip_norm)
             }
@@ -161,16 +162,16 @@ impl Algorithm for PhasedSgd {
     type Schedule = PhasedSchedule;
     const NAME: &'static str = "phased-sgd";
     const ABOUT: &'static str = "releases the noisy mean of each of a few phases' iterates, every record read once; a reference, in linear time";
-    const TRAITS: Traits = Traits { reference: true, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { reference: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            phases: said.get(&PHASES),
-            learning_rate: said.get(&LEARNING_RATE),
-            clip_norm: said.get(&CLIP_NORM),
-            radius: said.get(&DISTANCE),
-            moment: said.get(&GRADIENT_MOMENT),
-            moment_order: said.get(&MOMENT_ORDER),
+            phases: options.get(&PHASES),
+            learning_rate: options.get(&LEARNING_RATE),
+            clip_norm: options.get(&CLIP_NORM),
+            radius: options.get(&DISTANCE),
+            moment: options.get(&GRADIENT_MOMENT),
+            moment_order: options.get(&MOMENT_ORDER),
         }
     }
 
@@ -187,9 +188,11 @@ impl Algorithm for PhasedSgd {
         let moment = asked_moment(self.moment, self.moment_order)?;
         if moment.is_some() && loss.outputs() > 1 {
             return Err(NotApplicable::Option(
-                "gradient_moment makes clip norms of its own, and steps along gradients of several scores that are cut need not contract; leave \
-                 it out"
-                    .into(),
+                text![
+                    option("gradient_moment"),
+                    " makes clip norms of its own, and steps along gradients of several scores that are cut need not contract; leave it out"
+                ]
+                .into(),
             ));
         }
         let model = RiskModel::of(problem);
@@ -202,9 +205,9 @@ impl Algorithm for PhasedSgd {
             return Err(NotApplicable::Option(format!(
                 "learning rate {rate} is above {largest:.4}, where steps need not contract and one record may move all later ones apart; give \
                  at most that"
-            )));
+            ).into()));
         }
-        let draws = problem.weights() as f64 * self.phases.unwrap_or(MOST_PHASES) as f64;
+        let draws = problem.weights() as f64 * self.phases.unwrap_or(MAX_PHASES) as f64;
         let event = |count: u64, z: f64| {
             SamplerError::rounded(draws).on(Event::Parallel { blocks: vec![Event::gaussian(z); count as usize] })
         };
@@ -246,12 +249,12 @@ impl Algorithm for PhasedSgd {
         };
         let counts = match self.phases {
             Some(count) => count.min(u64::from(u32::MAX))..=count.min(u64::from(u32::MAX)),
-            None => 1..=MOST_PHASES,
+            None => 1..=MAX_PHASES,
         };
         let mut best: Option<(f64, PhasedSchedule)> = None;
         let mut most = 0;
         for rate in rates {
-            let possible = covered(&schedule(MOST_PHASES, rate), problem);
+            let possible = covered(&schedule(MAX_PHASES, rate), problem);
             most = most.max(possible);
             // one more than a longer schedule has records for: the last phase takes all that are left
             for count in counts.clone().take_while(|count| *count <= possible + 1) {
@@ -268,17 +271,20 @@ impl Algorithm for PhasedSgd {
         }
         let Some((risk, mut schedule)) = best else {
             return Err(NotApplicable::Option(match self.phases {
-                Some(count) if most > 0 => format!(
-                    "phases is {count}; of so many the last would have no records, or noise near the spacing of numbers as large as the \
-                     weights may be (distance {radius}), where rounding would replace it: give at most {most}"
-                ),
-                _ => format!(
+                Some(count) if most > 0 => text![
+                    option("phases"),
+                    format!(
+                        " is {count}; of so many the last would have no records, or noise near the spacing of numbers as large as the weights \
+                         may be (distance {radius}), where rounding would replace it: give at most {most}"
+                    )
+                ],
+                _ => Text::from(format!(
                     "with learning rate {} and distance {radius} the noise of the first phase would be near the spacing of numbers as large \
                      as the weights may be, or rounding above a thousandth of what a record moves; raise the learning rate, or lower \
                      the distance",
                     self.learning_rate.unwrap_or(largest)
-                ),
-            }));
+                )),
+            }.into()));
         };
         let count = schedule.phases.len() as u64;
         let (noise_multiplier, certificate) = noise(problem, budget, |z| event(count, z))?;
@@ -339,7 +345,7 @@ mod tests {
 
     #[test]
     fn phases_halve_and_have_all_records_between_them() {
-        // spec 02 §6.8: T = 16, η₁ = 1/16, then quarters; here the last phase also has the one record that is left
+        // T = 16, η₁ = 1/16, then quarters; here the last phase also has the one record that is left
         let sequence = |learning_rate| Sequence { learning_rate, clip_norm: 1.0, largest: 1.0, ratios: PLAIN };
         let all = sequence(1.0 / 16.0).phases(16, 4);
         let shape: Vec<(u64, f64)> = all.iter().map(|p| (p.records, p.learning_rate)).collect();
@@ -350,11 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn clip_norms_grow_where_a_moment_is_told() {
+    fn clip_norms_grow_where_a_moment_is_given() {
         let wide = Problem { row_norm: 1000.0, rows: 16_384, ..problem(LOGISTIC, Relation::ZeroOut) };
-        let said = |options: PhasedSgd| planned(PhasedSgd { radius: Some(1e-3), ..options }, &wide);
+        let options = |options: PhasedSgd| planned(PhasedSgd { radius: Some(1e-3), ..options }, &wide);
         let heavy = PhasedSgd { moment: Some(1.0), phases: Some(4), ..PhasedSgd::default() };
-        let schedule = said(heavy.clone()).unwrap().schedule;
+        let schedule = options(heavy.clone()).unwrap().schedule;
         for (before, after) in schedule.phases.iter().zip(&schedule.phases[1..]) {
             assert_eq!(after.learning_rate, before.learning_rate / 16.0);
             assert_eq!(after.clip_norm, (2.0 * before.clip_norm).min(1000.0));
@@ -378,14 +384,14 @@ mod tests {
         let first = guarded.phases[0].learning_rate * 0.25 * 1e6;
         assert!(first <= 2.0 && first > 1.99, "{first}");
         let beyond = PhasedSgd { learning_rate: Some(1.01 * 8e-6), ..heavy.clone() };
-        assert!(said(beyond).unwrap_err().contains("contract"));
+        assert!(options(beyond).unwrap_err().contains("contract"));
         // no more phases than the rounding leaves noise to
-        let error = said(PhasedSgd { phases: Some(13), ..heavy.clone() }).unwrap_err();
+        let error = options(PhasedSgd { phases: Some(13), ..heavy.clone() }).unwrap_err();
         assert!(error.contains("give at most"), "{error}");
         let softmax = Problem { loss: Loss::Softmax { classes: 3 }, ..wide.clone() };
         assert!(planned(heavy.clone(), &softmax).unwrap_err().contains("gradient_moment"));
         let order = PhasedSgd { moment: None, moment_order: Some(3.0), ..heavy };
-        assert!(said(order).unwrap_err().contains("without gradient_moment"));
+        assert!(options(order).unwrap_err().contains("without `gradient_moment`"));
     }
 
     #[test]
@@ -441,7 +447,7 @@ mod tests {
             println!("{relation:?}: {drawn} with replacement, {once} disjoint");
             assert!(once < drawn);
         }
-        // spec 02 §6.6: ten phases of at most 512 draws, z = 2: ε = .935775, on a grid that rounds up
+        // ten phases of at most 512 draws, z = 2: ε = .935775, on a grid that rounds up
         let (m, z) = (1024u64, 2.0);
         let ten = (1..=10).map(|i| Event::SampledWithReplacement {
             source_dataset_size: n,

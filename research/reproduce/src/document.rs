@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// `result.json`.
+/// What `result.json` holds of one run of an entry.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the entry.
     pub name: String,
-    /// Paper and figure.
+    /// Paper, and the figure or theorem of it.
     pub source: String,
-    /// What it shows.
+    /// What the entry shows, in one line.
     pub shows: String,
     /// How closely the source is followed.
     pub fidelity: String,
     /// Revision of the entry.
     pub revision: u32,
-    /// Version of dpopt.
+    /// Version of dpopt that computed it.
     pub version: String,
-    /// `short` or `full`.
+    /// Scale of the run: `short` or `full`.
     pub scale: String,
     /// Seed of the run.
     pub seed: u64,
@@ -33,11 +33,11 @@ pub struct Record {
     pub compared: Vec<Compared>,
     /// What the reader should know.
     pub notes: Vec<String>,
-    /// The verdict.
+    /// Whether what the source says was seen, and why.
     pub verdict: Verdict,
-    /// Files of charts.
+    /// File names of the charts.
     pub charts: Vec<String>,
-    /// Files of tables.
+    /// File names of the tables.
     pub tables: Vec<String>,
 }
 

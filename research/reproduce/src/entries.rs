@@ -31,7 +31,7 @@ mod yardstick;
 
 use crate::Entry;
 
-/// In the order of the list.
+/// All entries, in the order of the list.
 pub const ALL: &[&Entry] = &[
     &geometric_median::AS_SCRIPTED,
     &geometric_median::EXACT_NOISE,

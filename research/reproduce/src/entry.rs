@@ -42,7 +42,7 @@ pub struct Entry {
     pub fidelity: Fidelity,
     /// Raise it when the code of a trial changes: kept trials of other revisions are not used.
     pub revision: u32,
-    /// Computes it.
+    /// Computes the entry's tables and charts.
     pub run: fn(&Lab) -> Result<Outcome, Failure>,
 }
 
@@ -50,11 +50,11 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Holds {
-    /// It was seen.
+    /// What the source says was seen.
     Yes,
-    /// Some of it.
+    /// Some of what the source says was seen.
     InPart,
-    /// It was not seen.
+    /// What the source says was not seen.
     No,
     /// A short run: too little to judge.
     NotJudged,
@@ -97,7 +97,7 @@ impl Verdict {
 /// A reported value beside ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
-    /// What is compared.
+    /// The quantity that is compared.
     pub what: String,
     /// As the source or the theory states it.
     pub reported: String,
@@ -134,14 +134,14 @@ impl Compared {
 pub struct Table {
     /// File name without ending.
     pub name: String,
-    /// Headings, with units.
+    /// Headings of the columns, with units.
     pub columns: Vec<String>,
     /// One text per heading.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// An empty table.
+    /// A table without rows.
     pub fn new<const N: usize>(name: impl Into<String>, columns: [&str; N]) -> Self {
         Self { name: name.into(), columns: columns.map(String::from).to_vec(), rows: Vec::new() }
     }
@@ -183,6 +183,6 @@ pub struct Outcome {
     pub compared: Vec<Compared>,
     /// What the reader should know: errors of the source, what was not accounted for.
     pub notes: Vec<String>,
-    /// The verdict.
+    /// Whether what the source says was seen, and why.
     pub verdict: Verdict,
 }

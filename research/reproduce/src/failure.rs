@@ -8,7 +8,7 @@ pub enum Failure {
     /// A file could not be read or written.
     #[error("{path}: {why}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: String,
         /// What the system says.
         why: std::io::Error,
@@ -23,14 +23,16 @@ pub enum Failure {
     #[error("a table can't be written: {0}")]
     Table(#[from] csv::Error),
     /// Data that are not here.
-    #[error("the data set {name} is not here; put it under $DPOPT_DATA ({hint})")]
+    #[error(
+        "no folder of data sets has {name} ({hint}); name the folder that has it with --data DIR, or in $DPOPT_DATA"
+    )]
     Data {
-        /// Which.
+        /// Name of the data set.
         name: &'static str,
-        /// Where it comes from.
+        /// Where the data set comes from.
         hint: &'static str,
     },
-    /// The computation itself.
+    /// The computation itself failed.
     #[error("{0}")]
     Computation(String),
 }

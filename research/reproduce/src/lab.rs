@@ -24,11 +24,11 @@ pub enum Scale {
 /// One repeat of one cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// 0, 1, …
+    /// Number of the repeat: 0, 1, …
     pub repeat: u32,
-    /// For this cell and repeat alone.
+    /// Seed of this cell and repeat alone.
     pub seed: u64,
-    /// The same in all cells for equal repeats: draw from it what cells share, such as the data.
+    /// Seed that all cells have in common at equal repeats: draw from it what cells share, such as the data.
     pub shared_seed: u64,
 }
 
@@ -48,7 +48,7 @@ impl Trial {
 pub struct Lab<'a> {
     /// How much is computed.
     pub scale: Scale,
-    /// Of the whole run.
+    /// Seed of the whole run.
     pub seed: u64,
     name: &'static str,
     revision: u32,

@@ -40,7 +40,7 @@ enum Command {
         /// Seed of everything random
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Where data sets are, or a LIBSVM file of your own for the figures that take one [default: $DPOPT_DATA, then ../shared/data]
+        /// The folder of data sets, or a LIBSVM file of your own for the figures that take one [default: $DPOPT_DATA]
         #[arg(long, value_name = "PATH")]
         data: Option<PathBuf>,
     },
@@ -112,8 +112,7 @@ fn run(names: &[String], short: bool, out: Option<PathBuf>, seed: u64, data: Opt
         }
     }
     let out = out.unwrap_or_else(|| PathBuf::from(if short { "target/reproduce-short" } else { "docs/reproduce" }));
-    let data =
-        data.or_else(|| std::env::var_os("DPOPT_DATA").map(PathBuf::from)).or_else(|| Some("../shared/data".into()));
+    let data = data.or_else(|| std::env::var_os("DPOPT_DATA").map(PathBuf::from));
     let scale = if short { Scale::Short } else { Scale::Full };
     for entry in chosen {
         say(&format!("{} ({}): {}", entry.name, entry.source, entry.shows))?;
@@ -128,9 +127,9 @@ fn run(names: &[String], short: bool, out: Option<PathBuf>, seed: u64, data: Opt
         )?;
         let started = std::time::Instant::now();
         let outcome = match (entry.run)(&lab) {
-            // not a failure of the code: what needs absent data says so and is passed over
+            // of all figures, those whose data are not here are left out, and each says what to give
             Err(Failure::Data { name, hint }) if names.iter().any(|n| n == "all") => {
-                say(&format!("  skipped: {}\n", Failure::Data { name, hint }))?;
+                say(&format!("  left out: {}\n", Failure::Data { name, hint }))?;
                 continue;
             }
             other => other?,

@@ -3,7 +3,7 @@
 /// Mean and standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Mean.
+    /// Mean of the values.
     pub mean: f64,
     /// Sample standard deviation (divisor n − 1); 0 for one value.
     pub sd: f64,
@@ -36,11 +36,11 @@ impl Summary {
 /// too few values for that).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Median {
-    /// The median.
+    /// Median of the values.
     pub value: f64,
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 

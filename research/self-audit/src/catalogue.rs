@@ -1,4 +1,4 @@
-//! Planted bugs: what the audits would catch (spec 20 §1.5, 17 §8, 19 §1.10 and §6).
+//! Injected faults: mistakes that the audits must catch.
 //!
 //! Each entry is a mechanism with one switch: the correct code, or the same code with one classical mistake. The mistakes
 //! are made *around* the library's code (a wrong parameter, a wrong event, a wrong use, a step replaced by the audit's own),
@@ -31,7 +31,7 @@ mod linear;
 mod o2nc;
 mod objectives;
 mod owners;
-mod parts;
+mod partitions;
 mod peeling;
 mod phased;
 mod restarted;
@@ -56,18 +56,18 @@ const DELTA: f64 = 1e-5;
 /// Which of the two variants runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// As it should be.
+    /// The code as it should be.
     Correct,
-    /// With the planted bug.
-    Planted,
+    /// The code with the injected fault.
+    Injected,
 }
 
 impl Code {
-    /// `correct` or `planted`, whichever runs.
-    pub(crate) fn pick<T>(self, correct: T, planted: T) -> T {
+    /// `correct` or `injected`, whichever runs.
+    pub(crate) fn pick<T>(self, correct: T, injected: T) -> T {
         match self {
             Self::Correct => correct,
-            Self::Planted => planted,
+            Self::Injected => injected,
         }
     }
 }
@@ -78,12 +78,12 @@ impl Code {
 pub enum Source {
     /// Both variants run shipped code; the mistake is a wrong parameter, a wrong event or a wrong use of it.
     Shipped,
-    /// The correct variant runs shipped code; in the planted one a step of it is replaced.
+    /// The correct variant runs shipped code; in the injected one a step of it is replaced.
     Altered,
 }
 
 impl Source {
-    /// As in the tables.
+    /// Name of the source in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Shipped => "shipped",
@@ -116,12 +116,13 @@ pub(crate) enum Check {
 }
 
 /// An entry of the catalogue.
-pub struct PlantedBug {
-    /// `20.1` is row 1 of spec 20 §1.5; the others name the spec they come from.
+pub struct InjectedFault {
+    /// The fault's name, printed and stored: a group and a word or number, such as `16.peeling-laplace`. Groups 01 to 13 are chapters of Liu 2024, 14 Asi et
+    /// al. 2021, 15 Ghazi et al. 2024, 16 Liang et al. 2022; the others are this library's own mechanisms.
     pub number: &'static str,
     /// How much of it is shipped code.
     pub source: Source,
-    /// The mistake.
+    /// The mistake, in words.
     pub bug: &'static str,
     /// What is looked at, and on which pair.
     pub statistic: &'static str,
@@ -145,7 +146,7 @@ impl IntoClaim for Result<Claim, String> {
     }
 }
 
-impl PlantedBug {
+impl InjectedFault {
     fn counting(
         (number, source, bug, statistic): Text,
         claim: impl IntoClaim,
@@ -161,8 +162,8 @@ impl PlantedBug {
     }
 }
 
-/// All entries.
-pub fn all() -> Vec<PlantedBug> {
+/// All entries of the catalogue, group by group.
+pub fn all() -> Vec<InjectedFault> {
     let mut bugs = grid_sum::bugs();
     bugs.extend(gaussian::bugs());
     bugs.extend(correlated::bugs());
@@ -199,7 +200,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(arrivals::bugs());
     bugs.push(fixed_size::triangle());
     bugs.extend(experts::of_blocks());
-    bugs.extend(parts::bugs());
+    bugs.extend(partitions::bugs());
     bugs.extend(spider::bugs());
     bugs.extend(candidates::bugs());
     bugs.extend(o2nc::bugs());

@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// One run of everything.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct AuditRun {
-    /// Planted bugs.
+    /// What became of the injected faults.
     pub catalogue: Summary,
     /// The library's own mechanisms.
     pub library: Vec<LibraryOutcome>,
@@ -34,7 +34,7 @@ impl AuditRun {
 
     /// Nothing missed, nothing violated, nothing short.
     pub fn passes(&self) -> bool {
-        self.violations() == 0 && self.shortfalls() == 0 && self.caught() == self.planted()
+        self.violations() == 0 && self.shortfalls() == 0 && self.caught() == self.injected()
     }
 
     /// Mistakes that were caught: bugs by the attacks, wrong laws by the tests of fit.
@@ -42,18 +42,18 @@ impl AuditRun {
         self.catalogue.caught() + self.laws.iter().filter(|o| o.caught).count()
     }
 
-    /// All planted mistakes.
-    pub fn planted(&self) -> usize {
+    /// How many faults were injected, in mechanisms and in laws.
+    pub fn injected(&self) -> usize {
         self.catalogue.outcomes.len() + self.laws.len()
     }
 
     /// The closing lines of `dpopt-self-audit`.
     pub fn verdict(&self) -> String {
         format!(
-            "shortfalls {}\ncaught {} of {} planted bugs\nviolations {}\n",
+            "shortfalls {}\ncaught {} of {} injected faults\nviolations {}\n",
             self.shortfalls(),
             self.caught(),
-            self.planted(),
+            self.injected(),
             self.violations()
         )
     }
@@ -143,7 +143,7 @@ impl AuditRun {
             )?;
         }
 
-        writeln!(page, "\n## Planted bugs\n")?;
+        writeln!(page, "\n## Injected faults\n")?;
         let caught_by_looking = self.catalogue.outcomes.iter().filter(|o| !o.by_counting()).count();
         let of = |source: Source| self.catalogue.outcomes.iter().filter(|o| o.source == source).count();
         writeln!(
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missed_bug_and_a_violation_are_said_aloud() {
+    fn a_missed_fault_and_a_violation_are_reported() {
         let outcome = |caught, violation| Outcome {
             number: "1",
             source: Source::Shipped,
@@ -260,7 +260,7 @@ mod tests {
             library: Vec::new(),
             laws: Vec::new(),
         };
-        assert_eq!(run.verdict(), "shortfalls 0\ncaught 1 of 2 planted bugs\nviolations 1\n");
+        assert_eq!(run.verdict(), "shortfalls 0\ncaught 1 of 2 injected faults\nviolations 1\n");
         assert!(!run.passes());
         let page = run.markdown("2026-01-01", "make audit", "pictures");
         assert!(page.contains("**missed** **correct code rejected**") && page.contains("\\|score\\|"));

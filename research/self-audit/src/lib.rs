@@ -1,4 +1,4 @@
-//! The library audited by its makers: planted bugs that must be caught, a row for every door and method, laws of the samplers
+//! The library audited by its makers: injected faults that must be caught, a row for every mechanism and method, laws of the samplers
 //! (docs/audit.md).
 //!
 //! The catalogue says what the attacks of `dpopt-audit` find where there is something to find; a pass of the library's rows says

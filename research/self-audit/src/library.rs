@@ -1,4 +1,4 @@
-//! Audits of this library's own mechanisms and algorithms against what their events claim (spec 20 §1.4).
+//! Audits of this library's own mechanisms and algorithms against what their events claim.
 //!
 //! Each row runs the real code end to end on a worst-case pair: clip, grid sum, curator, noise. A proved lower bound
 //! above the claim is a violation. Where the event is tight against the attack, the bound must also come *close*: an
@@ -7,10 +7,10 @@
 //! # Adding a row
 //!
 //! A test demands a row for every method of the registry (name `METHOD` or `METHOD, …`) and for every `impl Mechanism`
-//! (its line in `DOORS` of `tests/audit.rs`). To add one:
+//! (its line in `ROW_OF_MECHANISM` of `tests/audit.rs`). To add one:
 //!
-//! 1. **The worst pair.** Two neighbours on which the claim is as tight as it gets; specs and proof notes name them (a canary at
-//!    the clip norm in a coordinate of its own; scores that saturate). What the planted bugs also need goes to `worst_cases/`.
+//! 1. **The worst pair.** Two neighbours on which the claim is as tight as it gets; the proof notes name them (a canary at
+//!    the clip norm in a coordinate of its own; scores that saturate). What the injected faults also need goes to `worst_cases/`.
 //! 2. **One run and its statistic**: `move |with: bool, draws: &mut Draws| -> f64` through the shipped code and nothing else; NaN
 //!    if it is refused. For a method: `Subject::new(algorithm, problem, BUDGET, worlds)` plans and certifies once, and
 //!    `methods::row`, `methods::single` or `methods::on_disk` run it; a `View` has the final weights and every release, as a
@@ -21,7 +21,7 @@
 //!    `.counting(share)` if counting can prove that share, nothing if only soundness can be asked for. `.reaching(…)` says what the
 //!    pair reaches at best if that is less than the claim (compute it), `.under(relation)` another relation than zero-out,
 //!    `.costly()` that the short tier makes a twentieth of the runs (more than some 2 s of CPU).
-//! 5. **A planted bug** in `catalogue/` for each trap that the spec names: same worlds, a wrong parameter, event or use. State
+//! 5. **An injected fault** in `catalogue/` for each trap that the proof note names: same worlds, a wrong parameter, event or use. State
 //!    the pairs of runs N that expected counts need; measure with `cargo test --release --test audit`.
 //! 6. One line each in `docs/audit.md`; the test says which is missing.
 
@@ -79,7 +79,7 @@ pub enum Standard {
 
 /// One row: a mechanism of the library with its worst-case pair.
 pub struct LibraryAudit {
-    /// Which code.
+    /// Name of the code that is audited.
     pub name: &'static str,
     /// On which neighbours, with which statistic.
     pub pair: &'static str,
@@ -100,11 +100,11 @@ pub struct LibraryAudit {
 enum Reach {
     /// All of the claim.
     Claim,
-    /// This ε.
+    /// No more than this ε.
     Epsilon(f64),
     /// ε of the Gaussian curve with this μ.
     Mu(f64),
-    /// Not computed.
+    /// What the pair can reach was not computed.
     Unknown,
 }
 
@@ -115,7 +115,7 @@ enum Attack {
 }
 
 impl LibraryAudit {
-    /// Two worlds, replayed; sound, of unknown reach, cheap: the rest is said by the methods below.
+    /// Two worlds, replayed; sound, of unknown reach, cheap: the methods below set the rest.
     fn new(
         name: &'static str,
         pair: &'static str,
@@ -137,12 +137,12 @@ impl LibraryAudit {
         }
     }
 
-    /// The Gaussian curve is exact and the attack optimal: 0.9 of what it reaches, the claim if not said otherwise.
+    /// The Gaussian curve is exact and the attack optimal: 0.9 of what it reaches, the claim unless another share is set.
     fn gaussian(self) -> Self {
         Self { standard: Standard::GaussianShare(0.9), reach: Reach::Claim, ..self }
     }
 
-    /// Counting must prove this share of what the attack reaches, the claim if not said otherwise.
+    /// Counting must prove this share of what the attack reaches, the claim unless another share is set.
     fn counting(self, share: f64) -> Self {
         Self { standard: Standard::Share(share), reach: Reach::Claim, ..self }
     }
@@ -152,7 +152,7 @@ impl LibraryAudit {
         Self { reach, ..self }
     }
 
-    /// Another relation.
+    /// Audits the claim under another neighbouring relation.
     fn under(self, relation: Relation) -> Self {
         Self { relation, ..self }
     }
@@ -171,11 +171,11 @@ impl LibraryAudit {
 /// The result of one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LibraryOutcome {
-    /// Which code.
+    /// Name of the code that is audited.
     pub name: &'static str,
-    /// Pair and statistic.
+    /// On which neighbours, with which statistic.
     pub pair: &'static str,
-    /// δ.
+    /// δ at which ε is claimed and bounded.
     pub delta: f64,
     /// Certified ε at δ.
     pub claimed: f64,
@@ -185,7 +185,7 @@ pub struct LibraryOutcome {
     pub lower_bound: f64,
     /// Through the Gaussian curve; a bound where that curve is exact.
     pub gaussian_model: Option<f64>,
-    /// Runs per world.
+    /// Runs on each of the two neighbours.
     pub runs: u64,
     /// What the row must reach.
     pub standard: Standard,
@@ -195,7 +195,7 @@ pub struct LibraryOutcome {
     pub falls_short: bool,
     /// Why the row could not run, if so.
     pub failure: Option<String>,
-    /// Wall-clock seconds.
+    /// Wall-clock seconds of the row.
     pub seconds: f64,
     /// What was observed, for a picture; none for one-run rows.
     #[serde(skip)]
@@ -223,7 +223,7 @@ impl LibraryOutcome {
     }
 }
 
-/// All rows.
+/// All audits of the library.
 pub fn all() -> Vec<LibraryAudit> {
     let mut rows = releases::audits();
     rows.extend(choices::audits());
@@ -280,7 +280,7 @@ pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: 
     outcomes
 }
 
-/// Runs one row.
+/// Runs the audit of one row.
 pub fn run_one(row: &LibraryAudit, tier: Tier, seed: u64) -> LibraryOutcome {
     let started = Instant::now();
     let mut outcome = LibraryOutcome {

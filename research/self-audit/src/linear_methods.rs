@@ -1,4 +1,4 @@
-//! Attacks on the linear methods: each passes on the code and catches a planted bug (spec 17 §8).
+//! Attacks on the linear methods: each passes on the code and catches an injected fault.
 //!
 //! Monte-Carlo audits choose their event on a pilot and count fresh runs; a rejection of a true claim has probability at
 //! most 1e-6. Everything else here is a worst case that can be computed.
@@ -28,7 +28,7 @@ fn problem(rows: u64, features: usize, relation: Relation) -> Problem {
     let neighbours = Neighbours::of_records(relation);
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows,
@@ -80,10 +80,10 @@ fn release(mechanism: &PerturbedObjective, examples: &Sensitive<Examples>, seed:
 }
 
 #[test]
-fn objective_perturbation_withstands_what_catches_its_planted_bugs() {
+fn objective_perturbation_withstands_what_catches_its_injected_faults() {
     // the determinant is largest when no other record adds curvature, and around θ = 0
     let worlds = [false, true].map(|with| Sensitive::new(extremal(0, with)));
-    let (correct, plan) = planned(past_the_curator::made_up(&worlds[0]), 1.0);
+    let (correct, plan) = planned(past_the_curator::read_for_tests(&worlds[0]), 1.0);
     let claim = Claim::of_event(plan.summary.certificate.event(), Relation::ZeroOut, 24, 1e-5).unwrap();
     let attack = |m: &PerturbedObjective| {
         let signed = refuted(&claim, 1e-5, 20_000, |with, seed| release(m, &worlds[usize::from(with)], seed));
@@ -94,11 +94,11 @@ fn objective_perturbation_withstands_what_catches_its_planted_bugs() {
     let flat = PerturbedObjective { relative_regularization: 0.1 * correct.relative_regularization, ..correct.clone() };
     // noise for a row norm of 1/2
     let quiet = PerturbedObjective { noise_multiplier: 0.5 * correct.noise_multiplier, ..correct.clone() };
-    for planted in [flat, quiet] {
-        assert!(attack(&planted));
+    for injected in [flat, quiet] {
+        assert!(attack(&injected));
         // what is planned does not open it: its event says what it does
         let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
-        let refused = curator.release(&planted, &worlds[0]);
+        let refused = curator.release(&injected, &worlds[0]);
         assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
     }
 }
@@ -106,10 +106,10 @@ fn objective_perturbation_withstands_what_catches_its_planted_bugs() {
 #[test]
 fn without_closing_noise_the_grid_of_the_linear_term_shows_the_data() {
     let worlds = [false, true].map(|with| Sensitive::new(extremal(40, with)));
-    let (correct, _) = planned(past_the_curator::made_up(&worlds[0]), 1.0);
+    let (correct, _) = planned(past_the_curator::read_for_tests(&worlds[0]), 1.0);
     // b recomputed from θ as if the record were present: on the grid of b if it is
     let step = 2f64.powi(-12);
-    let x = f64::from(past_the_curator::made_up(&worlds[1]).rows.row(0).1[0]); // 1 after exact clipping: a hair less
+    let x = f64::from(past_the_curator::read_for_tests(&worlds[1]).rows.row(0).1[0]); // 1 after exact clipping: a hair less
     let distance_to_grid = |theta: f64| {
         let slope = |y: f64| LOGISTIC.scalar_slope(x * theta, y) * x;
         let b = -(40.0 * slope(-1.0) + slope(1.0)) - correct.regularization() * theta;
@@ -151,7 +151,7 @@ fn minimisers_of_neighbours_differ_by_almost_the_bound_of_output_perturbation() 
     let options = OutputPerturbation { regularization: Some(1.0), shift: Some(0.0), ..Default::default() };
     let sensitivity = options.plan(&problem, budget(1.0)).unwrap().schedule.sensitivity;
     assert!(distance <= sensitivity);
-    assert!(distance > 0.5 * sensitivity); // the planted bug Δ = L/(2λ)
+    assert!(distance > 0.5 * sensitivity); // the injected fault Δ = L/(2λ)
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn newton_steps_of_neighbours_stay_within_the_sensitivity() {
             assert!(distance(&step(&replaced), &step(&more)) <= 2.0 * share * norm(&g));
         }
     }
-    // the bounds are tight, so that the planted bug "sensitivity of the mean" (a factor n) is caught at any n ≥ 2
+    // the bounds are tight, so that the injected fault "sensitivity of the mean" (a factor n) is caught at any n ≥ 2
     assert!(closest.iter().all(|c| *c > 0.6), "{closest:?}");
 }
 
@@ -215,7 +215,7 @@ fn newton_defaults_follow_the_cube_root_law() {
 
 #[test]
 fn the_solver_keeps_its_public_tolerance_whatever_the_data() {
-    // planted bug of a published code: a tolerance that is doubled until the solver succeeds
+    // injected fault of a published code: a tolerance that is doubled until the solver succeeds
     for rest in [1, 40, 3000] {
         let examples = extremal(rest, true);
         let shifted = Linear::new(Loss::Logistic { shift: 2.0 }, 1, 1.0);
@@ -230,8 +230,8 @@ fn the_solver_keeps_its_public_tolerance_whatever_the_data() {
 fn a_plan_for_one_problem_does_not_open_another() {
     // the event of ε = 1 does not cover a run planned for ε = 4
     let examples = Sensitive::new(extremal(39, true));
-    let (small, plan) = planned(past_the_curator::made_up(&examples), 1.0);
-    let (large, _) = planned(past_the_curator::made_up(&examples), 4.0);
+    let (small, plan) = planned(past_the_curator::read_for_tests(&examples), 1.0);
+    let (large, _) = planned(past_the_curator::read_for_tests(&examples), 4.0);
     let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
     assert!(curator.release(&large, &examples).is_err());
     // nor does a mechanism made for smaller rows read larger ones

@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Audit the library itself: planted bugs must be caught, correct code must pass.
+/// Audit the library itself: injected faults must be caught, correct code must pass.
 #[derive(Parser)]
 #[command(name = "dpopt-self-audit", version)]
 #[command(after_help = "\
@@ -96,7 +96,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         write(&run, (arguments.seed, command, json()?), directory)?;
     }
     print(&if arguments.json { json()? + "\n" } else { tables::text(&run) })?;
-    if run.planted() + run.library.len() == 0 {
+    if run.injected() + run.library.len() == 0 {
         return Err(Failure::usage(
             "no bug's number and no row's name contains what --only asks for; see the lists in docs/audit.md",
         ));

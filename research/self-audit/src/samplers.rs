@@ -1,5 +1,5 @@
 //! Are the laws of the shipped samplers the stated ones? Goodness-of-fit tests against exact references, each with its
-//! false-alarm rate and its measured power against a classical mistake (spec 19 §1, §3; spec 20 §3).
+//! false-alarm rate and its measured power against a classical mistake.
 //!
 //! Kolmogorov–Smirnov for continuous laws in one dimension, Pearson's chi-square for finite ones, the energy distance for
 //! vectors (where a wrong dependence hides behind right margins). False alarm of one test of correct code: 1e-6.
@@ -25,13 +25,13 @@ const ALPHA: f64 = 1e-6;
 
 /// One sampler, its law, a test, and a mistake that the test must see.
 pub struct LawTest {
-    /// What is drawn.
+    /// Name of the sampler that is tested.
     pub sampler: &'static str,
     /// The exact law.
     pub law: &'static str,
     /// Which test, on how many draws.
     pub test: &'static str,
-    /// The planted mistake.
+    /// The injected fault in words.
     pub mistake: &'static str,
     /// p-value of fresh draws; an error if a sampler refuses its parameters.
     p_value: fn(Code, &mut Draws) -> Result<f64, String>,
@@ -40,13 +40,13 @@ pub struct LawTest {
 /// What became of one test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LawOutcome {
-    /// What is drawn.
+    /// Name of the sampler that is tested.
     pub sampler: &'static str,
     /// The exact law.
     pub law: &'static str,
     /// Which test, on how many draws.
     pub test: &'static str,
-    /// The planted mistake.
+    /// The injected fault in words.
     pub mistake: &'static str,
     /// Independent tests of the correct sampler, and of the mistake.
     pub seeds: u64,
@@ -94,12 +94,12 @@ fn run_one(test: &LawTest, tier: Tier, seed: u64) -> LawOutcome {
         let of = |stream| (test.p_value)(code, &mut Draws::new(seed, stream));
         in_threads(|| (first..first + seeds).into_par_iter().map(of).collect())
     };
-    let both = p_values(Code::Correct, 0).and_then(|c| p_values(Code::Planted, 1 << 32).map(|p| (c, p)));
-    let (correct, planted, failure) = match both {
-        Ok((correct, planted)) => (correct, planted, None),
+    let both = p_values(Code::Correct, 0).and_then(|c| p_values(Code::Injected, 1 << 32).map(|p| (c, p)));
+    let (correct, injected, failure) = match both {
+        Ok((correct, injected)) => (correct, injected, None),
         Err(reason) => (Vec::new(), Vec::new(), Some(reason)),
     };
-    let rejected = planted.iter().filter(|p| **p < ALPHA).count() as u64;
+    let rejected = injected.iter().filter(|p| **p < ALPHA).count() as u64;
     LawOutcome {
         sampler: test.sampler,
         law: test.law,
@@ -115,7 +115,7 @@ fn run_one(test: &LawTest, tier: Tier, seed: u64) -> LawOutcome {
     }
 }
 
-/// All tests.
+/// All tests of laws.
 pub fn all() -> Vec<LawTest> {
     let test = |sampler, law, test, mistake, p_value| LawTest { sampler, law, test, mistake, p_value };
     vec![
@@ -228,7 +228,7 @@ fn discrete_laplace(code: Code, draws: &mut Draws) -> Result<f64, String> {
     };
     let sample = (0..20_000).map(|_| match code {
         Code::Correct => noise.sample(draws.noise()),
-        Code::Planted => mistaken(draws),
+        Code::Injected => mistaken(draws),
     });
     integers(10, |x| (-(x.abs() as f64) / 3.0).exp(), sample)
 }
@@ -237,7 +237,7 @@ fn discrete_gaussian(code: Code, draws: &mut Draws) -> Result<f64, String> {
     let discrete = DiscreteGaussian::new(1.0).map_err(text)?;
     let sample = (0..100_000).map(|_| match code {
         Code::Correct => discrete.sample(draws.noise()),
-        Code::Planted => draws.gaussian().round() as i64,
+        Code::Injected => draws.gaussian().round() as i64,
     });
     integers(3, |x| (-0.5 * (x * x) as f64).exp(), sample)
 }
@@ -323,7 +323,7 @@ fn shuffle(code: Code, draws: &mut Draws) -> Result<f64, String> {
         let mut items = [0usize, 1, 2, 3];
         match code {
             Code::Correct => draws.noise().shuffle(&mut items),
-            Code::Planted => (0..4).for_each(|i| items.swap(i, draws.below(4))),
+            Code::Injected => (0..4).for_each(|i| items.swap(i, draws.below(4))),
         }
         // the order's number in the factorial system
         let rank = (0..4).fold(0, |r, i| r * (4 - i) + items[i + 1..].iter().filter(|&&x| x < items[i]).count());
@@ -390,7 +390,7 @@ fn banded(code: Code, draws: &mut Draws) -> Result<f64, String> {
     };
     let one = |draws: &mut Draws| match code {
         Code::Correct => shipped(draws),
-        Code::Planted => Ok(spread.iter().map(|s| s * draws.gaussian()).collect()),
+        Code::Injected => Ok(spread.iter().map(|s| s * draws.gaussian()).collect()),
     };
     let seen: Vec<Vec<f64>> = (0..1600).map(|_| one(draws)).collect::<Result<_, _>>()?;
     let exact: Vec<Vec<f64>> = (0..1600).map(|_| dense(draws)).collect();
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn exact_probabilities() {
-        // spec 19 §1.8
+        // permute-and-flip for scores 2, 1, 0, 0, 0 and λ = 1/2
         let flipped = flipped();
         assert!((flipped[0] - 0.43541).abs() < 1e-5 && (flipped[1] - 0.21071).abs() < 1e-5);
         assert!(

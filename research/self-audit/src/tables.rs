@@ -52,7 +52,10 @@ pub(crate) fn text(run: &AuditRun) -> String {
         })
         .collect();
     out.push('\n');
-    out.push_str(&table(&["#", "code", "#claimed ε", "#bug's ε ≥", "#caught", "", "planted bug", "statistic"], &rows));
+    out.push_str(&table(
+        &["#", "code", "#claimed ε", "#bug's ε ≥", "#caught", "", "injected fault", "statistic"],
+        &rows,
+    ));
     out.push('\n');
     out.push_str(&laws(run));
     out.push('\n');
@@ -82,7 +85,7 @@ fn laws(run: &AuditRun) -> String {
             ]
         })
         .collect();
-    table(&["sampler", "#smallest p", "#caught", "", "planted mistake", "test"], &rows)
+    table(&["sampler", "#smallest p", "#caught", "", "injected fault", "test"], &rows)
 }
 
 /// Columns padded with two spaces between; headings starting with `#` are right-aligned numbers.

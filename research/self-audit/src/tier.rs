@@ -8,6 +8,6 @@ use serde::Serialize;
 pub enum Tier {
     /// A few seeds; for every commit (some minutes of CPU).
     Short,
-    /// Up to 100 seeds per planted bug and all runs of every row; `make audit`.
+    /// Up to 100 seeds per injected fault and all runs of every row; `make audit`.
     Long,
 }

@@ -1,6 +1,6 @@
-//! Worst-case neighbours, and the shipped code that runs on them (spec 20 §1.4).
+//! Worst-case neighbours, and the shipped code that runs on them.
 //!
-//! The library's rows and the planted bugs run the same functions: the former with the parameters that the claim
+//! The library's rows and the injected faults run the same functions: the former with the parameters that the claim
 //! describes, the latter with one that it does not. A bug that is a wrong parameter, a wrong event or a wrong use of real
 //! code needs no switch in that code, so nothing here can be switched on in a build that users have.
 

@@ -1,4 +1,4 @@
-//! The audits of every commit: planted bugs are caught, correct code is not (spec 20 §1.5). False alarm below 2e-4 in all.
+//! The audits of every commit: injected faults are caught, correct code is not. False alarm below 2e-4 in all.
 
 use dpopt_mechanism::progress::Silent;
 use dpopt_self_audit::Tier;
@@ -6,7 +6,7 @@ use dpopt_self_audit::catalogue;
 use dpopt_self_audit::library;
 
 #[test]
-fn every_planted_bug_is_caught_and_its_correct_twin_passes() {
+fn every_injected_fault_is_caught_and_its_correct_twin_passes() {
     let summary = catalogue::run(Tier::Short, 1, &Silent);
     for o in &summary.outcomes {
         assert!(!o.violation, "correct code rejected: {o:?}");
@@ -55,8 +55,8 @@ fn every_method_has_a_row() {
     }
 }
 
-/// Which row attacks which door.
-const DOORS: &[(&str, &str)] = &[
+/// Which row attacks which mechanism.
+const ROW_OF_MECHANISM: &[(&str, &str)] = &[
     ("Gaussian", "Gaussian sum through the curator"),
     ("PhasedPass", "phased-sgd"),
     ("CertifiedPass", "clipped-sgd"),
@@ -75,7 +75,7 @@ const DOORS: &[(&str, &str)] = &[
     ("RangeEnd", "end of a private range"),
     ("ColumnRanges", "ranges of two columns"),
     ("LabelSelection", "label selection"),
-    ("VouchedSearch", "private search"),
+    ("AssumedSearch", "private search"),
     ("AboveThreshold", "above-threshold, one count over"),
     ("StreamPlan", "dp-ftrl, a tree, one epoch"),
     ("RestartedPlan", "running sums that begin anew"),
@@ -103,7 +103,7 @@ const DOORS: &[(&str, &str)] = &[
 #[test]
 fn every_mechanism_has_a_row() {
     let rows = library::all();
-    for (_, row) in DOORS {
+    for (_, row) in ROW_OF_MECHANISM {
         assert!(rows.iter().any(|r| r.name == *row), "no row {row}");
     }
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
@@ -117,10 +117,13 @@ fn every_mechanism_has_a_row() {
         }
         let text = std::fs::read_to_string(path).expect("a source file");
         for line in text.lines().filter(|l| l.starts_with("impl")) {
-            let door = line.split_once("Mechanism for ").or_else(|| line.split_once("Interactive for "));
-            let Some((_, name)) = door else { continue };
+            let mechanism = line.split_once("Mechanism for ").or_else(|| line.split_once("Interactive for "));
+            let Some((_, name)) = mechanism else { continue };
             let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
-            assert!(DOORS.iter().any(|(door, _)| *door == name), "mechanism {name} has no row in the audits");
+            assert!(
+                ROW_OF_MECHANISM.iter().any(|(mechanism, _)| *mechanism == name),
+                "mechanism {name} has no row in the audits"
+            );
             found += 1;
         }
     }

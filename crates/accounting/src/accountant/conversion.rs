@@ -1,4 +1,4 @@
-//! From a Rényi divergence to (ε, δ) and back (spec 18 §4.5; Canonne, Kamath, Steinke 2020, Prop. 12).
+//! From a Rényi divergence to (ε, δ) and back (Canonne, Kamath, Steinke 2020, Prop. 12).
 //!
 //! δ = e^{(α−1)(ρ−ε)}·(1/α)(1−1/α)^{α−1}, because (1−e^{−u})_+ ≤ c_α·e^{(α−1)u}. Valid at every single order α > 1.
 
@@ -118,7 +118,7 @@ pub fn golden_section(low: f64, high: f64, f: impl Fn(f64) -> f64) -> f64 {
     golden_section_rounds(low, high, 40, f)
 }
 
-/// The same to 0.618^`rounds` of the range.
+/// Abscissa of a minimum of a unimodal function, to 0.618^`rounds` of the range.
 pub(crate) fn golden_section_rounds(mut low: f64, mut high: f64, rounds: usize, f: impl Fn(f64) -> f64) -> f64 {
     const RATIO: f64 = 0.618_033_988_749_894_9;
     let (mut a, mut b) = (high - RATIO * (high - low), low + RATIO * (high - low));

@@ -1,6 +1,6 @@
 //! The gate that every accountant's answer passes before anybody sees it (`docs/proofs/accounting-gate.md`).
 //!
-//! A certified lower bound and an upper bound of the same number cannot cross. Where they do, somebody is wrong, and then the
+//! A certified lower bound and an upper bound of the same number cannot cross. Where they do, one of them is wrong, and then the
 //! answer is an error and never the smallest of several: NaN, a δ below that of one part alone, an ε at which one part alone
 //! exceeds δ, an answer below another accountant's lower bound, and a δ of zero for what is not purely private.
 
@@ -9,7 +9,7 @@ use super::pure::PureAccountant;
 use super::{Accountant, AccountingError, Bound};
 use dpopt_event::{Event, Relation};
 
-/// Relative room between bounds from below and above: stated numbers and parameters are rounded (a few 1e-16 each, up to 1e-12 in
+/// Relative tolerance between bounds from below and above: stated numbers and parameters are rounded (a few 1e-16 each, up to 1e-12 in
 /// sums of many parts), and δ multiplies that by at most the square of 38 deviations.
 const ROUNDING: f64 = 1e-9;
 
@@ -101,7 +101,7 @@ fn ordered(name: &str, mut bound: Bound) -> Result<Bound, AccountingError> {
     Ok(bound)
 }
 
-/// Several accountants' answers to the same question: nobody may undercut what another one shows to be attained. What is
+/// Several accountants' answers for one event: none may be below what another one shows to be attained. What is
 /// attained does not depend on who bounds it, so every answer that stands gets the largest lower bound.
 pub(super) fn reconcile<'a>(answers: impl IntoIterator<Item = &'a mut Result<Bound, AccountingError>>) {
     let mut answers: Vec<_> = answers.into_iter().collect();

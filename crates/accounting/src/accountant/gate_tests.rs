@@ -1,6 +1,6 @@
 use super::*;
 
-/// Says what it is told to.
+/// An accountant that returns the given δ, and ε if there is one.
 struct Says(f64, Option<f64>);
 
 impl Accountant for Says {

@@ -1,5 +1,5 @@
-//! Exact accounting of Gaussian mechanisms: μ = √Σμ_i², then the profile of N(0,1), N(μ,1) (spec 18 §5;
-//! Dong, Roth, Su 2022; Balle, Wang 2018).
+//! Exact accounting of Gaussian mechanisms: μ = √Σμ_i², then the profile of N(0,1), N(μ,1) (Dong,
+//! Roth, Su 2022; Balle, Wang 2018).
 //!
 //! No central-limit approximation: sampled mechanisms are not Gaussian and are refused.
 
@@ -63,7 +63,7 @@ fn part_mu(part: &Event, relation: Relation) -> Result<f64, AccountingError> {
         Event::Parallel { blocks } => {
             blocks.iter().try_fold(0.0, |worst: f64, block| Ok(worst.max(mu(block, relation)?.0)))?
         }
-        Event::NonPrivate => return refuse("something is released without noise"),
+        Event::NonPrivate => return refuse("a value is released without noise"),
         Event::PoissonSampled { .. }
         | Event::SampledWithoutReplacement { .. }
         | Event::SampledWithReplacement { .. } => {

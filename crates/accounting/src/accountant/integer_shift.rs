@@ -5,7 +5,7 @@
 
 use dpopt_event::Relation;
 
-/// The largest integer shift.
+/// The largest shift d of integer sums that one record can cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct IntegerShift {
     /// Largest |d|², an integer.

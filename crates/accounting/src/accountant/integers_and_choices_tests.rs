@@ -179,7 +179,7 @@ proptest! {
             for event in [one.clone().self_composed(count), one.clone().poisson_sampled(q).self_composed(count)] {
                 let attained = lattice(&event, relation, delta);
                 let renyi = rdp::RdpAccountant.epsilon(&event, relation, delta).unwrap().upper;
-                // where nothing is attained above 0, no lower bound is said
+                // where nothing is attained above 0, there is no lower bound
                 prop_assert!(renyi >= attained.lower.unwrap_or(0.0) * (1.0 - 1e-9), "{event}: {renyi} {attained:?}");
             }
         }

@@ -10,12 +10,12 @@ use std::sync::Mutex;
 const MOST: usize = 4096;
 
 /// The fingerprint of an event, and what else a bound depends on, as text.
-pub(super) type Question = ([u8; 32], String);
-type Known = HashMap<Question, Result<Bound, AccountingError>>;
+pub(super) type BoundKey = ([u8; 32], String);
+type Known = HashMap<BoundKey, Result<Bound, AccountingError>>;
 
-/// What `work` gives for `question`, which says all that it depends on.
+/// The value of `work`, kept under `question`, which contains everything that it depends on.
 pub(super) fn known(
-    question: Question,
+    question: BoundKey,
     work: impl FnOnce() -> Result<Bound, AccountingError>,
 ) -> Result<Bound, AccountingError> {
     static KNOWN: Mutex<Option<Known>> = Mutex::new(None);

@@ -1,5 +1,5 @@
 //! Privacy-loss-distribution accountant: exact one-step masses, connect-the-dots lattice, exponential tilt,
-//! one Fourier transform, certified rounding (spec 18 §3).
+//! one Fourier transform, certified rounding (Sommer, Meiser, Mohammadi 2019; Doroshenko et al. 2022; docs/proofs/accounting-pld.md).
 //!
 //! Each direction of the neighbours is composed by itself and the larger result is reported; symmetric leaves
 //! (fixed-size sampling, replace-one) enter both.
@@ -14,6 +14,8 @@ mod compose;
 mod discrete_gaussian;
 mod fixed_size;
 mod grid;
+#[cfg(test)]
+mod injected;
 mod lattice;
 mod low_frequencies;
 mod lower;
@@ -21,8 +23,6 @@ mod mixture;
 pub(crate) mod objective;
 mod pair;
 mod parallel;
-#[cfg(test)]
-mod planted;
 mod poisson;
 mod product;
 mod setting;
@@ -47,7 +47,7 @@ use tree::Leaves;
 /// Privacy loss distributions. Supports compositions of every event that has a dominating pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Pld {
-    /// Time against slack.
+    /// How much time may be spent to lower the slack of a bound.
     pub quality: Quality,
 }
 
@@ -220,7 +220,7 @@ fn unreachable_message(e: Unreachable, delta: f64) -> AccountingError {
 }
 
 /// ε of one direction. A total variation τ costs (1 + e^ε)τ at the *returned* ε: the fixed point is approached
-/// from below, so it is finished by a verified step (spec 18 §3.4, step 5).
+/// from below, so it is finished by a verified step (docs/proofs/accounting-pld.md, "Samplers' error").
 fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Result<Reading, AccountingError> {
     let mut composition = Composition::new(draws, delta, quality);
     if tv == 0.0 {
@@ -231,7 +231,7 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
     for round in 0..200 {
         let charge = delta_with_error(0.0, epsilon, tv);
         #[cfg(test)]
-        let charge = if planted::is(planted::Bug::FlatTotalVariation) { tv } else { charge };
+        let charge = if injected::is(injected::Bug::FlatTotalVariation) { tv } else { charge };
         let left = delta - charge;
         if !(left > 0.0) {
             return Err(too_large());
@@ -241,7 +241,7 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
         }
         let mut reading = composition.epsilon(left).map_err(|e| unreachable_message(e, delta))?;
         #[cfg(test)]
-        if planted::is(planted::Bug::UnverifiedFixedPoint) && round == 1 {
+        if injected::is(injected::Bug::UnverifiedFixedPoint) && round == 1 {
             return Ok(reading);
         }
         if reading.value <= epsilon {

@@ -1,4 +1,4 @@
-//! Optimal composition of pure and (ε, δ)-DP mechanisms (spec 18 §6; Kairouz, Oh, Viswanath 2015).
+//! Optimal composition of pure and (ε, δ)-DP mechanisms (Kairouz, Oh, Viswanath 2015).
 //!
 //! Every (ε, δ)-DP mechanism, interactive ones too, is post-processing of one sample of: loss +∞ with probability δ,
 //! else ±ε as in randomized response. So the k-fold profile is 1 − Π(1−δ_i)·(1 − S(E)), S = E(1 − e^{E−L})_+ with L
@@ -136,7 +136,7 @@ struct Composition {
     atoms: Vec<(f64, f64)>,
     /// 1 − Π(1 − δ_i).
     lost: f64,
-    /// Σ ε_i.
+    /// Σ ε_i: the largest finite loss.
     sum: f64,
     total_variation: f64,
 }

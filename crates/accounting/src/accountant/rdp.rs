@@ -1,4 +1,4 @@
-//! Rényi accounting (spec 18 §4; Mironov 2017; Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019).
+//! Rényi accounting (Mironov 2017; Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019).
 //!
 //! Divergences of one order add up, and each order converts to (ε, δ) by itself ([`conversion`]).
 //! Looser than the loss distribution of `pld` but valid at a fixed order under full adaptivity, which is what
@@ -19,6 +19,7 @@ use super::{Accountant, AccountingError, Bound, conversion, gdp, pld, pure};
 use dpopt_event::event::Exact;
 use dpopt_event::special::UNIT_ROUNDOFF;
 use dpopt_event::{Event, Relation, group};
+use dpopt_process::stop::Pace;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -55,7 +56,7 @@ pub fn cost(event: &Event, relation: Relation, order: f64) -> Result<Cost, Accou
     Known::default().cost(event, relation, order)
 }
 
-/// What has been worked out while one question is answered. Nested nodes ask for the same orders of the same events again and
+/// What has been worked out while one bound is computed. Nested nodes ask for the same orders of the same events again and
 /// again; without this their time would grow as a power of the depth.
 #[derive(Default)]
 struct Known {
@@ -64,13 +65,15 @@ struct Known {
     extras: RefCell<HashMap<Place, f64>>,
     /// Curves that are asked for at all integers.
     curves: RefCell<HashMap<Place, Rc<Curve>>>,
+    /// Lets a caller stop a long computation.
+    pace: RefCell<Pace>,
 }
 
 /// The curve of a mechanism that is sampled; orders are asked for many times.
 struct Curve {
     exact: Exact,
     relation: Relation,
-    /// At 0, 1, 2, …; NaN where it is not known yet.
+    /// The divergence at the orders 0, 1, 2, …; NaN where it is not known yet.
     integers: RefCell<Vec<f64>>,
 }
 
@@ -156,6 +159,7 @@ const CLOSED: f64 = 1.0 + 1e-13;
 
 /// (divergence, δ set aside), what underflows being more than nothing.
 fn part_cost(known: &Known, part: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+    known.pace.borrow_mut().step();
     let (divergence, delta) = computed_cost(known, part, relation, order)?;
     // what is no number is no knowledge
     let known = divergence > f64::NEG_INFINITY;
@@ -251,8 +255,8 @@ fn computed_cost(known: &Known, part: &Event, relation: Relation, order: f64) ->
         Event::RepeatAndSelect { event, mean, shape } => {
             repeated(known, event, *mean, *shape, relation, order)? * CLOSED
         }
-        Event::NonPrivate => return refuse("something is released without noise".into()),
-        Event::Unsupported => return refuse("the event says that it has no description".into()),
+        Event::NonPrivate => return refuse("a value is released without noise".into()),
+        Event::Unsupported => return refuse("the event has no description".into()),
         other => return refuse(format!("{other} has no Rényi bound here; use the pld accountant")),
     };
     Ok((divergence, 0.0))
@@ -335,7 +339,7 @@ fn poisson(
             Event::Gaussian { noise_multiplier } => {
                 Ok((excess::poisson_gaussian_replaced(q, 1.0 / noise_multiplier, order), 0.0))
             }
-            // the symmetrised replace-one pair, as for a sample of fixed size (spec 18 §2.2)
+            // the symmetrised replace-one pair, as for a sample of fixed size (docs/proofs/accounting-pld.md)
             _ if group::admits_nothing(event)
                 && (gdp::mu(event, relation).is_ok()
                     || matches!(event, Event::DiscreteGaussian { .. })
@@ -406,7 +410,7 @@ fn user(
             && let Event::Gaussian { noise_multiplier } = **event
             && records <= 10_000
         {
-            // each record is sampled by itself: Σ Binom(k, q, j)·N(j, σ²) (spec 18 §2.5)
+            // each record is sampled by itself: Σ Binom(k, q, j)·N(j, σ²) (docs/proofs/accounting-pld.md)
             let q = *sampling_probability;
             let shifts: Vec<f64> = (0..=records).map(|j| j as f64).collect();
             let masses: Vec<f64> =

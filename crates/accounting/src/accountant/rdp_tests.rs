@@ -26,7 +26,7 @@ fn relations_of_one_event() {
 #[test]
 fn choices_cost_what_their_bounded_range_costs() {
     let choice = |epsilon: f64| Event::ExponentialMechanism { epsilon };
-    // spec 20 §2.2, and where the pure bound takes over
+    // the curve of bounded range (Dong, Durfee, Rogers 2020), and where the pure bound takes over
     for (order, epsilon, exact) in [
         (2.0, 1.0, 0.24022901),
         (8.0, 1.0, 0.6354594),
@@ -57,7 +57,7 @@ fn choices_cost_what_their_bounded_range_costs() {
         );
         assert!(computed > 0.2 * limit, "{order} {epsilon}: {computed} of {limit}");
     }
-    // spec 20 §2.2, ε at δ = 1e-6 by this curve, and §4: what a choice may cost in 400 steps of Frank–Wolfe
+    // ε at δ = 1e-6 by this curve, and what a choice may cost in 400 steps of Frank–Wolfe
     for (count, epsilon, total) in
         [(10, 0.5, 3.632), (100, 0.1, 2.400), (100, 0.3, 8.224), (1000, 0.05, 4.007), (400, 0.0221054, 1.0009)]
     {

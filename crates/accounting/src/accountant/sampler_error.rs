@@ -1,4 +1,4 @@
-//! Adds the total-variation error of samplers to a bound: δ_total(ε) = δ(ε) + (1 + e^ε)·τ (spec 18 §1.2, §3.4).
+//! Adds the total-variation error of samplers to a bound: δ_total(ε) = δ(ε) + (1 + e^ε)·τ (docs/proofs/accounting-pld.md, "Samplers' error").
 //!
 //! Covers: thesis corollary 2.4.3 (certified)
 
@@ -24,11 +24,11 @@ pub(crate) fn nothing_left(total_variation: f64, delta: f64) -> AccountingError 
     let counts = format!("the samplers' total variation {total_variation:e}, which counts (1 + e^epsilon)-fold,");
     AccountingError::Unreachable(if most > 0.0 {
         format!(
-            "too little noise for a guarantee: from epsilon {most:.3} on {counts} is more than delta {delta:e}, and this is not certified below that; add noise, raise delta, \
-             or use finer samplers"
+            "there is too little noise for a guarantee: from epsilon {most:.3} on, {counts} exceeds delta {delta:e}, \
+             and no smaller epsilon can be certified; add noise, raise delta, or use finer samplers"
         )
     } else {
-        format!("{counts} leaves nothing of delta {delta:e} at any epsilon; use finer samplers or raise delta")
+        format!("{counts} uses up delta {delta:e} at every epsilon; use finer samplers, or raise delta")
     })
 }
 

@@ -1,7 +1,7 @@
 //! Basic composition of two mechanisms with known profiles, at the best split of ε: δ₁(ε₁) + δ₂(ε − ε₁).
 //!
 //! Exact where the lattice has a grid, so it is the tighter one for a large mechanism followed by a tiny one, as
-//! objective perturbation and its closing Gaussian (spec 17 §3.5). Valid for adaptive composition in either order.
+//! objective perturbation and its closing Gaussian (docs/proofs/objective-perturbation.md). Valid for adaptive composition in either order.
 
 use super::pld::objective::ObjectiveProfile;
 use super::sampler_error::{delta_with_error, epsilon_with_error};
@@ -19,7 +19,7 @@ const NAME: &str = "split";
 /// A profile for ε ≥ 0 in both orders, rounded up, non-increasing.
 enum Profile {
     Objective(ObjectiveProfile),
-    /// Of a group of so many records (docs/proofs/accounting-groups.md).
+    /// The profile of a group of so many records (docs/proofs/accounting-groups.md).
     Group(u64, ObjectiveProfile),
     Gaussian {
         mu: f64,
@@ -175,7 +175,7 @@ mod tests {
         ])
     }
 
-    /// Spec 17 §3.5: planned with 1e-3 of the budget for the closing noise.
+    /// Objective perturbation, planned with 1e-3 of the budget for the closing noise.
     #[test]
     fn the_recipe_for_logistic_regression_is_certified() {
         let event = recipe(3.734257, 1.2435, 3619.152);

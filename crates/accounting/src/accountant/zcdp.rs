@@ -1,4 +1,4 @@
-//! Zero-concentrated accounting: D_α ≤ ξ + ρα for all α > 1 at once; ρ and ξ add up (spec 18 §5; Bun, Steinke 2016).
+//! Zero-concentrated accounting: D_α ≤ ξ + ρα for all α > 1 at once; ρ and ξ add up (Bun, Steinke 2016).
 //!
 //! For all-Gaussian events `gdp` is exact and this is not; its use is the filter of `dpopt-privacy`.
 
@@ -17,13 +17,13 @@ const NAME: &str = "zcdp";
 /// (ξ, ρ)-zCDP of an event up to an event of probability `delta`, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Coefficient of α.
+    /// ρ, the coefficient of α.
     pub rho: f64,
-    /// Constant term.
+    /// ξ, the constant term.
     pub xi: f64,
-    /// Probability set aside.
+    /// The probability of the event that is set aside; it is part of δ.
     pub delta: f64,
-    /// Sampler error τ.
+    /// τ, the total variation between the samplers' laws and the exact ones.
     pub total_variation: f64,
 }
 

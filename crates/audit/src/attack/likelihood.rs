@@ -1,4 +1,4 @@
-//! Optimal statistics: log-likelihood ratios of the worst pairs (spec 20 §1.4; Neyman–Pearson).
+//! Optimal statistics: log-likelihood ratios of the worst pairs (Neyman, Pearson 1933).
 //!
 //! Any statistic gives a valid audit; these give the strongest. Each takes what the event says is released (all noisy
 //! sums of a run in the canary's coordinate, in units of the clip norm), not only the final model.

@@ -1,4 +1,4 @@
-//! Audits that stop as soon as the claim has fallen: Algorithm B of spec 20 §1.1 around any mechanism
+//! Audits that stop as soon as the claim has fallen: a betting test around any mechanism
 //! (docs/proofs/sequential-audit.md).
 //!
 //! Runs come in pairs, one per world. After a short pilot an event and a point (ε, δ) of the claim are chosen and frozen
@@ -22,7 +22,7 @@ const PILOT: u64 = 64;
 const STRETCH: f64 = 1.5;
 /// What a pilot's pair is worth against a fresh one: the event was the best of many on them.
 const PILOT_WEIGHT: f64 = 0.5;
-/// Rungs of each ladder.
+/// Number of candidate lower bounds that are tested at once, for ε and for μ.
 const RUNGS: u32 = 256;
 /// e^ε beyond this is more than any number of runs refutes.
 const LARGEST_EPSILON: f64 = 60.0;
@@ -34,7 +34,7 @@ pub struct Stopping {
     pub maximum: u64,
     /// Runs per world, the pilot included, after which the claim had fallen; none if it stands.
     pub refuted_after: Option<u64>,
-    /// Of the three bets on the claim together: a p-value at any time, at most α where the claim has fallen.
+    /// The p-value of the three bets on the claim together, valid at any time; at most α where the claim has fallen.
     pub p_value: f64,
     /// The point (ε, δ) of the claim that the last stretch bet against.
     pub point: (f64, f64),
@@ -298,7 +298,7 @@ impl Sequential {
 /// [`audit`](super::audit) that stops when the claim has fallen, after at most `options.runs` runs per world; progress ticks
 /// once per run, out of twice the maximum.
 ///
-/// The same report on any number of threads.
+/// The report does not depend on the number of threads.
 ///
 /// # Errors
 /// An option or the claim is out of range.
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     #[ignore = "long by nature: make test-slow"]
     fn bugs_fall_long_before_the_maximum() {
-        // spec 20 §1.1: with the best event and stake 127, 59 and 603 pairs on average; a pilot of 64 is made, and event,
+        // with the best event and stake 127, 59 and 603 pairs on average; a pilot of 64 is made, and event,
         // point and stake are learnt. Caught in all of 40 seeds; the mean is checked
         for (claimed, truth, most) in [(1.0, 2.0, 320), (0.5, 2.0, 200), (1.0, 2f64.sqrt(), 1200)] {
             let runs = |seed: u64| {

@@ -1,4 +1,4 @@
-//! Exact binomial tails and Clopper–Pearson bounds, rounded to the safe side (spec 20 §1.1).
+//! Exact binomial tails and Clopper–Pearson bounds, (Clopper, Pearson 1934), rounded to the safe side.
 //!
 //! A tail is its first mass (Loader's formula, a few ulps) times a series of positive terms, so that it keeps its
 //! relative accuracy at 1e-300 too; the bisection returns the end of the bracket that makes the bound weaker.
@@ -88,7 +88,7 @@ pub fn upper_bound(k: u64, n: u64, alpha: f64) -> f64 {
     (1.0 - lower_bound(n - k, n, alpha)).next_up().min(upper_small(k, n, alpha)).min(1.0)
 }
 
-/// The same bound from the small side, where 1 − (…) would keep only absolute accuracy.
+/// The upper bound for small k, by bisection on the lower tail: keeps its relative accuracy where 1 − (…) would keep only the absolute one.
 fn upper_small(k: u64, n: u64, alpha: f64) -> f64 {
     let target = alpha.ln() - TAIL_SLACK;
     let (mut low, mut high) = (logit_of(k as f64, (n - k) as f64), 800.0_f64);

@@ -1,6 +1,6 @@
 //! What a mechanism claims, as a whole trade-off curve: the largest true-positive rate at each false-positive rate.
 //!
-//! An accountant claims δ(ε) for every ε, so the curve is tested, not one point of it (spec 20 §1.1): catching μ = 2
+//! An accountant claims δ(ε) for every ε, so the curve is tested, not one point of it: catching μ = 2
 //! against a claim of μ = 1 takes 211 runs per world on the curve and more than 1e5 at the point δ = 1e-5.
 
 use dpopt_privacy::accountant::{self, AccountingError};
@@ -17,14 +17,14 @@ const CURVE_SLACK: f64 = 1e-12;
 pub enum Claim {
     /// μ-GDP: no easier to tell apart than N(0,1) and N(μ,1).
     Gaussian {
-        /// μ.
+        /// The claimed μ.
         mu: f64,
     },
     /// One point (ε, δ); δ = 0 is a pure claim.
     ApproxDp {
-        /// ε.
+        /// The claimed ε.
         epsilon: f64,
-        /// δ.
+        /// The claimed δ.
         delta: f64,
     },
     /// Points (ε, δ(ε)) with ε ≥ 0, all claimed at once.
@@ -35,12 +35,12 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// μ-GDP.
+    /// The claim of μ-Gaussian differential privacy.
     pub fn gaussian(mu: f64) -> Self {
         Self::Gaussian { mu }
     }
 
-    /// ε-DP.
+    /// The claim of pure ε-differential privacy.
     pub fn pure(epsilon: f64) -> Self {
         Self::ApproxDp { epsilon, delta: 0.0 }
     }

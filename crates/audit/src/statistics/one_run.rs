@@ -2,17 +2,17 @@
 //!
 //! m canaries enter by independent fair coins; from the output alone the auditor guesses exactly r of the coins, r
 //! fixed beforehand, and is right v times. For (ε, δ)-DP with W ~ Binomial(r, e^ε/(1+e^ε)),
-//! P(V ≥ v) ≤ P(W ≥ v) + 2mδ·max_i P(v−i ≤ W < v)/i. Proved for δ = 0 (spec 20 §1.3); the term in δ is as published.
+//! P(V ≥ v) ≤ P(W ≥ v) + 2mδ·max_i P(v−i ≤ W < v)/i. Proved for δ = 0; the term in δ is as published.
 //! The f-DP form is **research grade**: conservative in every exact check, its proof is not reproduced here.
 
 use super::binomial::ln_upper_tail;
 use super::claim::normal_quantile;
 use dpopt_privacy::special::{gaussian_epsilon, ln_binomial_mass, normal_cdf};
 
-/// What one run gave.
+/// Canaries, guesses and right guesses of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guesses {
-    /// m: all canaries.
+    /// m: number of all canaries.
     pub canaries: u64,
     /// r ≤ m: guesses made, fixed before anything was seen.
     pub guesses: u64,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn power_table() {
-        // spec 20 §1.3: (m, r, v, LB) at δ = 1e-5, α = .05
+        // (m, r, v, lower bound on ε) at δ = 1e-5, α = .05
         for (m, r, v, epsilon) in [
             (1_000, 200, 128, 0.323),
             (100, 20, 18, 0.930),
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn size_under_randomised_response() {
-        // ε = 1, m = r = 1000: P(reject) exactly = P(W ≥ critical value) and at most α (spec: .0455 observed)
+        // ε = 1, m = r = 1000: P(reject) exactly = P(W ≥ critical value) and at most α (.0455 in 4,000 simulated audits)
         let p = 1.0 / (1.0 + (-1f64).exp());
         let critical = (0..=1000).find(|&v| run(1000, 1000, v).p_value(1.0, 0.0) < 0.05).expect("some v rejects");
         let size = ln_upper_tail(critical, 1000, p, 1.0 - p).exp();

@@ -1,4 +1,4 @@
-//! Two error rates against a claim: the fixed-size test and the lower bound on ε (Algorithm A of spec 20 §1.1).
+//! Two error rates against a claim: the fixed-size test and the lower bound on ε.
 //!
 //! If M claims U, then for every event E and neighbours D, D′: P(M(D) ∈ E) ≤ U(P(M(D′) ∈ E)). Two Clopper–Pearson
 //! bounds at α/2 fail with probability at most α together; U does not decrease; so a rejection is wrong with
@@ -27,7 +27,7 @@ pub struct Counts {
 pub struct Rates {
     /// The event is at least this likely in the one world.
     pub tpr_low: f64,
-    /// And at most this likely in the other.
+    /// The event is at most this likely in the other world.
     pub fpr_high: f64,
 }
 
@@ -37,7 +37,7 @@ impl Counts {
         Self { true_positives, positives: runs, false_positives, negatives: runs }
     }
 
-    /// The same runs and the complement event, with the worlds exchanged: E unlikely here means Eᶜ likely there.
+    /// Counts of the complement event over these runs, with the worlds exchanged: E unlikely here means Eᶜ likely there.
     pub fn complement(self) -> Self {
         Self {
             true_positives: self.negatives - self.false_positives,
@@ -88,7 +88,7 @@ impl Rates {
     }
 
     /// μ below which no Gaussian trade-off curve allows the rates: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0
-    /// (Nasr et al. 2023; spec 20 §1.2). Refutes "μ-GDP" for any mechanism.
+    /// (Nasr et al. 2023). Refutes "μ-GDP" for any mechanism.
     pub fn mu_lower(self) -> f64 {
         let mu = normal_quantile(self.tpr_low) - normal_quantile(self.fpr_high);
         if mu.is_nan() { 0.0 } else { mu.max(0.0) }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn half_split_costs_half_the_runs() {
-        // spec 20 §1.1: expected lower bound after giving half of N to the choice of the threshold
+        // expected lower bound after giving half of N to the choice of the threshold
         for (runs, half) in [(10_000, 1.644), (100_000, 2.355), (1_000_000, 2.961)] {
             let got = best(1.0, runs / 2, |r| r.epsilon_lower(1e-5), 1e-3);
             assert!((got - half).abs() < 0.02 * half, "N={runs}: {got} against {half}");
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn runs_needed_to_refute_a_gaussian_claim() {
-        // rows 1, 2, 3, 8 of spec 20 §1.5; the review found 209, 91, 3.67e3, 1.05e3 on a threshold grid of .05
+        // expected counts on a grid of thresholds with step .05 give 209, 91, 3.67e3, 1.05e3
         for (claim, truth, low, high) in [
             (1.0, 2.0, 195, 215),
             (0.5, 2.0, 84, 96),
@@ -174,7 +174,7 @@ mod tests {
             let need = (1300..1500).find(|&k1| Counts::new(k1, k0, n).rates(0.05).rejects(&claim)).unwrap_or(n);
             size += mass * ln_upper_tail(need, n, p1, 1.0 - p1).exp();
         }
-        assert!(size < 0.004 && size > 0.0005, "spec: .002, got {size}");
+        assert!(size < 0.004 && size > 0.0005, "about .002 expected, got {size}");
     }
 
     #[test]

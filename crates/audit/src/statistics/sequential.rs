@@ -1,4 +1,4 @@
-//! Stop as soon as the evidence suffices: a betting test that stays valid at any time (Algorithm B of spec 20 §1.1).
+//! Stop as soon as the evidence suffices: a betting test that stays valid at any time (docs/proofs/sequential-audit.md).
 //!
 //! Pairs of runs give Z = 1{run on D in E} − e^ε·1{run on D′ in E} − δ. Under the claim E[Z | past] ≤ 0, so the wealth
 //! Π(1 + λ_t Z_t) with predictable 0 ≤ λ_t < 1/(e^ε + δ) is a non-negative supermartingale, and by Ville's inequality
@@ -14,7 +14,7 @@ const LARGEST_STAKE: f64 = 0.999;
 /// How the stake λ is chosen. Both are predictable: they use past pairs only.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Stake {
-    /// The same λ at every pair.
+    /// One λ for every pair.
     Constant(f64),
     /// The λ that would have been best on the pairs seen so far and on imagined ones (one of each kind, or
     /// [`turn_to`](Bet::turn_to)'s).
@@ -63,7 +63,7 @@ impl Bet {
         1.0 / (self.factor + self.delta)
     }
 
-    /// Z of a pair.
+    /// Z = 1{event on D} − e^ε·1{event on D′} − δ of a pair of runs: its mean is at most 0 where the claim is true.
     fn outcome(&self, with: bool, without: bool) -> f64 {
         f64::from(u8::from(with)) - self.factor * f64::from(u8::from(without)) - self.delta
     }
@@ -122,7 +122,7 @@ impl Bet {
         (-self.ln_largest).exp().min(1.0)
     }
 
-    /// Pairs taken.
+    /// Number of pairs observed so far.
     pub fn pairs(&self) -> u64 {
         self.pairs
     }

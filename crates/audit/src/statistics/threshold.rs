@@ -1,4 +1,4 @@
-//! Which event to count: chosen on a pilot, from thresholds fixed in advance, or all at once (spec 20 §1.1).
+//! Which event to count: chosen on a pilot, from thresholds fixed in advance, or all at once.
 //!
 //! Taking the best of many thresholds on the sample that is then counted is **not** valid. Three ways are: choose on
 //! one part and count on the other; fix J thresholds and spend α/J on each; or a uniform band (useless at small rates).
@@ -6,6 +6,7 @@
 use super::binomial::lower_bound;
 use super::claim::Claim;
 use super::rates::{Counts, Rates};
+use dpopt_process::stop::{Pace, point};
 use serde::Serialize;
 
 /// An event about one number, and the world in which it should be likelier.
@@ -20,20 +21,23 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether it happened.
+    /// Whether the event happened in a run with this statistic.
     #[inline]
     pub fn happened(&self, statistic: f64) -> bool {
         (statistic > self.threshold) == self.above
     }
 
-    /// The same statement about a trade-off curve: not the event, in the world where that is likelier.
+    /// The complement, in the world where it is likelier: says as much of a trade-off curve as the event does.
     pub fn complement(self) -> Self {
         Self { above: !self.above, positive_with: !self.positive_with, ..self }
     }
 
     /// Counts over two samples of independent runs.
     pub fn count(&self, with: &[f64], without: &[f64]) -> Counts {
-        let hits = |sample: &[f64]| sample.iter().filter(|&&s| self.happened(s)).count() as u64;
+        let hits = |sample: &[f64]| {
+            point();
+            sample.iter().filter(|&&s| self.happened(s)).count() as u64
+        };
         let (w, o) = ((hits(with), with.len() as u64), (hits(without), without.len() as u64));
         let (positive, negative) = if self.positive_with { (w, o) } else { (o, w) };
         Counts { true_positives: positive.0, positives: positive.1, false_positives: negative.0, negatives: negative.1 }
@@ -60,7 +64,7 @@ pub fn runs_needed(tpr: f64, fpr: f64, claim: &Claim, alpha: f64, most: u64) -> 
     Some(high)
 }
 
-/// What a pilot found.
+/// The events that pilot runs found most telling.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Choice {
     /// The event, to be frozen before fresh runs are counted.
@@ -73,10 +77,19 @@ pub struct Choice {
     pub model: Event,
 }
 
+/// Sorts; a caller can stop it, as millions of numbers take long.
+pub(crate) fn sort(numbers: &mut [f64]) {
+    let mut pace = Pace::default();
+    numbers.sort_unstable_by(|a, b| {
+        pace.step();
+        a.total_cmp(b)
+    });
+}
+
 /// Candidate thresholds: between neighbouring distinct values at quantiles of the pooled pilot, dense in the tails.
 fn candidates(with: &[f64], without: &[f64], count: usize) -> Vec<f64> {
     let mut pooled: Vec<f64> = with.iter().chain(without).copied().filter(|s| !s.is_nan()).collect();
-    pooled.sort_unstable_by(f64::total_cmp);
+    sort(&mut pooled);
     let n = pooled.len();
     if n == 0 {
         return vec![0.0];
@@ -218,7 +231,7 @@ mod tests {
 
     #[test]
     fn three_ways_to_choose_a_threshold() {
-        // spec 20 §1.1, N = 1e5, μ = 1, δ = 1e-5, α = 1e-3: 64 thresholds 2.402, DKW 1.691, half split 2.355 (expected counts)
+        // N = 1e5, μ = 1, δ = 1e-5, α = 1e-3: 64 thresholds 2.402, DKW 1.691, half split 2.355 (expected counts)
         let n = 100_000;
         let (mut fixed, mut band, mut split) = (0.0, 0.0, 0.0);
         let thresholds: Vec<f64> = (1..=64).map(|i| normal_quantile(1.0 - 0.5f64.powf(f64::from(i) * 0.25))).collect();
@@ -246,7 +259,7 @@ mod tests {
 
     #[test]
     fn runs_needed_for_probability_zero_events() {
-        // spec 20 §1.5: p = 1, .5, .1, .01 against μ = 1: 40, 191, 2.1e3, 4.6e4
+        // p = 1, .5, .1, .01 against μ = 1: 40, 191, 2.1e3, 4.6e4
         for (p, low, high) in [(1.0, 36, 42), (0.5, 170, 200), (0.1, 1_900, 2_200), (0.01, 43_000, 48_000)] {
             let n = runs_needed(p, 0.0, &Claim::gaussian(1.0), 1e-6, 1_000_000).expect("caught");
             assert!((low..=high).contains(&n), "p={p}: {n}");

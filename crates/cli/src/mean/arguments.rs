@@ -5,12 +5,15 @@ use crate::output::Failure;
 use crate::paths::is_standard_output;
 use crate::relation::RelationFlag;
 use crate::spending::BudgetFile;
+use crate::typed::command_line;
 use crate::unit::OwnerFlags;
 use crate::usage;
 use clap::Args;
+use dpopt::RunOptions;
 use dpopt::data::TableReader;
 use dpopt::estimate::Moment;
 use dpopt::model::Guarantee;
+use dpopt::session::LedgerFile;
 use dpopt_privacy::ledger::Receipt;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,8 +24,8 @@ pub(crate) struct Arguments {
     /// files are one table
     #[arg(required = true)]
     pub(super) data: Vec<PathBuf>,
-    /// About how many entries of a vector (with --unit, of the mean of a unit's vectors) differ from 0: a public guess. A wrong one costs accuracy,
-    /// never privacy
+    /// Public guess of the number of nonzero entries of a vector (with --unit, of the mean of a unit's vectors). A
+    /// wrong guess costs accuracy, never privacy
     #[arg(long, value_name = "S", required_unless_present = "of", allow_negative_numbers = true)]
     pub(super) sparsity: Option<f64>,
     #[command(flatten)]
@@ -33,29 +36,29 @@ pub(crate) struct Arguments {
     /// δ of the answer; by default 1/n^1.1 for n rows or units, at most 0.01; 0 for a pure guarantee
     #[arg(long, allow_negative_numbers = true)]
     pub(super) delta: Option<f64>,
-    /// Vectors longer than this (with --unit, means of a unit's vectors) are shrunk to it
+    /// l2 norm that vectors (with --unit, means of a unit's vectors) are clipped to
     #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(super) norm: f64,
     /// Which tables are neighbours
     #[arg(long, value_enum, default_value_t)]
     pub(super) relation: RelationFlag,
-    /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
+    /// Number of rows, if known publicly; under add-or-remove a public guess. By default rows are counted
     #[arg(long, conflicts_with = "unit")]
     pub(super) rows: Option<u64>,
     #[command(flatten)]
     pub(super) unit: OwnerFlags,
-    /// projected-gaussian, projected-laplace or l1-recovery, by default the smallest proved error; with --of clipped-laplace or clipped-gaussian, by default
-    /// the narrowest intervals
+    /// projected-gaussian, projected-laplace or l1-recovery; by default the one with the smallest proved error. With
+    /// --of: clipped-laplace or clipped-gaussian; by default the one with the narrowest intervals
     #[arg(long)]
     pub(super) method: Option<String>,
-    /// Where the answer goes: index,value lines (.csv) or one object (.json), `-` for standard output; entries that are not
-    /// there are 0. With --of a line for each column
+    /// Output: index,value lines (.csv) or one object (.json), `-` for standard output; absent entries are 0. With
+    /// --of one line per column
     #[arg(short, long, value_name = "FILE", default_value = "mean.csv")]
     pub(super) output: PathBuf,
     /// Also write a report: one HTML page, or JSON if the name ends in .json
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
-    /// Show every method with its noise and proved error; no record is read, nothing is written
+    /// Show every method with its noise and proved error, and stop: no record is read, nothing is written
     #[arg(long, conflicts_with_all = ["report", "ledger"])]
     pub(super) explain: bool,
     /// Machine-readable plan (with --explain)
@@ -74,6 +77,17 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Options of the run, paid from `ledger`.
+    pub(super) fn run(&self, ledger: Option<LedgerFile>) -> RunOptions {
+        RunOptions::within(self.epsilon)
+            .delta(self.delta)
+            .relation(self.relation.into())
+            .unit(self.unit.options())
+            .ledger(ledger)
+            .insecure_seed(self.insecure_seed)
+            .command(command_line())
+    }
+
     /// Whether the answer is one JSON object.
     pub(super) fn writes_json(&self) -> bool {
         self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))
@@ -101,19 +115,20 @@ impl Arguments {
 #[derive(Args)]
 #[command(next_help_heading = "Means of columns without a known range")]
 pub(super) struct ColumnFlags {
-    /// Columns whose means are wanted, each with a confidence interval, in place of a mean of vectors: income,claims
+    /// Estimate the means of these columns, each with a confidence interval, instead of a mean of vectors:
+    /// income,claims
     #[arg(long, value_name = "COLUMNS", requires = "moment", conflicts_with_all = ["sparsity", "norm"])]
     of: Vec<String>,
-    /// A public fact about each column: K:M says that the K-th absolute moment's root is at most M, (E|X|^K)^(1/K) ≤ M; K:M@A that of X − A is. K alone says that
-    /// there is such an M: centre and scale are released first, and the interval rests on --spread-factor. income=4:60000 for one column, without a name for
-    /// all others
+    /// Public bound on a moment of each column: K:M means (E|X|^K)^(1/K) ≤ M; K:M@A the same of X − A. With K alone M
+    /// is unknown: centre and scale are released first, and the interval depends on --spread-factor. income=4:60000
+    /// sets it for one column; without a name it is for all others
     #[arg(long, value_name = "[COLUMN=]K[:M[@A]]", requires = "of", allow_hyphen_values = true)]
     moment: Vec<String>,
-    /// With at least this probability all intervals hold at once; 0.95 unless said
+    /// Probability with which all intervals hold at once, at least; 0.95 by default
     #[arg(long, value_name = "P", requires = "of", allow_negative_numbers = true)]
     pub(super) confidence: Option<f64>,
-    /// Where only the order K of a moment is known: the root of the moment about the released centre is assumed to be at most F times the released range, from
-    /// about the 10 % to about the 90 % quantile; 2 unless said. Privacy does not rest on it
+    /// For moments given by K alone: the moment about the released centre is assumed to be bounded by M = F times the
+    /// released range (from about the 10 % to about the 90 % quantile); 2 by default. Privacy does not depend on it
     #[arg(long, value_name = "F", requires = "of", allow_negative_numbers = true)]
     pub(super) spread_factor: Option<f64>,
 }
@@ -144,11 +159,12 @@ impl ColumnFlags {
                 Some((name, moment)) => {
                     if !names.iter().any(|column| column == name) {
                         return Err(usage(format!(
-                            "--moment is about `{name}`, which is not among the columns of --of"
+                            "--moment names `{name}`, which is not among the columns of --of; add it to --of, or \
+                             leave the moment out"
                         )));
                     }
                     if own.iter().any(|(column, _)| *column == name) {
-                        return Err(usage(format!("`{name}` has two moments; give one")));
+                        return Err(usage(format!("`{name}` has two moments; give only one")));
                     }
                     own.push((name, moment.parse::<Moment>().map_err(usage)?));
                 }
@@ -158,9 +174,10 @@ impl ColumnFlags {
             let moment = own.iter().find(|(column, _)| *column == name).map(|(_, moment)| *moment).or(all);
             match moment {
                 Some(moment) => Ok((name, moment)),
-                None => {
-                    Err(usage(format!("what is known of `{name}`? Give --moment {name}=K:M, or --moment K:M for all")))
-                }
+                None => Err(usage(format!(
+                    "no moment is given for `{name}`; give --moment {name}=K:M, or --moment K:M \
+                                       for all"
+                ))),
             }
         };
         names.into_iter().map(with_moment).collect()

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use crate::output::{Failure, note, print, print_json, table};
 use crate::progress::Bar;
-use crate::spending::{Outputs, Reserved, command_line, failed};
+use crate::spending::{Outputs, Reserved, failed};
 use dpopt::data::TableReader;
 use dpopt::estimate::{
     ColumnMean, HeavyTailedCandidate, HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions, HeavyTailedProblem,
@@ -22,20 +22,13 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let flags = &arguments.columns;
     let columns = flags.columns(&*opened)?;
-    let options = HeavyTailedOptions {
-        delta: arguments.delta,
-        confidence: flags.confidence,
-        spread_factor: flags.spread_factor,
-        relation: arguments.relation.into(),
-        unit: arguments.unit.options(),
-        rows: arguments.rows,
-        method: arguments.method.clone(),
-        bad_cells: arguments.reading.bad_cells(),
-        ledger,
-        insecure_seed: arguments.insecure_seed,
-        command: Some(command_line()),
-    };
-    let estimate = HeavyTailedMean::new(opened, columns, arguments.epsilon, options).map_err(failed)?;
+    let options = HeavyTailedOptions::default()
+        .confidence(flags.confidence)
+        .spread_factor(flags.spread_factor)
+        .rows(arguments.rows)
+        .method(arguments.method.clone())
+        .bad_cells(arguments.reading.bad_cells());
+    let estimate = HeavyTailedMean::new(opened, columns, arguments.run(ledger), options).map_err(failed)?;
     let unit = arguments.unit.options().map(|unit| unit.name());
     if arguments.explain {
         let (problem, budget, names) = (estimate.problem().clone(), estimate.budget(), estimate.columns().to_vec());
@@ -73,6 +66,7 @@ fn answer(arguments: &Arguments, estimated: &HeavyTailedMeans) -> Result<String,
             "confidence": estimated.confidence,
             "intervals_rest_on": estimated.rests_on,
             "guarantee": estimated.guarantee,
+            "provenance": estimated.report.provenance,
         });
         if let Some(receipt) = &estimated.report.receipt {
             document["receipt"] = serde_json::to_value(receipt).map_err(Failure::machine)?;
@@ -100,7 +94,7 @@ fn answer(arguments: &Arguments, estimated: &HeavyTailedMeans) -> Result<String,
 
 fn summary(arguments: &Arguments, records: u64, estimated: &HeavyTailedMeans) -> String {
     let g = &estimated.guarantee;
-    let method = estimated.report.candidates.get(estimated.report.chosen).map_or("", |c| &c.method);
+    let method = estimated.report.chosen().map_or("", |c| &c.method);
     let mut out = format!(
         "means of {} columns of {}; all intervals hold with a probability of at least {}\n",
         estimated.columns.len(),
@@ -117,7 +111,7 @@ fn summary(arguments: &Arguments, records: u64, estimated: &HeavyTailedMeans) ->
         );
     }
     for said in estimated.rests_on.iter().filter(|said| said.contains("ASSUMED")) {
-        let _ = writeln!(out, "rests on    {said}");
+        let _ = writeln!(out, "assumes     {said}");
     }
     let _ = writeln!(out, "method      {method}");
     arguments.summarise_tail(&mut out, g, estimated.report.receipt.as_ref());
@@ -177,7 +171,7 @@ fn explained(
         "#epsilon",
     ];
     let scale = format!(
-        "\nm is the root of the moment about the centre, taken to be {} times the range that is released first\n",
+        "\nm, the bound of the moment about the centre, is assumed to be {} times the range that is released first\n",
         number(problem.spread_factor)
     );
     format!(

@@ -9,41 +9,42 @@ use dpopt::guarantee::Guarantee;
 use dpopt::online::{Bandit, BanditOptions, OnlineError, compare_bandits};
 use dpopt::optimize::online::{ArmPlan, ArmPlayer, BanditPlan, Rewards};
 use dpopt::report::{number, probability};
-use dpopt::session::LedgerFile;
 use dpopt_privacy::Neighbours;
 use dpopt_privacy::ledger::Receipt;
 
-/// Who plays.
+/// The values of `--player`: the algorithm that chooses the arms.
 #[derive(Clone, Copy, ValueEnum)]
 enum PlayerFlag {
-    /// Draws arms by exponential weights of what they gave
+    /// Exponential weights over the rewards of the arms
     Weights,
-    /// Plays all arms in phases, and leaves those that are too low; its bound is for independent rewards
+    /// Successive elimination: plays arms in phases and drops the worse ones; its bound is for independent rewards
     Elimination,
 }
 
 /// What is known of the rewards.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum RewardsFlag {
-    /// Fixed before the first round, whatever they are
+    /// Arbitrary, but fixed before the first round
     Any,
-    /// Each arm's are drawn from one law, independently of other rounds
+    /// Drawn from one distribution per arm, independently in each round
     #[default]
     Independent,
 }
 
 #[derive(Args)]
 pub(super) struct BanditArguments {
-    /// How many arms there are
+    /// Number of arms
     #[arg(long, value_name = "K")]
     arms: usize,
-    /// Who plays; by default whoever has the least proved regret for such rewards
+    /// Player; by default the one with the smallest proved regret for such rewards
     #[arg(long, value_enum)]
     player: Option<PlayerFlag>,
-    /// What is known of the rewards: whose bounds count where no player is named. Privacy is the same
+    /// What is known of the rewards: decides which bounds are compared to choose a player. Privacy does not depend on
+    /// it
     #[arg(long, value_enum, default_value_t)]
     rewards: RewardsFlag,
-    /// How often the best arm may change: the plays are held against the best arms with at most so many changes
+    /// Number of changes of the best arm: regret is measured against the best sequence of arms with at most this many
+    /// changes
     #[arg(long, value_name = "S", default_value_t = 0)]
     switches: u64,
     #[command(flatten)]
@@ -53,23 +54,17 @@ pub(super) struct BanditArguments {
 }
 
 impl BanditArguments {
-    fn options(&self, ledger: Option<&LedgerFile>) -> BanditOptions {
-        BanditOptions {
-            delta: self.game.delta,
-            relation: self.game.relation.into(),
-            rounds_per_user: Some(self.game.rounds_per_user),
-            player: self.player.map(|player| match player {
-                PlayerFlag::Weights => ArmPlayer::Weights,
-                PlayerFlag::Elimination => ArmPlayer::Elimination,
-            }),
-            rewards: match self.rewards {
-                RewardsFlag::Any => Rewards::Any,
-                RewardsFlag::Independent => Rewards::Independent,
-            },
-            switches: self.switches,
-            account: LedgerFile::account(ledger),
-            insecure_seed: self.game.insecure_seed,
-        }
+    fn options(&self) -> BanditOptions {
+        let player = self.player.map(|player| match player {
+            PlayerFlag::Weights => ArmPlayer::Weights,
+            PlayerFlag::Elimination => ArmPlayer::Elimination,
+        });
+        let rewards = match self.rewards {
+            RewardsFlag::Any => Rewards::Any,
+            RewardsFlag::Independent => Rewards::Independent,
+        };
+        let options = BanditOptions::default().rounds_per_user(self.game.rounds_per_user).player(player);
+        options.rewards(rewards).switches(self.switches)
     }
 }
 
@@ -79,24 +74,25 @@ pub(super) fn run(arguments: &BanditArguments) -> Result<(), Failure> {
         return explain(arguments);
     }
     flags.play(Some(&arguments.session), flags.delta.unwrap_or(0.0), |place, ledger| {
-        let (arms, options) = (arguments.arms, arguments.options(ledger.as_ref()));
+        let (arms, options) = (arguments.arms, arguments.options());
+        let run = flags.run(flags.delta, ledger);
         let game = match place {
-            Place::Memory => Bandit::open(arms, flags.rounds, flags.epsilon, options),
-            Place::New(path) => Bandit::open_at(path, arms, flags.rounds, flags.epsilon, options),
+            Place::Memory => Bandit::open(arms, flags.rounds, run, &options),
+            Place::New(path) => Bandit::open_at(path, arms, flags.rounds, run, &options),
             Place::Resumed(path) if arguments.session.moved => Bandit::resume_moved(path),
             Place::Resumed(path) => Bandit::resume(path),
         };
         let game = game.map_err(failed)?;
         if let Place::Resumed(path) = place {
-            let (plan, asked) = (game.plan(), arguments.options(None));
+            let (plan, asked) = (game.plan(), arguments.options());
             let (own, switches, name) = (plan.problem.arms, plan.problem.switches, plan.name());
             let same = own == arms && switches == asked.switches && asked.player.is_none_or(|player| player == name);
             let own = format!("--arms {own} --switches {switches} (and {} plays)", name.name());
             flags.agrees(&game, same, &own, path)?;
             if asked.rewards == Rewards::Any && name.bounded_for() != Rewards::Any {
                 return Err(usage(format!(
-                    "the game of this session is played by {}, whose bound is for independent rewards; leave out --rewards any, or open \
-                     another",
+                    "this session's player {} has a regret bound for independent rewards only, and --rewards is any; \
+                     leave out --rewards any, or open another session",
                     name.name()
                 )));
             }
@@ -149,7 +145,8 @@ impl Played for Bandit {
             (Rewards::Independent, _) => "for rewards that are drawn independently",
             (Rewards::Any, 0) => "for rewards that were fixed before the first round",
             (Rewards::Any, _) => {
-                "against best arms that change as often as was told, for rewards that were fixed before the first round"
+                "against the best sequence of arms with that many changes, for rewards that were fixed before the \
+                 first round"
             }
         }
     }
@@ -186,7 +183,7 @@ impl Played for Bandit {
     }
 }
 
-/// How a player plays, as JSON and in words.
+/// How a player plays, as JSON and as text.
 fn shown(plan: &BanditPlan) -> (serde_json::Value, String) {
     match &plan.player {
         ArmPlan::Elimination { phases } => (
@@ -196,7 +193,7 @@ fn shown(plan: &BanditPlan) -> (serde_json::Value, String) {
         ArmPlan::Weights(weights) => (
             serde_json::json!(weights),
             format!(
-                "an arm for {} rounds, rate {}, {} drawn evenly, {} shared",
+                "an arm for {} rounds, rate {}, {} drawn uniformly, {} shared",
                 weights.batch,
                 number(weights.rate),
                 number(weights.exploration),
@@ -208,9 +205,11 @@ fn shown(plan: &BanditPlan) -> (serde_json::Value, String) {
 
 fn explain(arguments: &BanditArguments) -> Result<(), Failure> {
     let flags = &arguments.game;
-    let options = arguments.options(None);
+    let options = arguments.options();
     let mut plans = Vec::new();
-    for (_, plan) in compare_bandits(arguments.arms, flags.rounds, flags.epsilon, &options).map_err(failed)? {
+    for (_, plan) in
+        compare_bandits(arguments.arms, flags.rounds, &flags.run(flags.delta, None), &options).map_err(failed)?
+    {
         plans.push(plan.map_err(|why| failed(why.into()))?);
     }
     plans.sort_by(|a, b| a.regret_bound.total_cmp(&b.regret_bound));
@@ -253,7 +252,8 @@ fn explain(arguments: &BanditArguments) -> Result<(), Failure> {
     };
     let delta = plans.first().map_or(0.0, |plan| plan.certificate.budget().delta());
     text += &format!(
-        "{} arms, {} rounds, {}, delta {}. Bounds are on the expected regret against {against}, for rewards in [0, 1]. The first plays.\n",
+        "{} arms, {} rounds, {}, delta {}. Bounds are on the expected regret against {against}, for rewards in [0, \
+         1]. The first player in the table plays.\n",
         arguments.arms,
         flags.rounds,
         flags.neighbours(),

@@ -17,16 +17,16 @@ pub(super) trait Played {
 
     /// The play of the coming round as JSON; `None` after the last.
     fn play(&self) -> Option<String>;
-    /// Rounds observed.
+    /// Number of rounds observed so far.
     fn observed(&self) -> u64;
-    /// T.
+    /// T: number of rounds of the game.
     fn rounds(&self) -> u64;
     /// Rounds that are protected together.
     fn rounds_per_user(&self) -> u64;
     fn neighbours(&self) -> Neighbours;
     fn guarantee(&self) -> &Guarantee;
     fn receipt(&self) -> Option<&Receipt>;
-    /// Who plays.
+    /// Name of the algorithm that plays.
     fn player(&self) -> &'static str;
     fn regret_bound(&self) -> f64;
     /// What the bound is for.
@@ -41,13 +41,13 @@ pub(super) trait Played {
     fn observe_nothing(&mut self) -> Result<(), OnlineError>;
     /// Writes the game to its session file.
     fn save(&mut self) -> Result<(), OnlineError>;
-    /// Of a game that goes on: what was decided before, and may not have been shown.
+    /// What a resumed game decided before, and may not have shown: rounds and plays.
     fn recent(&mut self) -> Vec<(u64, String)>;
 }
 
 /// How lines are dealt with.
 pub(super) struct How {
-    /// There is a session.
+    /// Whether the game is kept in a session.
     pub(super) saved: bool,
     /// Lines of rounds that the session has seen are skipped.
     pub(super) replay: bool,
@@ -135,11 +135,8 @@ impl<G: Played> Pending<'_, G> {
     /// How it ends when whoever read the plays went away: no further round is asked for, since its play would be seen by nobody.
     fn left_alone(&self, quiet: bool) {
         if !quiet {
-            let resume = if self.session { "; resume it to see the plays that were not read" } else { "" };
-            note(format!(
-                "note: nobody reads the plays any more; the game stands after round {}{resume}",
-                self.game.observed()
-            ));
+            let resume = if self.session { "; resume it to see the unread plays" } else { "" };
+            note(format!("note: the output was closed; the game stopped after round {}{resume}", self.game.observed()));
         }
     }
 }
@@ -181,7 +178,7 @@ pub(super) fn play<G: Played>(game: &mut G, mut input: BufReader<Box<dyn Read>>,
             }
             shown.flush()?;
             return Err(usage(format!(
-                "line {number} is beyond the {rounds} rounds that were planned and charged; open another game for more"
+                "line {number} is beyond the {rounds} planned rounds; open another game, charged anew, for more"
             )));
         }
         let told = if whole { shown.game.read(&line) } else { Err("is too long".into()) };
@@ -191,8 +188,8 @@ pub(super) fn play<G: Played>(game: &mut G, mut input: BufReader<Box<dyn Read>>,
             Err(why) => {
                 shown.flush()?;
                 return Err(usage(format!(
-                    "line {number} {why}; the game stands before this round{} (--bad-lines nothing counts such lines as rounds that tell \
-                     nothing)",
+                    "line {number} {why}; the game stopped before this round{} (with --bad-lines nothing such lines \
+                     count as rounds without input)",
                     if how.saved { " and can be resumed" } else { "" }
                 )));
             }
@@ -206,7 +203,7 @@ pub(super) fn play<G: Played>(game: &mut G, mut input: BufReader<Box<dyn Read>>,
     }
     let observed = shown.game.observed();
     if !how.quiet && observed < rounds {
-        note(format!("note: the input ended after round {observed} of {rounds}; all of them are paid for"));
+        note(format!("note: the input ended after round {observed} of {rounds}; all {rounds} were charged"));
     }
     Ok(())
 }

@@ -9,38 +9,38 @@ use dpopt::guarantee::Guarantee;
 use dpopt::online::{Convex, ConvexOptions, OnlineError, explain_convex};
 use dpopt::optimize::online::{Losses, PlayRegion};
 use dpopt::report::{number, probability};
-use dpopt::session::{LedgerFile, default_delta};
+use dpopt::session::default_delta;
 use dpopt_privacy::Neighbours;
 use dpopt_privacy::ledger::Receipt;
 
 /// What is known of the losses.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum LossesFlag {
-    /// Convex ones, chosen as the game goes
+    /// Convex, chosen adaptively during the game
     #[default]
     Convex,
-    /// Linear ones that were fixed before the first round: much less regret is proved
+    /// Linear, fixed before the first round: a much smaller regret is proved
     Linear,
 }
 
 #[derive(Args)]
 pub(super) struct ConvexArguments {
-    /// How many coordinates a point has
+    /// Number of coordinates of a point
     #[arg(long, value_name = "D")]
     dimension: usize,
-    /// Points lie in a box: lower and upper end of every coordinate, -1,1; or D pairs of them, -1,1,0,5
+    /// Box of points: lower and upper end of every coordinate, -1,1; or D pairs of them, -1,1,0,5
     #[arg(long, value_name = "ENDS", value_delimiter = ',', allow_negative_numbers = true)]
     bounds: Vec<f64>,
-    /// Or in a ball of this radius
+    /// Ball of points: its radius
     #[arg(long, value_name = "R", conflicts_with = "bounds", allow_negative_numbers = true)]
     radius: Option<f64>,
-    /// The ball's centre, 0 by default: one number for all coordinates, or D of them, 0,1,5
+    /// Centre of the ball, 0 by default: one number for all coordinates, or D of them, 0,1,5
     #[arg(long, value_name = "C", value_delimiter = ',', allow_negative_numbers = true, requires = "radius")]
     centre: Vec<f64>,
     /// Gradients are clipped to this l2 norm
     #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
     gradient_norm: f64,
-    /// What is known of the losses: decides which regret is proved; privacy is the same
+    /// What is known of the losses: decides which regret is proved. Privacy does not depend on it
     #[arg(long, value_enum, default_value_t)]
     losses: LossesFlag,
     #[command(flatten)]
@@ -66,7 +66,12 @@ impl ConvexArguments {
             return Ok(PlayRegion::Ball { centre, radius });
         }
         let ends = match self.bounds.as_slice() {
-            [] => return Err(usage("points lie in a box or in a ball: give --bounds LOWER,UPPER or --radius R")),
+            [] => {
+                return Err(usage(
+                    "the set of points is not given; give a box with --bounds LOWER,UPPER, or a ball \
+                                    with --radius R",
+                ));
+            }
             [lower, upper] => [*lower, *upper].repeat(d),
             all if all.len() == 2 * d => all.to_vec(),
             other => return Err(usage(format!("--bounds has {} numbers; give 2 or {}", other.len(), 2 * d))),
@@ -75,18 +80,12 @@ impl ConvexArguments {
         Ok(PlayRegion::Box { lower, upper })
     }
 
-    fn options(&self, delta: f64, ledger: Option<&LedgerFile>) -> ConvexOptions {
-        ConvexOptions {
-            delta: Some(delta),
-            relation: self.game.relation.into(),
-            losses: Some(match self.losses {
-                LossesFlag::Convex => Losses::Convex,
-                LossesFlag::Linear => Losses::Linear,
-            }),
-            rounds_per_user: Some(self.game.rounds_per_user),
-            account: LedgerFile::account(ledger),
-            insecure_seed: self.game.insecure_seed,
-        }
+    fn options(&self) -> ConvexOptions {
+        let losses = match self.losses {
+            LossesFlag::Convex => Losses::Convex,
+            LossesFlag::Linear => Losses::Linear,
+        };
+        ConvexOptions::default().losses(losses).rounds_per_user(self.game.rounds_per_user)
     }
 }
 
@@ -97,8 +96,8 @@ pub(super) fn run(arguments: &ConvexArguments) -> Result<(), Failure> {
         return explain(arguments, region, delta);
     }
     flags.play(None, delta, |_, ledger| {
-        let options = arguments.options(delta, ledger.as_ref());
-        let game = Convex::open(region, arguments.gradient_norm, flags.rounds, flags.epsilon, options);
+        let (run, options) = (flags.run(delta, ledger), arguments.options());
+        let game = Convex::open(region, arguments.gradient_norm, flags.rounds, run, &options);
         game.map_err(failed)
     })
 }
@@ -182,9 +181,8 @@ impl Played for Convex {
 
 fn explain(arguments: &ConvexArguments, region: PlayRegion, delta: f64) -> Result<(), Failure> {
     let flags = &arguments.game;
-    let options = arguments.options(delta, None);
-    let plan =
-        explain_convex(region, arguments.gradient_norm, flags.rounds, flags.epsilon, &options).map_err(failed)?;
+    let (run, options) = (flags.run(delta, None), arguments.options());
+    let plan = explain_convex(region, arguments.gradient_norm, flags.rounds, &run, &options).map_err(failed)?;
     let (certificate, problem) = (&plan.certificate, &plan.problem);
     if flags.json {
         return print_json(&serde_json::json!({

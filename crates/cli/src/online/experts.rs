@@ -5,6 +5,7 @@ use super::{GameFlags, Place, SessionFlags, failed, some};
 use crate::output::{Failure, print, print_json, table};
 use crate::usage;
 use clap::{Args, ValueEnum};
+use dpopt::RunOptions;
 use dpopt::guarantee::Guarantee;
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
 use dpopt::optimize::online::{ExpertLosses, ExpertsProblem, Player};
@@ -13,38 +14,39 @@ use dpopt::session::default_delta;
 use dpopt_privacy::Neighbours;
 use dpopt_privacy::ledger::Receipt;
 
-/// Who plays.
+/// The values of `--player`: the algorithm that chooses the experts.
 #[derive(Clone, Copy, ValueEnum)]
 enum PlayerFlag {
-    /// Keeps its expert until a coin says otherwise
+    /// Keeps its expert, and redraws it at random times
     Lean,
     /// A fresh draw after every batch
     Fresh,
-    /// The least noisy sum of losses; needs delta, and has no session
+    /// Follows the expert with the smallest noisy sum of losses; needs delta, and has no session
     Leader,
-    /// A fresh draw after every block, from that block's losses alone: pure; its bound is for independent losses
+    /// A fresh draw after every block, from the losses of that block alone; satisfies pure differential privacy; its
+    /// bound is for independent losses
     Blocks,
 }
 
 /// What is known of the losses.
 #[derive(Clone, Copy, ValueEnum)]
 enum LossesFlag {
-    /// Fixed before the first round, whatever they are
+    /// Arbitrary, but fixed before the first round
     Any,
-    /// Each round's are drawn from one law, independently of other rounds
+    /// Drawn independently in each round from one distribution
     Independent,
 }
 
 #[derive(Args)]
 pub(super) struct ExpertsArguments {
-    /// How many experts there are
+    /// Number of experts
     #[arg(long, value_name = "D")]
     experts: usize,
-    /// Who plays; by default whoever has the least proved regret
+    /// Player; by default the one with the smallest proved regret
     #[arg(long, value_enum)]
     player: Option<PlayerFlag>,
-    /// What is known of the losses: whose bounds count where no player is named. By default any, but with --delta 0 a bound for independent
-    /// ones will do. Privacy is the same
+    /// What is known of the losses: decides which bounds are compared to choose a player. By default any; with
+    /// --delta 0 bounds for independent losses are compared, too. Privacy does not depend on it
     #[arg(long, value_enum)]
     losses: Option<LossesFlag>,
     #[command(flatten)]
@@ -56,31 +58,25 @@ pub(super) struct ExpertsArguments {
 pub(super) fn run(arguments: &ExpertsArguments) -> Result<(), Failure> {
     let flags = &arguments.game;
     let delta = flags.delta.unwrap_or(default_delta(flags.rounds));
-    let options = ExpertsOptions {
-        delta: Some(delta),
-        relation: flags.relation.into(),
-        rounds_per_user: flags.rounds_per_user,
-        player: arguments.player.map(|player| match player {
-            PlayerFlag::Lean => Player::Lean,
-            PlayerFlag::Fresh => Player::Fresh,
-            PlayerFlag::Leader => Player::Leader,
-            PlayerFlag::Blocks => Player::Blocks,
-        }),
-        losses: arguments.losses.map(|losses| match losses {
-            LossesFlag::Any => ExpertLosses::Any,
-            LossesFlag::Independent => ExpertLosses::Independent,
-        }),
-        ledger: None,
-        insecure_seed: flags.insecure_seed,
-    };
+    let player = arguments.player.map(|player| match player {
+        PlayerFlag::Lean => Player::Lean,
+        PlayerFlag::Fresh => Player::Fresh,
+        PlayerFlag::Leader => Player::Leader,
+        PlayerFlag::Blocks => Player::Blocks,
+    });
+    let losses = arguments.losses.map(|losses| match losses {
+        LossesFlag::Any => ExpertLosses::Any,
+        LossesFlag::Independent => ExpertLosses::Independent,
+    });
+    let options = ExpertsOptions::default().rounds_per_user(flags.rounds_per_user).player(player).losses(losses);
     if flags.explain {
-        return explain(arguments, &options);
+        return explain(arguments, &flags.run(delta, None), &options);
     }
     flags.play(Some(&arguments.session), delta, |place, ledger| {
-        let options = ExpertsOptions { ledger, ..options };
+        let run = flags.run(delta, ledger);
         let game = match place {
-            Place::Memory => Experts::open(arguments.experts, flags.rounds, flags.epsilon, &options),
-            Place::New(path) => Experts::open_at(path, arguments.experts, flags.rounds, flags.epsilon, &options),
+            Place::Memory => Experts::open(arguments.experts, flags.rounds, run, &options),
+            Place::New(path) => Experts::open_at(path, arguments.experts, flags.rounds, run, &options),
             Place::Resumed(path) if arguments.session.moved => Experts::resume_moved(path),
             Place::Resumed(path) => Experts::resume(path),
         };
@@ -93,7 +89,8 @@ pub(super) fn run(arguments: &ExpertsArguments) -> Result<(), Failure> {
             let bounded_for = game.player().bounded_for();
             if options.losses == Some(ExpertLosses::Any) && bounded_for != ExpertLosses::Any {
                 return Err(usage(format!(
-                    "the game of this session is played by {}, whose bound is for independent losses; leave out --losses any, or open another",
+                    "this session's player {} has a regret bound for independent losses only, and --losses is any; \
+                     leave out --losses any, or open another session",
                     game.player().name()
                 )));
             }
@@ -178,14 +175,15 @@ fn bounded_for(player: Player) -> &'static str {
     match player.bounded_for() {
         ExpertLosses::Any => "against losses that were fixed before",
         ExpertLosses::Independent => {
-            "for losses that are drawn from one law, independently round by round, and for no others (--losses any asks for a bound that holds for all)"
+            "only for losses drawn independently in each round from one distribution (--losses any chooses a bound \
+             that holds for all)"
         }
     }
 }
 
-fn explain(arguments: &ExpertsArguments, options: &ExpertsOptions) -> Result<(), Failure> {
+fn explain(arguments: &ExpertsArguments, run: &RunOptions, options: &ExpertsOptions) -> Result<(), Failure> {
     let flags = &arguments.game;
-    let plans = explain_experts(arguments.experts, flags.rounds, flags.epsilon, options).map_err(failed)?;
+    let plans = explain_experts(arguments.experts, flags.rounds, run, options).map_err(failed)?;
     if flags.json {
         let rows: Vec<serde_json::Value> = plans
             .iter()
@@ -241,12 +239,13 @@ fn explain(arguments: &ExpertsArguments, options: &ExpertsOptions) -> Result<(),
         losses: options.losses,
     };
     text += &format!(
-        "{} experts, {} rounds, {neighbours}, delta {}. Without privacy: {}. The least bound plays; bounds are on the expected regret \
-         against the best expert in hindsight, for losses in [0, 1] that were fixed before the first round (any), or that are drawn \
-         from one law, independently round by round (independent). The latter count where --losses independent or --delta 0 says so.\n",
+        "{} experts, {} rounds, {neighbours}, delta {}. Without privacy: {}. The player with the smallest bound \
+         plays. Bounds are on the expected regret against the best expert in hindsight, for losses in [0, 1]. Column \
+         “any”: losses fixed before the first round. Column “independent”: losses drawn independently in each round \
+         from one distribution; these bounds are compared with --losses independent or --delta 0.\n",
         arguments.experts,
         flags.rounds,
-        probability(options.delta.unwrap_or(0.0)),
+        probability(run.delta.unwrap_or(0.0)),
         number(problem.without_privacy())
     );
     print(&text)

@@ -15,18 +15,18 @@ pub(super) struct ModelFlags {
     /// Numbers per feature of an embedding model [default: 16]
     #[arg(long, value_name = "K")]
     pub(super) embedding_dim: Option<usize>,
-    /// two-tower: columns that say who (LIBSVM: a range of feature numbers, 1-1000)
+    /// two-tower: columns of the user (LIBSVM: a range of feature numbers, 1-1000)
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(super) user_columns: Vec<String>,
-    /// two-tower: columns that say what
+    /// two-tower: columns of the item
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(super) item_columns: Vec<String>,
-    /// Public seed of the values that embeddings start at [default: 0]
+    /// Public seed of the initial embeddings [default: 0]
     #[arg(long, value_name = "N")]
     pub(super) embedding_seed: Option<u64>,
 }
 
-/// `--model`.
+/// The values of `--model`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(super) enum ModelFlag {
     /// A weight per feature (and class)
@@ -46,10 +46,16 @@ impl ModelFlags {
                 return Err(usage("--model two-tower needs --user-columns and --item-columns"));
             }
             ModelFlag::TwoTower => Some((self.user_columns.clone(), self.item_columns.clone())),
-            _ if towers => return Err(usage("--user-columns and --item-columns are for --model two-tower")),
+            _ if towers => {
+                return Err(usage(
+                    "--user-columns and --item-columns need --model two-tower; leave them \
+                                             out, or give it",
+                ));
+            }
             ModelFlag::Linear if self.embedding_dim.is_some() || self.embedding_seed.is_some() => {
                 return Err(usage(
-                    "--embedding-dim and --embedding-seed are for --model embedding and --model two-tower",
+                    "--embedding-dim and --embedding-seed need --model embedding or --model two-tower; leave them \
+                     out, or give one",
                 ));
             }
             ModelFlag::Linear => return Ok(None),

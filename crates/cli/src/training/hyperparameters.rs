@@ -1,13 +1,13 @@
 //! Flags of methods' options, one for each option of the library's catalogue.
 
+use crate::face::flag;
+use crate::methods::registry;
 use crate::output::Failure;
-use crate::refusal::flag;
 use crate::usage;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use dpopt::optimize::options::{Form, Value};
 use dpopt::optimize::{Described, MethodOptions};
-use dpopt_methods::registry;
 use std::path::{Path, PathBuf};
 
 /// Leaves an option to the program, as `--method auto` does.
@@ -34,7 +34,7 @@ pub(crate) fn argument(option: &'static Described) -> Arg {
         Form::Reals => value(flag).value_parser(value_parser!(PathBuf)),
         Form::Words { words } => {
             let words = words.iter().map(|(word, meaning)| PossibleValue::new(*word).help(*meaning));
-            let auto = PossibleValue::new(AUTO).help("leave it to the program");
+            let auto = PossibleValue::new(AUTO).help("choose it automatically");
             value(flag).value_parser(PossibleValuesParser::new(words.chain([auto])))
         }
     }

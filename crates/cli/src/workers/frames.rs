@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-/// Sends bytes.
+/// Sends `bytes` with their length before them.
 pub(super) fn send(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(&(bytes.len() as u64).to_le_bytes())?;
     to.write_all(bytes)?;

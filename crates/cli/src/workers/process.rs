@@ -22,7 +22,7 @@ pub(super) enum Silence {
 }
 
 impl Process {
-    /// Starts a worker with so many threads, and tells it its task.
+    /// Starts a worker with so many threads, and sends it its task.
     pub(super) fn start(task: &[u8], threads: usize) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         // an interrupt is for the fit, whose end is theirs
@@ -47,9 +47,9 @@ impl Process {
         }
     }
 
-    /// Hands it a question.
-    pub(super) fn tell(&mut self, question: &[u8]) -> io::Result<()> {
-        send(&mut self.to, question)
+    /// Hands it an aggregate query.
+    pub(super) fn tell(&mut self, query: &[u8]) -> io::Result<()> {
+        send(&mut self.to, query)
     }
 
     /// Waits for what it says.

@@ -1,4 +1,4 @@
-//! What a worker is told: which rows are its own, and how they are read and encoded. All of it is public.
+//! The task of a worker: which rows are its own, and how they are read and encoded. All of it is public.
 
 use dpopt::data::{Encoder, ReadOptions, Stripe, WordVectors, files_of, open_all};
 use dpopt::model::LargeShard;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Of one worker.
+/// What one worker has to read and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Task {
@@ -20,17 +20,17 @@ pub(super) struct Task {
     part: u32,
     /// Which of the files' blocks: those whose number leaves the first as rest, divided by the second.
     stripe: (usize, usize),
-    /// Of encoded rows in memory.
+    /// Most bytes of encoded rows in memory.
     most_bytes: u64,
 }
 
-/// What all workers of a fit are told together.
+/// The part of the task that all workers of a fit share.
 pub(crate) struct Shared {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) reading: ReadOptions,
     pub(crate) encoder: Encoder,
     pub(crate) vectors: Option<PathBuf>,
-    /// Of encoded rows in the memory of all of them.
+    /// Most bytes of encoded rows in the memory of all workers together.
     pub(crate) most_bytes: Option<u64>,
 }
 
@@ -76,7 +76,8 @@ fn regular(file: &Path) -> Result<PathBuf, String> {
     match whole.is_file() {
         true => Ok(whole),
         false => Err(format!(
-            "{shown} is not a regular file: workers open their files themselves, and again where one is started anew; write the table to a file, or leave out --workers"
+            "{shown} is not a regular file, and workers open their files themselves, more than once; write the table \
+             to a file, or leave out --workers"
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! `dpopt worker`: a process of `dpopt fit --workers` that holds encoded rows and answers questions about their sums, over its pipes. It writes nothing
+//! `dpopt worker`: a process of `dpopt fit --workers` that holds encoded rows and answers aggregate queries, over its pipes. It writes nothing
 //! anywhere else.
 
 use super::frames::{receive, send};
@@ -17,7 +17,7 @@ pub(super) const FAILED: u8 = 1;
 pub(crate) fn run() -> Result<(), Failure> {
     let task = receive(&mut stdin().lock()).ok().flatten().unwrap_or_default();
     let task: Task = serde_json::from_slice(&task)
-        .map_err(|_| usage("what came in is no task; workers are started by `dpopt fit --workers`"))?;
+        .map_err(|_| usage("the input is not a task; a worker is started by `dpopt fit --workers` only"))?;
     let coming = told();
     let mut to = stdout().lock();
     let mut reply = |answer: Result<Vec<u8>, String>| {
@@ -32,8 +32,8 @@ pub(crate) fn run() -> Result<(), Failure> {
         Err(why) => return reply(Err(why)),
     };
     reply(serde_json::to_vec(&(part.records(), part.digest())).map_err(|why| why.to_string()))?;
-    for question in coming {
-        reply(part.answer(&question).map_err(|why| why.to_string()))?;
+    for query in coming {
+        reply(part.answer(&query).map_err(|why| why.to_string()))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The calculator.
+//! Tests of `dpopt account`, the privacy calculator.
 
-use crate::{refuse, succeed};
+use crate::{dpopt, refuse, succeed};
 use serde_json::Value;
 use std::path::Path;
 
@@ -111,6 +111,56 @@ fn the_help_lists_every_mechanism() {
 fn an_accountant_that_has_no_bound_says_why() {
     let out = succeed(Path::new("."), &["account", "poisson(0.01, gaussian(1)) x 100", "--delta", "1e-6"]);
     assert!(out.contains("not supported: ") && out.contains("tightest"), "{out}");
+    // numbers stand before reasons, and no reason advises an accountant of the same table
+    assert!(out.find("\npld ").unwrap() < out.find("\ngdp ").unwrap() && !out.contains("use the"), "{out}");
+    assert!(
+        out.contains("\nzcdp        not supported: no finite ρ bounds Poisson(0.01, Gaussian(1)) at every order"),
+        "{out}"
+    );
+}
+
+#[test]
+fn the_answer_comes_first() {
+    let first = |arguments: &[&str]| {
+        let output = dpopt(Path::new("."), &[&["account"], arguments].concat());
+        let out = String::from_utf8(output.stdout).unwrap();
+        (out.lines().next().unwrap_or_default().to_owned(), out)
+    };
+    let (line, out) = first(&["gaussian(1)", "--delta", "1e-5"]);
+    assert_eq!(line, "answer      epsilon 4.37718 at delta 1e-5 (gdp)", "{out}");
+    assert!(out.lines().nth(1).is_some_and(|line| line == "mechanism   Gaussian(1)"), "{out}");
+    let (line, out) = first(&["gaussian(1)", "--epsilon", "1"]);
+    assert!(line.starts_with("answer      delta 0.12") && line.contains(" at epsilon 1 ("), "{out}");
+    let (line, out) = first(&["gaussian(4)", "--epsilon", "1", "--delta", "1e-5"]);
+    assert!(line.ends_with(" at delta 1e-5 (gdp), within the budget"), "{out}");
+    let (line, out) = first(&["gaussian(1)", "--epsilon", "1", "--delta", "1e-5"]);
+    assert_eq!(line, "answer      epsilon 4.37718 at delta 1e-5 (gdp), NOT within the budget", "{out}");
+    let (line, out) = first(&["gaussian(?)", "--epsilon", "1", "--delta", "1e-5"]);
+    assert!(line.starts_with("found       ? = 3.73063") && line.ends_with(" (noise)"), "{out}");
+}
+
+/// Whoever is over the budget is given the command that finds the noise, which works.
+#[test]
+fn too_little_noise_is_answered_by_the_search_for_enough() {
+    let over = |arguments: &[&str]| refuse(Path::new("."), &[&["account"], arguments].concat());
+    let budget = ["--epsilon", "1", "--delta", "1e-5"];
+    for (text, marked) in [
+        ("gaussian(1)", "gaussian(?)"),
+        ("poisson(0.01, gaussian(noise_multiplier=4e-1)) x 1000", "poisson(0.01, gaussian(noise_multiplier=?)) x 1000"),
+        ("pure(0.5) + laplace(1.5)", "pure(0.5) + laplace(?)"),
+    ] {
+        let line = over(&[&[text], &budget[..]].concat());
+        let wanted = format!("the least noise that fits: dpopt account '{marked}' --epsilon 1 --delta 1e-5");
+        assert!(line.contains("more than the budget's 1; ") && line.ends_with(&wanted), "{line}");
+        assert_eq!(ask(&[&[marked], &budget[..]].concat())["within_budget"], true);
+    }
+    let line = over(&["gaussian(1)", "--epsilon", "1", "--delta", "1e-5", "--relation", "replace-one"]);
+    assert!(line.ends_with("--relation replace-one"), "{line}");
+    // no noise to find, or several
+    for text in ["pure(2)", "gaussian(1) + laplace(1)"] {
+        let line = over(&[&[text], &budget[..]].concat());
+        assert!(line.ends_with("add noise, or raise --epsilon or --delta"), "{line}");
+    }
 }
 
 #[test]
@@ -127,7 +177,20 @@ fn events_of_dp_accounting_are_read() {
 #[test]
 fn wrong_questions_get_one_line() {
     for (arguments, part) in [
-        (&["gaussian(1)"][..], "--delta 1e-6"),
+        (&["gaussian(1)"][..], "give --delta 1e-6 to get ε, --epsilon 1 to get δ, or both to check a budget"),
+        (&["gaussian(1)"], "; for example: dpopt account 'gaussian(1)' --delta 1e-6"),
+        (&["gaussian(?)"], "for example: dpopt account 'gaussian(?)' --epsilon 1 --delta 1e-6"),
+        (&["gausian(1)"], "`gausian` is not a mechanism, did you mean `gaussian`?; dpopt account --help lists all"),
+        (&["qqq(1)", "--delta", "1e-6"], "`qqq` is not a mechanism; dpopt account --help lists all"),
+        (
+            &["laplace", "1", "--delta", "1e-6"],
+            "error: `laplace` needs its parameter in brackets: 'laplace(b)', for example 'laplace(1)'",
+        ),
+        (
+            &["gaussian()", "--delta", "1e-6"],
+            "error: `gaussian` needs its parameter in brackets: 'gaussian(z)', for example 'gaussian(1)'",
+        ),
+        (&["poisson()", "--delta", "1e-6"], "'poisson(q, M)'"),
         (&["--delta", "1e-6"], "give a mechanism"),
         (&["gausian(1)", "--delta", "1e-6"], "is not a mechanism"),
         (&["gaussian(0)", "--delta", "1e-6"], "positive"),

@@ -34,11 +34,11 @@ fn json(path: &Path) -> serde_json::Value {
 fn what_most_groups_agree_on_is_released_with_its_guarantee() {
     let d = tempfile::tempdir().unwrap();
     table(d.path());
-    let said = succeed(
+    let printed = succeed(
         d.path(),
         &aggregate(MEAN, &["--unit", "person", "--report", "r.html", "--ledger", "l.jsonl", "--total-epsilon", "9"]),
     );
-    assert!(said.contains("150 groups of 1200 units (person)") && said.contains("charge 1"), "{said}");
+    assert!(printed.contains("150 groups of 1200 units (person)") && printed.contains("charge 1"), "{printed}");
     let found = json(&d.path().join("aggregate.json"));
     let (value, noise) = (found["value"][0].as_f64().unwrap(), found["noise_std"][0].as_f64().unwrap());
     // a ledger takes secret noise only. It is .3: 5.6 standard deviations, beyond which it lies with probability below 1e-7; that no answer comes
@@ -47,7 +47,9 @@ fn what_most_groups_agree_on_is_released_with_its_guarantee() {
     assert_eq!((&found["guarantee"]["unit"], &found["guarantee"]["grade"]), (&"user".into(), &"certified".into()));
     assert!(succeed(d.path(), &["verify", "aggregate.json"]).contains("holds"));
     let report = std::fs::read_to_string(d.path().join("r.html")).unwrap();
-    assert!(report.contains("What groups of records agree on") && report.contains("looks at no other record"));
+    assert!(
+        report.contains("What groups of records agree on") && report.contains("depends on no record outside its group")
+    );
     // a seed repeats, and lines are the same numbers
     let seeded = |file| succeed(d.path(), &aggregate(MEAN, &["--insecure-seed", "3", "-o", file]));
     assert!(seeded("a.json").contains("NO privacy"));
@@ -62,8 +64,9 @@ fn what_most_groups_agree_on_is_released_with_its_guarantee() {
 fn a_plan_runs_nothing_and_tells_noise_and_time() {
     let d = tempfile::tempdir().unwrap();
     table(d.path());
-    let said = succeed(d.path(), &aggregate("touch ran {group}", &["--explain", "--jobs", "3", "--time-limit", "2m"]));
-    assert!(said.contains("no record was read") && said.contains("at most about 6000 s"), "{said}");
+    let printed =
+        succeed(d.path(), &aggregate("touch ran {group}", &["--explain", "--jobs", "3", "--time-limit", "2m"]));
+    assert!(printed.contains("no record was read") && printed.contains("at most about 6000 s"), "{printed}");
     let plan: serde_json::Value =
         serde_json::from_str(&succeed(d.path(), &aggregate("touch ran {group}", &["--explain", "--json"]))).unwrap();
     assert!(plan["certified_epsilon"].as_f64().unwrap() <= 4.0 && plan["schedule"]["core"].as_u64().unwrap() > 100);
@@ -114,12 +117,12 @@ fn a_run_that_does_not_end_ends_with_its_limit() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_charged_or_run() {
+fn what_is_wrong_is_refused_before_anything_is_charged_or_run() {
     let d = tempfile::tempdir().unwrap();
     table(d.path());
     let ledger = ["--ledger", "l.jsonl", "--total-epsilon", "9"];
     let touch = "touch ran {group}";
-    for (program, extra, said) in [
+    for (program, extra, expected) in [
         ("touch ran", &[][..], "{group}"),
         ("no-such-program {group}", &[], "no program"),
         ("touch 'ran {group}", &[], "quote"),
@@ -128,7 +131,7 @@ fn what_is_wrong_is_said_before_anything_is_charged_or_run() {
         (touch, &["--range", "0-1"], "write LOW:HIGH"),
         (touch, &["--range", "0:1,0:1", "--dimension", "3"], "--dimension is 3"),
         (touch, &["--dimension", "0"], "--dimension is 0"),
-        (touch, &["--dimension", "99999999999"], "numbers each"),
+        (touch, &["--dimension", "99999999999"], "1 to 2^24 numbers"),
         (touch, &["--jobs", "0"], "jobs is 0"),
         (touch, &["--delta", "0"], "delta > 0"),
         (touch, &["--radius", "40"], "the radius is 40"),
@@ -136,11 +139,11 @@ fn what_is_wrong_is_said_before_anything_is_charged_or_run() {
         (touch, &["--unit", "nobody"], "not a column"),
         (touch, &["--unit", "person", "--unit", "x", "--max-rows-per-unit", "2"], "several owners"),
         (touch, &["--relation", "add-or-remove"], "--rows"),
-        (touch, &["--rows", "7"], "--rows says 7"),
+        (touch, &["--rows", "7"], "--rows is 7"),
         (touch, &["-o", "no/where.json"], "does not exist"),
     ] {
         let mut arguments = aggregate(program, &ledger);
-        // a flag that is said twice is said by the test alone
+        // a flag that the test gives replaces the usual one
         for pair in extra.chunks(2) {
             if let Some(at) = arguments.iter().position(|word| *word == pair[0] && pair[0] != "--unit") {
                 arguments.drain(at..at + 2);
@@ -148,7 +151,7 @@ fn what_is_wrong_is_said_before_anything_is_charged_or_run() {
             arguments.extend(pair);
         }
         let error = refuse(d.path(), &arguments);
-        assert!(error.contains(said), "{extra:?}: {error}");
+        assert!(error.contains(expected), "{extra:?}: {error}");
         assert_eq!(files(d.path()), ["t.csv"], "{extra:?}");
     }
     let time = dpopt(d.path(), &aggregate(touch, &["--time-limit", "soon"]));

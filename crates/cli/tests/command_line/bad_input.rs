@@ -53,6 +53,10 @@ fn wrong_flags() {
         (&[("t.csv", "missing.csv")], &[], "cannot read missing.csv"),
         (&[("b.toml", "missing.toml")], &[], "cannot read missing.toml"),
         (&[], &["--method", "magic"], "there is no method `magic`"),
+        (&[], &["--method", "noisysgd"], "there is no method `noisysgd`, did you mean `noisy-sgd`?; leave it out"),
+        (&[], &["--method", "dp-sgd"], "there is no method `dp-sgd`, did you mean `noisy-sgd`?; leave it out"),
+        (&[("1", "one")], &[], "--epsilon is `one`; give a positive, finite number, for example 1"),
+        (&[], &["--seed", "1"], "there is no option `--seed`, did you mean `--insecure-seed`"),
         (&[], &["--steps", "0", "--method", "noisy-sgd"], "steps is 0"),
         (&[], &["--clip-norm=-1", "--method", "noisy-sgd"], "--clip-norm is -1"),
         // also where the method has no such option
@@ -85,7 +89,7 @@ fn wrong_tables() {
     let after = |bytes: &[u8]| [good(500).as_bytes(), bytes].concat();
     for (table, part) in [
         (Vec::new(), "empty"),
-        (b"x,y\n".to_vec(), "no"),
+        (b"x,y\n".to_vec(), "0 rows"),
         (format!("x,y\n{POISON},yes\n").into_bytes(), "1 row"),
         (good(500).replacen("x,y", "x,x", 1).into_bytes(), "columns 1 and 2 have one name"),
         (cell("oops").into_bytes(), "not a finite number"),
@@ -107,7 +111,7 @@ fn wrong_tables() {
 fn wrong_bounds() {
     let table = good(500);
     for (bounds, part) in [
-        ("[x]\nlower = 1\nupper = 0\n", "upside down"),
+        ("[x]\nlower = 1\nupper = 0\n", "is above upper"),
         ("[x]\nlower = 1\nupper = 1\n", "widen"),
         ("[x]\nlowr = 1\nupper = 2\n", "did you mean `lower`"),
         ("[xx]\nlower = 0\nupper = 1\n", "did you mean `x`"),
@@ -115,8 +119,14 @@ fn wrong_bounds() {
         ("[x\n", "line 1"),
         ("[x]\nlower = 0\nupper = 1\n[y]\nlevels = ['only']\n", "one level"),
         ("[x]\nnumeric = true\n[y]\nlevels = ['no', 'yes']\n", "--bounds-budget"),
+        (
+            "[x]\n[y]\nlevels = ['no', \"FILL IN\"]\n",
+            "b.toml: nothing is chosen yet for 1 of 2 columns (`x`), and \"FILL IN\" still stands in `y` levels; fill it \
+             in (dpopt help bounds), then: dpopt check t.csv --target y --epsilon 1 --delta=1e-6 --bounds b.toml",
+        ),
         ("[dpopt]\ntext_bits = 60\n", "out of range"),
         ("", "--bounds FILE"),
+        ("", "(a public table); to start: dpopt init t.csv --target y"),
     ] {
         let line = refused(table.as_bytes(), bounds, &[], &[]);
         assert!(line.contains(part), "{bounds}: {line}");

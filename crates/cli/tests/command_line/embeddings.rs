@@ -63,8 +63,8 @@ fn two_towers_fit_predict_and_evaluate() {
     for (extra, model) in [(&[][..], "all.json"), (&["--select-rows"][..], "chosen.json")] {
         let fit =
             [&["fit", "likes.csv"][..], &FACTS, &TOWERS, extra, &["-o", model, "--report", "report.html"]].concat();
-        let said = succeed(d, &fit);
-        assert!(said.contains("embedding-sgd"), "{said}");
+        let printed = succeed(d, &fit);
+        assert!(printed.contains("embedding-sgd"), "{printed}");
         assert!(accuracy(d, model) > 0.85, "{extra:?}: {}", accuracy(d, model));
         assert!(std::fs::read_to_string(d.join("report.html")).expect("a report").contains("not convex"));
     }
@@ -108,7 +108,7 @@ fn flags_that_do_not_fit_together_are_refused() {
     assert!(refused(&["--model", "two-tower", "--user-columns", "user"]).contains("--item-columns"));
     assert!(refused(&["--user-columns", "user"]).contains("two-tower"));
     assert!(refused(&["--select-rows"]).contains("embedding"));
-    assert!(refused(&["--model", "embedding", "--method", "noisy-newton"]).contains("leave out the method"));
+    assert!(refused(&["--model", "embedding", "--method", "noisy-newton"]).contains("leave the method out"));
     assert!(refused(&["--model", "embedding", "--embedding-dim", "0"]).contains("dimension"));
     let towers = ["--model", "two-tower", "--user-columns", "usr", "--item-columns", "item"];
     assert!(refused(&towers).contains("no feature column `usr`"));
@@ -120,9 +120,9 @@ fn flags_that_do_not_fit_together_are_refused() {
 #[test]
 fn explain_shows_the_model_before_any_row_is_read() {
     let d = table();
-    let said = succeed(d.path(), &[&["explain", "likes.csv"][..], &FACTS, &TOWERS[..8]].concat());
+    let printed = succeed(d.path(), &[&["explain", "likes.csv"][..], &FACTS, &TOWERS[..8]].concat());
     // 1 + 14 + 17 features with five numbers each
-    assert!(said.contains("embedding-sgd") && said.contains("160 weights"), "{said}");
+    assert!(printed.contains("embedding-sgd") && printed.contains("160 weights"), "{printed}");
     let numbers = [
         "explain",
         "--rows",

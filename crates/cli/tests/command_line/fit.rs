@@ -70,8 +70,8 @@ fn the_main_job_from_table_to_report() {
     assert_eq!(scores["private"], false);
     assert!(score("auc") > 0.7, "{scores}");
     assert!(score("accuracy") >= score("majority") - 0.02, "{scores}");
-    let said = succeed(d.path(), &["evaluate", "model.json", "test.csv"]);
-    assert!(said.contains("not private"), "{said}");
+    let printed = succeed(d.path(), &["evaluate", "model.json", "test.csv"]);
+    assert!(printed.contains("not private"), "{printed}");
 }
 
 /// Three classes, a date, a truth value, a column of hashes: what a reader sees first, in the columns' own units.
@@ -101,7 +101,7 @@ fn a_report_says_first_what_the_model_says() {
     let document = parsed(&html);
     let headings: Vec<&str> =
         document.descendants().filter(|n| n.has_tag_name("h2")).filter_map(|n| n.text()).collect();
-    let first = ["How good it is", "Which columns matter", "What the model says of each column", "What was released"];
+    let first = ["How good it is", "Which columns matter", "The effect of each column", "What was released"];
     assert_eq!(headings[..4], first);
     // dates and classes by name, no slot of a hash among the effects
     for part in ["2010-01-01", "2019-12-31", "upgrade", "Calibrated", "has a mean loss of 1.099", "Not ranked: city"] {
@@ -261,15 +261,15 @@ fn a_target_without_a_range_is_clipped_as_its_moment_says() {
     }
     std::fs::write(d.path().join("t.csv"), csv).unwrap();
     std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 1000\n").unwrap();
-    let said = ["t.csv", "--target", "claim", "--epsilon", "2", "--delta", "1e-6", "--bounds", "b.toml"];
-    let with = |command: &'static str, more: &[&'static str]| [&[command], &said[..], more].concat();
+    let flags = ["t.csv", "--target", "claim", "--epsilon", "2", "--delta", "1e-6", "--bounds", "b.toml"];
+    let with = |command: &'static str, more: &[&'static str]| [&[command], &flags[..], more].concat();
     let explained = succeed(d.path(), &with("explain", &["--target-moment", "2:4000@700", "--json"]));
     let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
     let clip = &explained["target_clip"];
     let (threshold, bias) = (clip["threshold"].as_f64().unwrap(), clip["clip_bias"].as_f64().unwrap());
     assert!(threshold >= 4000.0 && (bias - 4000.0 * 4000.0 / (4.0 * threshold)).abs() < 1e-6, "{clip}");
     let shown = succeed(d.path(), &with("explain", &["--target-moment", "2:4000@700"]));
-    assert!(shown.contains("clipping takes at most"), "{shown}");
+    assert!(shown.contains("clipping moves its mean by at most"), "{shown}");
     succeed(d.path(), &with("fit", &["--target-moment", "2:4000@700", "--report", "r.json"]));
     let report: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(d.path().join("r.json")).unwrap()).unwrap();
@@ -277,18 +277,18 @@ fn a_target_without_a_range_is_clipped_as_its_moment_says() {
     assert_eq!(report["facts"]["target_clip"], *clip);
     assert_eq!(report["guarantee"]["stages"].as_array().unwrap().len(), 1);
     let wrong: [(&[&'static str], &str); 4] = [
-        (&["--target-moment", "2:4000@700", "--task", "classification"], "is about a number"),
+        (&["--target-moment", "2:4000@700", "--task", "classification"], "needs a numeric target"),
         (&["--target-moment", "0.5:4000"], "order of the moment is 0.5"),
-        (&["--target-moment", "nonsense"], "a moment is k, k:m or k:m@a"),
-        (&["--target-moment", "2:4000", "--classes", "a,b"], "declared already"),
+        (&["--target-moment", "nonsense"], "write k, k:m or k:m@a"),
+        (&["--target-moment", "2:4000", "--classes", "a,b"], "has a declared range"),
     ];
     for (more, message) in wrong {
-        let told = refuse(d.path(), &with("fit", more));
-        assert!(told.contains(message), "{more:?}: {told}");
+        let refusal = refuse(d.path(), &with("fit", more));
+        assert!(refusal.contains(message), "{more:?}: {refusal}");
     }
-    let told =
+    let refusal =
         refuse(d.path(), &["explain", "--rows", "1000", "--features", "3", "--epsilon", "1", "--target-moment", "2:1"]);
-    assert!(told.contains("leave it out, or give a table"), "{told}");
+    assert!(refusal.contains("leave it out, or give a table"), "{refusal}");
     // the order alone: found privately
     succeed(d.path(), &with("fit", &["--target-moment", "2", "--report", "r.json", "--insecure-seed", "1"]));
     let report: serde_json::Value =
@@ -396,7 +396,8 @@ fn a_high_delta_is_warned_about() {
         &["fit", &data, "--target", "income", "--epsilon", "1", "--delta", "0.01", "--bounds", &bounds],
     );
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && stderr.contains("above 1/n"), "{stderr}");
+    assert!(output.status.success() && stderr.contains("delta 0.01 is above 1/rows = 3.3e-4: "), "{stderr}");
+    assert!(stderr.contains("give less than 3.3e-4, or leave out --delta (then it is 1.497e-4)"), "{stderr}");
 }
 
 /// Rows with a target that lies beyond the declared range, and rows without one.
@@ -449,7 +450,7 @@ fn targets_beyond_the_range_are_scored_as_they_stand() {
     for part in ["1800 of 2000", "200 without a target", &format!("{below} below and {above} above"), "mean alone"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // what a fit would clip is told before
+    // `check` reports what a fit would clip
     let text = succeed(
         d.path(),
         &["check", "t.csv", "--target", "amount", "--epsilon", "4", "--bounds", "b.toml", "--insecure-seed", "1"],
@@ -499,7 +500,7 @@ fn a_score_says_what_it_is_worth_and_which_class_is_never_predicted() {
         (scores["classes"][2]["predicted"].as_u64(), scores["classes"][2]["recall"].as_f64()),
         (Some(0), Some(0.0))
     );
-    for part in ["never predicted: `rare`", "base rate alone", "true class by predicted", "that is not declared"] {
+    for part in ["never predicted: `rare`", "base rate alone", "true class by predicted", "with an undeclared label"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let (scores, text) = fit("low,high");

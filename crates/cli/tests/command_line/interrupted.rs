@@ -116,7 +116,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[cfg(unix)]
 #[test]
-fn a_charge_that_stays_after_ctrl_c_is_said() {
+fn a_charge_that_stays_after_ctrl_c_is_reported() {
     let d = tempfile::tempdir().unwrap();
     succeed(d.path(), &["generate", "census", "--rows", "60000", "--seed", "2", "-o", "t.csv"]);
     let fit = ["fit", "t.csv", "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"];

@@ -57,11 +57,13 @@ fn words_of_files_are_shown_and_not_obeyed() {
         let obeyed = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
         assert!(!shown.contains(obeyed) && !shown.lines().any(|line| line.starts_with("holds")), "{shown:?}");
     }
-    // what is taken from the file's own word is said
-    let said = succeed(d.path(), &["verify", "m.json"]);
+    // what the file alone states is named as such
+    let printed = succeed(d.path(), &["verify", "m.json"]);
     assert!(
-        said.contains("own word") && said.contains("one row, zero-out") && said.contains("no fixed seed"),
-        "{said}"
+        printed.contains("\nnot checked, only stated by the file:\n- all that was released came from these events")
+            && printed.contains("one row, zero-out")
+            && printed.contains("no fixed seed"),
+        "{printed}"
     );
 }
 
@@ -71,10 +73,10 @@ fn a_spent_budget_refuses_before_the_table_is_opened() {
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
     succeed(d.path(), &fit(&data, &bounds, "0.9", "m.json"));
     assert_eq!(charges(d.path()), 1);
-    // neither table nor bounds exist: whoever looked for them first would say so
+    // neither table nor bounds exist: a run that looked for them first would say so
     let line = refuse(d.path(), &fit("missing.csv", "missing.toml", "0.9", "m2.json"));
     assert!(line.contains("budget.jsonl") && !line.contains("missing"), "{line}");
-    // a run that would still fit is told about the table
+    // a run that would still fit is refused for the table
     let line = refuse(d.path(), &fit("missing.csv", &bounds, "0.01", "m2.json"));
     assert!(line.contains("missing.csv"), "{line}");
     assert_eq!((files(d.path()), charges(d.path())), (vec!["budget.jsonl".into(), "m.json".into()], 1));
@@ -180,7 +182,11 @@ fn a_killed_run_never_loses_its_charge_nor_leaves_half_a_file() {
 fn the_status_tells_what_was_spent_and_what_is_left() {
     let d = tempfile::tempdir().unwrap();
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
-    assert!(refuse(d.path(), &["ledger", "budget.jsonl"]).contains("budget.jsonl"));
+    let line = refuse(d.path(), &["ledger", "budget.jsonl"]);
+    assert!(
+        line.contains("cannot read budget.jsonl: no such file; name the file that was given to fit --ledger"),
+        "{line}"
+    );
     assert!(files(d.path()).is_empty());
     succeed(d.path(), &fit(&data, &bounds, "0.3", "m.json"));
     let text = succeed(d.path(), &["ledger", "budget.jsonl"]);
@@ -195,8 +201,10 @@ fn the_status_tells_what_was_spent_and_what_is_left() {
     let share = before["spent_share"].as_f64().unwrap();
     assert!(share > 0.02 && share < 0.3, "{share}");
     let room = before["next_run"]["epsilon_at_most"].as_f64().unwrap();
-    // what is said to fit does fit, and a twentieth more does not
-    refuse(d.path(), &fit(&data, &bounds, &format!("{}", 1.05 * room), "m2.json"));
+    // what is shown to fit does fit, and a twentieth more does not
+    let line = refuse(d.path(), &fit(&data, &bounds, &format!("{}", 1.05 * room), "m2.json"));
+    let fits = format!("give a smaller epsilon; at delta 1e-6 a run of up to about epsilon {room} fits");
+    assert!(line.contains("% of the total budget (epsilon 1, delta 1e-6)") && line.ends_with(&fits), "{line}");
     succeed(d.path(), &fit(&data, &bounds, &format!("{}", 0.99 * room), "m2.json"));
     let after = status(d.path());
     assert_eq!(after["charges"].as_array().unwrap().len(), 2);
@@ -211,7 +219,14 @@ fn a_ledger_that_is_there_says_its_totals_itself() {
     let fit =
         ["fit", &data, "--target", "income", "--epsilon", "0.5", "--bounds", &bounds, "-q", "--ledger", "l.jsonl"];
     let line = refuse(d.path(), &fit);
-    assert!(line.contains("--total-epsilon") && line.contains("not there yet"), "{line}");
+    let needs =
+        "l.jsonl does not exist, and a new ledger needs a total epsilon and delta for all runs on this data set";
+    assert!(
+        line.contains(needs) && line.ends_with("give for example --total-epsilon 1.5 --total-delta 1e-5"),
+        "{line}"
+    );
+    let line = refuse(d.path(), &[&fit[..], &["--total-epsilon", "3"]].concat());
+    assert!(line.contains(needs) && line.ends_with("give for example --total-delta 1e-5"), "{line}");
     succeed(d.path(), &[&fit[..], &["--total-epsilon", "3", "--total-delta=1e-3"]].concat());
     succeed(d.path(), &fit);
     succeed(d.path(), &[&fit[..], &["--total-epsilon", "3"]].concat());
@@ -220,5 +235,10 @@ fn a_ledger_that_is_there_says_its_totals_itself() {
         shown.contains("total epsilon 3, delta 1e-3") && shown.lines().any(|l| l.trim_start().starts_with("3 ")),
         "{shown}"
     );
-    assert!(refuse(d.path(), &[&fit[..], &["--total-epsilon", "4"]].concat()).contains("l.jsonl"));
+    let line = refuse(d.path(), &[&fit[..], &["--total-epsilon", "4"]].concat());
+    let kept = "l.jsonl has the total budget epsilon 3, delta 0.001, which cannot be changed, but ";
+    assert!(line.ends_with(&format!("{kept}--total-epsilon is 4; leave out --total-epsilon")), "{line}");
+    let line = refuse(d.path(), &[&fit[..], &["--total-epsilon", "4", "--total-delta=0.1"]].concat());
+    let both = "--total-epsilon is 4 and --total-delta is 0.1; leave out --total-epsilon and --total-delta";
+    assert!(line.ends_with(&format!("{kept}{both}")), "{line}");
 }

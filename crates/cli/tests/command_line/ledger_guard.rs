@@ -91,7 +91,7 @@ fn predictable_noise_is_not_charged_and_its_models_are_marked() {
 #[test]
 fn what_is_wrong_is_found_before_the_charge() {
     let d = tempfile::tempdir().unwrap();
-    // a wrong number of rows is told, right or wrong it is public
+    // a wrong number of rows is reported, right or wrong it is public
     let line = refuse(d.path(), &words(&charged("0.3", &["--rows", "2999"])));
     assert!(
         line.contains("--rows") && line.contains("2999") && line.contains("3000") && !line.contains("keeps the charge"),
@@ -117,20 +117,47 @@ fn what_is_wrong_is_found_before_the_charge() {
 }
 
 #[test]
-fn the_rule_and_the_cost_are_told() {
+fn the_rule_and_the_cost_are_printed() {
     let d = tempfile::tempdir().unwrap();
     let output = dpopt(d.path(), &words(&charged("0.3", &[])));
     let text = stderr(&output);
     assert!(
-        output.status.success() && text.contains("renyi") && text.contains("for good") && text.contains('%'),
+        output.status.success()
+            && text.contains("(the renyi rule)")
+            && text.contains("for the life of the ledger")
+            && text.contains("so that their epsilons do not simply add"),
         "{text}"
     );
+    // what is spent and what is left are the whole
+    let share = |text: &str, start: &str, end: &str| -> f64 {
+        text.split(start).nth(1).unwrap().split(end).next().unwrap().parse().unwrap()
+    };
+    let (spent, left) = (share(&text, "this run spends ", " % of the total"), share(&text, "; ", " % is left"));
+    assert!(spent > 0.0 && (spent + left - 100.0).abs() < 0.011, "{text}");
+    assert!(!text.contains("own delta"), "{text}");
     let text = stderr(&dpopt(d.path(), &words(&charged("0.3", &["-o", "b.json"]))));
-    assert!(text.contains("renyi") && !text.contains("for good"), "{text}");
+    assert!(text.contains("under the renyi rule") && !text.contains("for the life of the ledger"), "{text}");
     succeed(d.path(), &words(&charged("0.65", &["-o", "d.json"])));
     // asked for in full
     let line = refuse(d.path(), &words(&charged("1", &["-o", "c.json"])));
-    assert!(line.contains("half") && line.contains("epsilon 1,") && line.contains("% is left"), "{line}");
+    assert!(line.contains("half") && line.contains("epsilon 1,") && line.contains("is left under"), "{line}");
+    let room = succeed(d.path(), &["ledger", "budget.jsonl"]);
+    let room = room.split("may have about epsilon ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(line.ends_with(&format!("at delta 1e-6 a run of up to about epsilon {room} fits")), "{line}");
+}
+
+/// A run may have a larger δ than the ledger: what it releases is composed, not its (ε, δ).
+#[test]
+fn a_delta_above_the_ledgers_is_explained() {
+    let d = tempfile::tempdir().unwrap();
+    let arguments = fit("0.3", &["--ledger", "budget.jsonl", "--total-epsilon", "2", "--total-delta=1e-8"]);
+    let text = stderr(&dpopt(d.path(), &words(&arguments)));
+    assert!(
+        text.contains(
+            "The run's own delta 1e-6 is above the total delta, and the total still holds: the ledger composes"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -172,7 +199,7 @@ fn only_a_ledger_is_a_ledger() {
 }
 
 #[test]
-fn a_cut_line_is_told() {
+fn a_cut_line_is_reported() {
     let d = tempfile::tempdir().unwrap();
     succeed(d.path(), &words(&charged("0.2", &[])));
     let mut bytes = std::fs::read(d.path().join("budget.jsonl")).unwrap();
@@ -182,7 +209,7 @@ fn a_cut_line_is_told() {
     assert!(text.contains("17 bytes") && text.contains("line 3"), "{text}");
     let output = dpopt(d.path(), &words(&charged("0.2", &["-o", "b.json"])));
     assert!(output.status.success() && stderr(&output).contains("17 bytes"), "{}", stderr(&output));
-    // it stays, and is still told, though lines follow it
+    // it stays, and is still reported, though lines follow it
     assert!(std::fs::read(d.path().join("budget.jsonl")).unwrap().starts_with(&bytes));
     let status: serde_json::Value =
         serde_json::from_str(&succeed(d.path(), &["ledger", "budget.jsonl", "--json"])).unwrap();
@@ -220,14 +247,17 @@ fn a_receipt_finds_a_ledger_that_lost_its_charge() {
     assert_eq!(report["receipt"], model["receipt"]);
     let verify = ["ledger", "budget.jsonl", "--verify", "a.json", "b.json", "b-report.json", "mean.json"];
     let text = succeed(d.path(), &verify);
-    assert!(text.matches("is there").count() == 4, "{text}");
+    assert!(text.matches("is in the ledger").count() == 4, "{text}");
     // an old copy of the ledger
     let whole = std::fs::read(d.path().join("budget.jsonl")).unwrap();
     std::fs::write(d.path().join("budget.jsonl"), &early).unwrap();
     let output = dpopt(d.path(), &verify);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text.matches("is there").count() == 1 && text.contains("b.json") && text.contains("rolled back"), "{text}");
+    assert!(
+        text.matches("is in the ledger").count() == 1 && text.contains("b.json") && text.contains("rolled back"),
+        "{text}"
+    );
     // another ledger with as many charges
     std::fs::remove_file(d.path().join("budget.jsonl")).unwrap();
     for name in ["x.json", "y.json", "z.json"] {
@@ -236,8 +266,8 @@ fn a_receipt_finds_a_ledger_that_lost_its_charge() {
     let output = dpopt(d.path(), &verify);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(!text.contains("is there") && text.contains("another ledger"), "{text}");
-    // a model without a receipt is loaded, and told
+    assert!(!text.contains("is in the ledger") && text.contains("another ledger"), "{text}");
+    // a model without a receipt is loaded, and reported
     std::fs::write(d.path().join("budget.jsonl"), whole).unwrap();
     succeed(d.path(), &words(&fit("0.2", &["-o", "free.json"])));
     let output = dpopt(d.path(), &["ledger", "budget.jsonl", "--verify", "free.json"]);
@@ -286,11 +316,26 @@ fn a_guarantee_is_recomputed_from_its_event() {
     let mut bold = model;
     bold["guarantee"]["epsilon"] = 0.1.into();
     std::fs::write(d.path().join("bold.json"), bold.to_string()).unwrap();
-    refuse(d.path(), &["verify", "bold.json"]);
+    let line = refuse(d.path(), &["verify", "bold.json"]);
+    let fault = "does NOT hold: it states epsilon 0.1, but the events in it cost epsilon ";
+    assert!(line.contains(&format!("bold.json {fault}")) && !line.contains("inf"), "{line}");
+    bold["guarantee"]["stages"][0]["epsilon"] = 0.1.into();
+    std::fs::write(d.path().join("bold.json"), bold.to_string()).unwrap();
+    let output = dpopt(d.path(), &["verify", "bold.json"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let fault = "\ndoes NOT hold: stage model states epsilon 0.1, but its event costs epsilon ";
+    assert!(output.status.code() == Some(2) && shown.contains(fault), "{shown}");
+    assert!(shown.matches("NOT").count() == 1 && shown.contains("\ndo not rely on this file"), "{shown}");
     // whatever else is given: one line, without its content
     std::fs::write(d.path().join("t.csv"), "name\nCANARY\n").unwrap();
     let line = refuse(d.path(), &["verify", "t.csv"]);
-    assert!(!line.contains("CANARY"), "{line}");
+    assert!(!line.contains("CANARY") && line.contains("has no guarantee that this version"), "{line}");
+    std::fs::write(d.path().join("report.html"), "<html>CANARY</html>").unwrap();
+    let line = refuse(d.path(), &["verify", "report.html"]);
+    assert!(line.contains("report.html is a page") && line.contains("--report report.json"), "{line}");
+    std::fs::write(d.path().join("cut.json"), &text[..text.len() / 2]).unwrap();
+    let line = refuse(d.path(), &["verify", "cut.json"]);
+    assert!(line.contains("cut.json is not complete JSON: it may be damaged"), "{line}");
     for place in [".", "missing.json", "/dev/zero"] {
         assert!(refuse(d.path(), &["verify", place]).contains(place));
     }

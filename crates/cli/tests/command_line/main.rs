@@ -5,10 +5,14 @@ mod adaptive;
 mod aggregate;
 mod bad_input;
 mod check;
+mod disclose;
 mod embeddings;
 mod explain;
+mod first_steps;
 mod fit;
 mod formats;
+mod help;
+mod init;
 mod interrupted;
 mod ledger;
 mod ledger_guard;
@@ -18,6 +22,7 @@ mod old_files;
 mod online;
 mod paths;
 mod reading;
+mod recalls;
 mod sparse;
 mod texts;
 mod tools;
@@ -30,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// `dpopt` in `directory`.
+/// Runs `dpopt` with `arguments` in `directory`.
 fn dpopt(directory: &Path, arguments: &[&str]) -> Output {
     command(directory, arguments).output().expect("the binary starts")
 }

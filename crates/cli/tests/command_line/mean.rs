@@ -14,7 +14,7 @@ fn entries(i: u32) -> [(u32, f32); 2] {
     [(3, 0.8), (10 + (i * 7919) % 90_000, 0.6)]
 }
 
-/// Whose record i is.
+/// The person who owns record i.
 fn person(i: u32) -> u32 {
     (i * i) % 701
 }
@@ -52,8 +52,8 @@ fn libsvm_and_parquet_give_the_same_sparse_mean() {
     let d = tempfile::tempdir().unwrap();
     write_libsvm(&d.path().join("v.libsvm"));
     write_parquet(&d.path().join("v.parquet"), entries(RECORDS - 1)[1].0);
-    let said = succeed(d.path(), &mean("v.libsvm", &["-o", "a.csv", "--report", "r.html"]));
-    assert!(said.contains("3000 vectors with 100000 coordinates") && said.contains("NO privacy"), "{said}");
+    let printed = succeed(d.path(), &mean("v.libsvm", &["-o", "a.csv", "--report", "r.html"]));
+    assert!(printed.contains("3000 vectors with 100000 coordinates") && printed.contains("NO privacy"), "{printed}");
     succeed(d.path(), &mean("v.parquet", &["-o", "b.csv"]));
     let a = std::fs::read_to_string(d.path().join("a.csv")).unwrap();
     assert_eq!(a, std::fs::read_to_string(d.path().join("b.csv")).unwrap());
@@ -97,8 +97,8 @@ fn the_plan_is_shown_without_reading_and_methods_are_chosen_by_it() {
     assert!(pure.contains("projected-laplace") && pure.contains("delta 0"), "{pure}");
     // a table of numbers
     std::fs::write(d.path().join("t.csv"), "x,y\n0.6,0.8\n0,1\n-0.5,\n").unwrap();
-    let said = succeed(d.path(), &["mean", "t.csv", "--sparsity", "2", "--epsilon", "1", "-o", "t.mean.csv"]);
-    assert!(said.contains("3 vectors with 2 coordinates"), "{said}");
+    let printed = succeed(d.path(), &["mean", "t.csv", "--sparsity", "2", "--epsilon", "1", "-o", "t.mean.csv"]);
+    assert!(printed.contains("3 vectors with 2 coordinates"), "{printed}");
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn sparse_vectors_are_pooled_by_person_in_every_form() {
     write_libsvm(&d.path().join("v.libsvm"));
     write_parquet(&d.path().join("v.parquet"), entries(RECORDS - 1)[1].0);
     let persons = (0..RECORDS).map(person).collect::<std::collections::BTreeSet<_>>().len();
-    let said = succeed(d.path(), &mean("v.libsvm", &["--unit", "label", "-o", "a.csv"]));
+    let printed = succeed(d.path(), &mean("v.libsvm", &["--unit", "label", "-o", "a.csv"]));
     let promised = (format!("mean of {persons} vectors, one per label, with 100000"), ", per label, zero-out");
-    assert!(said.contains(&promised.0) && said.contains(promised.1), "{said}");
+    assert!(printed.contains(&promised.0) && printed.contains(promised.1), "{printed}");
     succeed(d.path(), &mean("v.parquet", &["--unit", "person", "-o", "b.csv"]));
     let a = std::fs::read_to_string(d.path().join("a.csv")).unwrap();
     assert_eq!(a, std::fs::read_to_string(d.path().join("b.csv")).unwrap());
@@ -198,7 +198,7 @@ fn files_shards_and_orders_of_visits_promise_the_same_per_person() {
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("r.json")).unwrap()).unwrap();
     assert_eq!(report["facts"]["units"], 300);
     assert!(report["facts"].get("rows").is_none(), "{}", report["facts"]);
-    assert!(report["assumptions"].to_string().contains("A person has one value of `person`"), "{report}");
+    assert!(report["assumptions"].to_string().contains("Each person has one value of `person`"), "{report}");
     let explained =
         |extra: &[&str]| succeed(d.path(), &[&["mean", "visits.csv", "--explain"], &VISITS[..], extra].concat());
     let shown = explained(&[]);
@@ -207,7 +207,7 @@ fn files_shards_and_orders_of_visits_promise_the_same_per_person() {
     let json: serde_json::Value = serde_json::from_str(&explained(&["--json"])).unwrap();
     assert_eq!((&json["unit_column"], &json["problem"]["unit"]), (&"person".into(), &"user".into()));
     assert_eq!(json["problem"]["records"], 300);
-    assert!(succeed(d.path(), &["mean", "--help"]).contains("of the mean of a unit's vectors"));
+    assert!(succeed(d.path(), &["mean", "--help"]).contains("means of a unit's vectors"));
 }
 
 #[test]
@@ -234,11 +234,16 @@ fn a_ledger_by_person_refuses_rows_and_the_other_way_round() {
     }
     // flags that do not go together
     let (person, row) = (by_person("new.jsonl"), by_row("new.jsonl"));
-    for (arguments, extra) in [(&row, "--units"), (&row, "--max-rows-per-unit"), (&person, "--rows")] {
+    let missing = "--unit is missing; `dpopt help mean` lists the options";
+    for (arguments, extra, why) in [
+        (&row, "--units", missing),
+        (&row, "--max-rows-per-unit", missing),
+        (&person, "--rows", "cannot be used with '--rows"),
+    ] {
         let output = dpopt(d.path(), &[&arguments[..], &[extra, "300"]].concat());
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains("--unit <COLUMN>"), "{error}");
+        assert!(error.contains(why), "{error}");
     }
     assert_eq!(before, ["persons.jsonl", "rows.jsonl"].map(|name| std::fs::read(d.path().join(name)).unwrap()));
     assert!(!d.path().join("new.jsonl").exists(), "charged for a run that was refused");
@@ -264,10 +269,12 @@ fn means_of_columns_have_intervals_in_every_form() {
         succeed(d.path(), &all)
     };
     let known = ["--moment", "income=2:2.31", "--moment", "2:2.1@0.5"];
-    let said = run(&[&known[..], &["-o", "m.csv", "--report", "r.html"]].concat());
+    let printed = run(&[&known[..], &["-o", "m.csv", "--report", "r.html"]].concat());
     assert!(
-        said.contains("means of 2 columns of 8000 rows") && said.contains("clip bias") && said.contains("NO privacy"),
-        "{said}"
+        printed.contains("means of 2 columns of 8000 rows")
+            && printed.contains("clip bias")
+            && printed.contains("NO privacy"),
+        "{printed}"
     );
     let text = std::fs::read_to_string(d.path().join("m.csv")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -289,9 +296,9 @@ fn means_of_columns_have_intervals_in_every_form() {
     let of = &answer["columns"][0];
     assert!(of["column"] == "income" && of["interval"][0].as_f64() < of["mean"].as_f64(), "{of}");
     assert_eq!(json("r.json")["intervals"]["rows"].as_array().unwrap().len(), 2);
-    // of which only the order is known: released, assumed, and said
-    let said = run(&["--moment", "3", "-o", "o.csv"]);
-    assert!(said.contains("ASSUMED") && said.contains("10 %"), "{said}");
+    // of which only the order is known: released, assumed, and reported
+    let printed = run(&["--moment", "3", "-o", "o.csv"]);
+    assert!(printed.contains("ASSUMED") && printed.contains("10 %"), "{printed}");
     let shown = run(&["--moment", "3", "--explain"]);
     assert!(
         shown.contains("no record was read") && shown.contains(" m ") && shown.contains("released first"),
@@ -312,7 +319,7 @@ fn what_is_asked_of_columns_is_refused_before_anything_is_spent() {
         refuse(d.path(), &common.into_iter().chain(extra.iter().copied()).chain(ledger).collect::<Vec<_>>())
     };
     for (extra, expected) in [
-        (&["--of", "income", "--moment", "x"][..], "a moment is k, k:m or k:m@a"),
+        (&["--of", "income", "--moment", "x"][..], "write k, k:m or k:m@a"),
         (&["--of", "income", "--moment", "1:2"], "above 1"),
         (&["--of", "income", "--moment", "2:-2"], "from 1e-60 to 1e60"),
         (&["--of", "income", "--moment", "late=2:2"], "not among the columns"),

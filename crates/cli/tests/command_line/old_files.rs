@@ -80,8 +80,8 @@ fn old_ledgers_keep_their_charges_and_take_more() {
             // the event by itself, for other accountants
             std::fs::write(d.path().join("event.json"), before["event"].to_string()).unwrap();
             let delta = before["delta"].to_string();
-            let told = json(&succeed(d.path(), &["account", "--event", "event.json", "--delta", &delta, "--json"]));
-            assert!(told.to_string().contains("epsilon"), "{told}");
+            let priced = json(&succeed(d.path(), &["account", "--event", "event.json", "--delta", &delta, "--json"]));
+            assert!(priced.to_string().contains("epsilon"), "{priced}");
         }
         let models = [path(&set, "charged.json"), path(&set, "charged-again.json")];
         succeed(d.path(), &["ledger", "l.jsonl", "--verify", &models[0], &models[1]]);
@@ -118,7 +118,7 @@ fn old_games_go_on_where_they_were() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let plays: Vec<Value> = String::from_utf8(output.stdout).unwrap().lines().map(json).collect();
-        // what was played is said again, all but the first play, which no line asks for; then the game goes on
+        // what was played is printed again, all but the first play, which no line asks for; then the game goes on
         let before: Vec<Value> = text(&set, "game.plays").lines().map(json).collect();
         assert!(before.len() == 13 && plays.starts_with(&before[1..]), "{plays:?}");
         assert_eq!(plays.last().unwrap()["round"], 40);

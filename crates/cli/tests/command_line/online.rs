@@ -105,7 +105,7 @@ fn what_cannot_be_read_stops_or_tells_nothing() {
     assert!(quiet.windows(2).all(|w| w[0] == w[1]));
     let beyond = fed(d.path(), &GAME, &lines(61));
     assert_eq!(beyond.status.code(), Some(2));
-    assert!(String::from_utf8(beyond.stderr).unwrap().contains("line 61 is beyond the 60 rounds"));
+    assert!(String::from_utf8(beyond.stderr).unwrap().contains("line 61 is beyond the 60 planned rounds"));
     assert_eq!(plays(&beyond.stdout).len(), 60);
 }
 
@@ -168,7 +168,7 @@ fn a_session_is_charged_once_and_goes_on() {
     // over: nothing more, and a replay of all of it is skipped
     let over = fed(d.path(), &with(&["--session", "s", "--replay"]), &lines(60));
     assert!(over.status.success() && plays(&over.stdout).iter().all(|play| second.contains(play)));
-    // a ledger that does not know of it is refused, one that does is told to be charged nothing
+    // a ledger that does not know of it is refused, one that does is reported to be charged nothing
     let total = ["--total-epsilon", "3", "--total-delta", "1e-3"];
     let on = |name: &'static str, path: &'static str| {
         let flags = [&["--session", path, "--ledger", name][..], &total].concat();
@@ -176,16 +176,16 @@ fn a_session_is_charged_once_and_goes_on() {
         let output = fed(d.path(), &loud, "");
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let (code, told) = on("ledger", "s");
-    assert!(code == Some(0) && told.contains("which is charged nothing now"), "{told}");
+    let (code, stderr) = on("ledger", "s");
+    assert!(code == Some(0) && stderr.contains("nothing is charged now"), "{stderr}");
     fed(d.path(), &with(&[&["--ledger", "other", "--session", "t"][..], &total].concat()), "");
-    let (code, told) = on("other", "s");
-    assert!(code == Some(2) && told.contains("session s is not in other"), "{told}");
-    let (code, told) = on("nowhere", "s");
-    assert!(code == Some(2) && told.contains("nowhere"), "{told}");
+    let (code, stderr) = on("other", "s");
+    assert!(code == Some(2) && stderr.contains("session s is not in other"), "{stderr}");
+    let (code, stderr) = on("nowhere", "s");
+    assert!(code == Some(2) && stderr.contains("nowhere"), "{stderr}");
     fed(d.path(), &with(&["--session", "u"]), "");
-    let (code, told) = on("ledger", "u");
-    assert!(code == Some(2) && told.contains("charged to no ledger"), "{told}");
+    let (code, stderr) = on("ledger", "u");
+    assert!(code == Some(2) && stderr.contains("charged to no ledger"), "{stderr}");
     assert_eq!(std::fs::read(d.path().join("ledger")).unwrap(), charged);
     // a charge that is refused leaves nothing behind, and the ledger is no file of the session's
     let less = ["--session", "v", "--ledger", "poor", "--total-epsilon", "1", "--total-delta", "1e-3"];
@@ -203,7 +203,7 @@ fn a_session_is_charged_once_and_goes_on() {
     assert!(String::from_utf8(other.stderr).unwrap().contains("--experts 4"));
 }
 
-/// Whoever reads the plays goes away: no round is taken that nobody sees, and the next process shows what was not read.
+/// The reader of the plays goes away: no round is taken that nobody sees, and the next process shows what was not read.
 #[test]
 fn a_reader_that_went_away_loses_no_play() {
     let d = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn two_processes_do_not_share_a_session_and_old_or_cut_files_are_refused() {
     let new = std::fs::read(d.path().join("s")).unwrap();
     let put = |bytes: &[u8]| std::fs::write(d.path().join("s"), bytes).unwrap();
     put(&old);
-    assert!(refuse(d.path(), &game).contains("older than what was shown"));
+    assert!(refuse(d.path(), &game).contains("an old copy that was put back"));
     for length in [0, 1, new.len() / 2, new.len() - 1] {
         put(&new[..length]);
         assert!(refuse(d.path(), &game).contains("damaged"));
@@ -268,8 +268,11 @@ fn of_a_game_and_its_copies_one_goes_on() {
     std::fs::copy(d.path().join("s.mark"), d.path().join("c.mark")).unwrap();
     for copy in [&["--session", "c"][..], &["--session", "c", "--moved"]] {
         let output = fed(d.path(), &with(copy), &lines(1));
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && output.stdout.is_empty() && told.contains("is a copy of"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.code() == Some(2) && output.stdout.is_empty() && stderr.contains("is a copy of"),
+            "{stderr}"
+        );
     }
     assert!(fed(d.path(), &with(&["--session", "s"]), &lines(1)).status.success());
     // moved for good
@@ -277,8 +280,8 @@ fn of_a_game_and_its_copies_one_goes_on() {
     std::fs::copy(d.path().join("s.mark"), d.path().join("m.mark")).unwrap();
     std::fs::remove_file(d.path().join("s")).unwrap();
     std::fs::remove_file(d.path().join("s.mark")).unwrap();
-    let told = fed(d.path(), &with(&["--session", "m"]), &lines(1)).stderr;
-    assert!(String::from_utf8_lossy(&told).contains("--moved"));
+    let stderr = fed(d.path(), &with(&["--session", "m"]), &lines(1)).stderr;
+    assert!(String::from_utf8_lossy(&stderr).contains("--moved"));
     assert!(fed(d.path(), &with(&["--session", "m", "--moved"]), &lines(1)).status.success());
     assert!(fed(d.path(), &with(&["--session", "m"]), &lines(1)).status.success());
 }
@@ -330,7 +333,7 @@ fn killed_at_any_moment(arguments: &[&str], rounds: usize, line: fn(usize) -> St
                     if input.write_all(line(round).as_bytes()).is_err() {
                         break;
                     }
-                    // what was told before is skipped
+                    // losses that were observed before are skipped
                     if round + 1 >= known {
                         std::thread::sleep(Duration::from_micros(500));
                     }
@@ -376,7 +379,7 @@ fn what_is_promised_is_written_before_the_first_play() {
     // and nothing is written over what is read
     std::fs::write(d.path().join("losses"), lines(2)).unwrap();
     let refused = refuse(d.path(), &with(&["losses", "--guarantee", "losses"]));
-    assert!(refused.contains("one file"), "{refused}");
+    assert!(refused.contains("the same file"), "{refused}");
     assert_eq!(std::fs::read_to_string(d.path().join("losses")).unwrap(), lines(2));
     // where it can't be written nothing is played
     let nowhere = fed(d.path(), &with(&["losses", "--guarantee", "nowhere/game.json"]), "");
@@ -435,7 +438,7 @@ fn points_are_played_in_their_region_and_gradients_followed() {
     assert!(files(d.path()).is_empty());
 }
 
-/// Lines of other games stop or tell nothing, and nothing is said of what stood in them.
+/// Lines of other games stop or change nothing, and nothing of what stood in them is shown.
 #[test]
 fn lines_of_points_and_arms_that_cannot_be_read() {
     let d = tempfile::tempdir().unwrap();
@@ -462,7 +465,7 @@ fn lines_of_points_and_arms_that_cannot_be_read() {
         }
         assert!(quiet.windows(2).all(|w| w[0] == w[1]));
         let beyond = fed(d.path(), game, &good.repeat(61));
-        assert!(String::from_utf8(beyond.stderr).unwrap().contains("line 61 is beyond the 60 rounds"));
+        assert!(String::from_utf8(beyond.stderr).unwrap().contains("line 61 is beyond the 60 planned rounds"));
     }
 }
 
@@ -525,7 +528,7 @@ fn a_session_of_arms_is_charged_once_and_goes_on() {
     let other = fed(d.path(), &[&["online", "bandit", "--arms", "4"], &game[4..]].concat(), "");
     assert!(String::from_utf8(other.stderr).unwrap().contains("--arms 3"));
     std::fs::write(d.path().join("s"), old).unwrap();
-    assert!(refuse(d.path(), &game).contains("older than what was shown"));
+    assert!(refuse(d.path(), &game).contains("an old copy that was put back"));
     // a session of arms is none of experts
-    assert!(refuse(d.path(), &with(&["--session", "s"])).contains("damaged, or no session"));
+    assert!(refuse(d.path(), &with(&["--session", "s"])).contains("damaged, or not a session"));
 }

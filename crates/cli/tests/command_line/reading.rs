@@ -85,7 +85,7 @@ fn the_first_row_does_not_say_how_many_columns_there_are() {
             ],
         );
         assert!(std::fs::read_to_string(d.path().join("m.html")).unwrap().contains("The table has 2 columns"));
-        // the model knows, as far as it was said
+        // the model knows the options that the fit had
         succeed(d.path(), &["predict", "model.json", "t.csv"]);
         succeed(
             d.path(),
@@ -105,7 +105,7 @@ fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
     {
         for at in [0, 200, 399] {
             write(d.path(), "t.csv", rows("x,y\n", hostile, at));
-            let said = succeed(
+            let printed = succeed(
                 d.path(),
                 &[
                     "fit",
@@ -124,8 +124,8 @@ fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
                     "missing",
                 ],
             );
-            assert!(said.contains("400 rows"), "{said}");
-            let said = succeed(
+            assert!(printed.contains("400 rows"), "{printed}");
+            let printed = succeed(
                 d.path(),
                 &[
                     "mean",
@@ -142,13 +142,13 @@ fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
                     "m.csv",
                 ],
             );
-            assert!(said.contains("mean of 400 vectors"), "{said}");
+            assert!(printed.contains("mean of 400 vectors"), "{printed}");
             let check = ["check", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
-            let said = succeed(d.path(), &[&check[..], &["--bad-cells", "missing"]].concat());
+            let printed = succeed(d.path(), &[&check[..], &["--bad-cells", "missing"]].concat());
             assert!(
                 !hostile.starts_with('"')
-                    || said.contains(if hostile.len() > 100 { "64 MiB" } else { "opens a quote" }),
-                "{said}"
+                    || printed.contains(if hostile.len() > 100 { "64 MiB" } else { "opens a quote" }),
+                "{printed}"
             );
             if hostile.len() > 100 {
                 break;
@@ -226,11 +226,11 @@ fn equal_tables_in_other_words_give_one_model() {
         "--delta",
         "1e-6",
     ];
-    let said = succeed(d.path(), &mean);
+    let printed = succeed(d.path(), &mean);
     write(d.path(), "t.csv", table("", &plain, ["0", "1"]));
     let numbers =
-        |said: &str| said.lines().filter(|line| !line.contains("t.csv")).map(str::to_string).collect::<Vec<_>>();
-    assert_eq!(numbers(&succeed(d.path(), &mean)), numbers(&said));
+        |printed: &str| printed.lines().filter(|line| !line.contains("t.csv")).map(str::to_string).collect::<Vec<_>>();
+    assert_eq!(numbers(&succeed(d.path(), &mean)), numbers(&printed));
 }
 
 #[test]
@@ -298,9 +298,9 @@ fn split_sees_the_rows_that_fit_sees() {
         (&["t.libsvm"], 4),
         (&["s.csv", "--separator", ";", "--quoted-newlines"], 3),
     ] {
-        let said = succeed(d.path(), &[&["split"], arguments, &["--fraction", "0.5", "-o", "a", "b"]].concat());
-        let counts: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
-        assert_eq!(counts.iter().sum::<u64>(), expected, "{arguments:?}: {said}");
+        let printed = succeed(d.path(), &[&["split"], arguments, &["--fraction", "0.5", "-o", "a", "b"]].concat());
+        let counts: Vec<u64> = printed.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert_eq!(counts.iter().sum::<u64>(), expected, "{arguments:?}: {printed}");
     }
     let line = refuse(d.path(), &["split", "t.csv", "--format", "parquet", "-o", "c", "d"]);
     assert!(line.contains("Parquet"), "{line}");
@@ -324,9 +324,9 @@ fn a_mean_refuses_what_it_cannot_mean() {
         refuse(d.path(), &arguments)
     };
     for (arguments, parts) in [
-        (&["t.csv", "--rows", "49"][..], &["--rows says 49", "50 rows"][..]),
-        (&["t.csv", "--rows", "49", "--explain"], &["--rows says 49"]),
-        (&["t.csv", "--rows", "51", "--relation", "replace-one"], &["--rows says 51"]),
+        (&["t.csv", "--rows", "49"][..], &["--rows is 49", "50 rows"][..]),
+        (&["t.csv", "--rows", "49", "--explain"], &["--rows is 49"]),
+        (&["t.csv", "--rows", "51", "--relation", "replace-one"], &["--rows is 51"]),
         (&["one.csv"], &["1 row"]),
         (&["one.csv", "--rows", "1", "--relation", "add-or-remove"], &["1 row"]),
         (&["t.csv", "--norm", "1e300"], &["--norm is 1e300"]),
@@ -402,19 +402,20 @@ fn a_bomb_in_gzip_takes_no_memory() {
             .output()
             .unwrap()
     };
-    let said = limited("fit t.csv.gz --target y --epsilon 1 --delta 1e-6 --bounds b.toml --bad-cells missing");
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    assert!(String::from_utf8_lossy(&said.stdout).contains("2 rows"));
+    let output = limited("fit t.csv.gz --target y --epsilon 1 --delta 1e-6 --bounds b.toml --bad-cells missing");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("2 rows"));
     for more in ["", "--memory 100M"] {
-        let said = limited(&format!("explain t.parquet.gz --target y --epsilon 1 --delta 1e-6 --bounds b.toml {more}"));
-        let error = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert_eq!(said.status.code(), Some(2), "{error}");
+        let output =
+            limited(&format!("explain t.parquet.gz --target y --epsilon 1 --delta 1e-6 --bounds b.toml {more}"));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains("--memory"), "{error}");
     }
 }
 
 #[test]
-fn what_was_said_of_reading_at_the_fit_holds_for_its_predictions() {
+fn reading_options_of_the_fit_hold_for_its_predictions() {
     let d = tempfile::tempdir().unwrap();
     let cell = |i: usize| if i % 97 == 5 { "oops".to_string() } else { (i % 50).to_string() };
     let row = |i: usize| format!("{};{};\"a\nb\"\n", cell(i), if i % 50 > 20 { "yes" } else { "no" });
@@ -424,13 +425,13 @@ fn what_was_said_of_reading_at_the_fit_holds_for_its_predictions() {
         "[x]\nlower = 0\nupper = 50\n[y]\nlevels = ['no', 'yes']\n[z]\nignore = true\n",
     )
     .unwrap();
-    let said = ["--separator", ";", "--bad-cells", "missing", "--quoted-newlines"];
+    let options = ["--separator", ";", "--bad-cells", "missing", "--quoted-newlines"];
     let fit = ["fit", "t.csv", "--target", "y", "--epsilon", "4", "--bounds", "b.toml", "-q"];
-    succeed(d.path(), &[&fit[..], &said].concat());
+    succeed(d.path(), &[&fit[..], &options].concat());
     for command in ["predict", "evaluate"] {
         let plain = succeed(d.path(), &[command, "model.json", "t.csv"]);
-        assert_eq!(plain, succeed(d.path(), &[&[command, "model.json", "t.csv"], &said[..]].concat()));
-        // what is said again holds
+        assert_eq!(plain, succeed(d.path(), &[&[command, "model.json", "t.csv"], &options[..]].concat()));
+        // an option that is given again holds
         let line = refuse(d.path(), &[command, "model.json", "t.csv", "--bad-cells", "error"]);
         assert!(line.contains("row 6"), "{line}");
     }

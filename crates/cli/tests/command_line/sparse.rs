@@ -100,7 +100,7 @@ fn streams_of_batches_with_correlated_noise() {
     for memory in [&[][..], &["--memory", "4K"]] {
         succeed(d.path(), &[&moved[..], memory, &["--report", "report.html"]].concat());
         let html = std::fs::read_to_string(d.path().join("report.html")).unwrap();
-        assert!(html.contains("by a secret coin of its own"), "{memory:?}");
+        assert!(html.contains("at random and in secret, drawn once"), "{memory:?}");
     }
 }
 

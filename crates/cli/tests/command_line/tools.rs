@@ -27,7 +27,7 @@ fn a_split_keeps_every_row_once_and_is_reproducible() {
         let line = refuse(d.path(), &["split", "t.csv", bad[0], bad[1], "-o", "g", "h"]);
         assert!(line.contains("between 0 and 1"), "{line}");
     }
-    assert!(refuse(d.path(), &["split", "t.csv", "-o", "g", "g"]).contains("one file"));
+    assert!(refuse(d.path(), &["split", "t.csv", "-o", "g", "g"]).contains("the same file"));
     assert!(!files(d.path()).contains(&"g".to_string()));
 }
 
@@ -46,9 +46,9 @@ fn a_panel_has_persons_with_many_rows_and_a_bounds_file_that_fits() {
     let d = tempfile::tempdir().unwrap();
     let panel = ["generate", "panel", "--units", "30", "--rows-per-unit", "20"];
     let made = |more: &[&str]| {
-        let told = succeed(d.path(), &[&panel[..], more, &["-o", "visits.csv"]].concat());
+        let printed = succeed(d.path(), &[&panel[..], more, &["-o", "visits.csv"]].concat());
         assert_eq!(files(d.path()), ["bounds.toml", "visits.csv"]);
-        (told, std::fs::read_to_string(d.path().join("visits.csv")).unwrap())
+        (printed, std::fs::read_to_string(d.path().join("visits.csv")).unwrap())
     };
     let counts = |table: &str| {
         let mut rows = std::collections::BTreeMap::new();
@@ -58,23 +58,26 @@ fn a_panel_has_persons_with_many_rows_and_a_bounds_file_that_fits() {
             .for_each(|line| *rows.entry(line.split(',').next().unwrap().to_string()).or_insert(0) += 1);
         rows.into_values().collect::<Vec<u32>>()
     };
-    let (told, even) = made(&["--correlation", "0.5", "--seed", "3"]);
-    assert!(told.starts_with("600 rows of 30 persons to visits.csv") && told.contains("accuracy than 0."), "{told}");
+    let (printed, even) = made(&["--correlation", "0.5", "--seed", "3"]);
+    assert!(
+        printed.starts_with("600 rows of 30 persons to visits.csv") && printed.contains("an expected accuracy of 0."),
+        "{printed}"
+    );
     assert_eq!(counts(&even), [20; 30]);
     assert_eq!(made(&["--correlation", "0.5", "--seed", "3"]).1, even);
     assert_ne!(made(&["--correlation", "0.5", "--seed", "4"]).1, even);
     assert_ne!(made(&["--correlation", "1", "--seed", "3"]).1, even);
-    let (told, uneven) = made(&["--seed", "3", "--uneven"]);
+    let (printed, uneven) = made(&["--seed", "3", "--uneven"]);
     let (least, most) = (*counts(&uneven).iter().min().unwrap(), *counts(&uneven).iter().max().unwrap());
-    assert!(told.contains(&format!("600 rows of 30 persons ({least} to {most} each)")), "{told}");
-    assert!(counts(&uneven).len() == 30 && uneven.lines().count() == 601 && least < 10 && most > 60, "{told}");
+    assert!(printed.contains(&format!("600 rows of 30 persons ({least} to {most} each)")), "{printed}");
+    assert!(counts(&uneven).len() == 30 && uneven.lines().count() == 601 && least < 10 && most > 60, "{printed}");
     // the public facts are all that a plan needs: without what they say of the person it is taken for a category
     let plan = ["explain", "visits.csv", "--target", "outcome", "--epsilon", "1", "--bounds"];
     let warned = |facts: &str| {
         let output = dpopt(d.path(), &[&plan[..], &[facts]].concat());
         let notes = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{notes}");
-        notes.contains("without declaration")
+        notes.contains("undeclared columns")
     };
     let facts = std::fs::read_to_string(d.path().join("bounds.toml")).unwrap();
     std::fs::write(d.path().join("less.toml"), facts.replace("[person]\nignore = true\n", "")).unwrap();
@@ -85,8 +88,8 @@ fn a_panel_has_persons_with_many_rows_and_a_bounds_file_that_fits() {
 fn messages_have_two_owners_each_of_whom_is_protected() {
     let d = tempfile::tempdir().unwrap();
     let generate = ["generate", "messages", "--units", "300", "--rows", "2000", "--seed", "3", "-o", "messages.csv"];
-    let told = succeed(d.path(), &generate);
-    assert!(told.starts_with("2000 messages among 300 persons to messages.csv"), "{told}");
+    let printed = succeed(d.path(), &generate);
+    assert!(printed.starts_with("2000 messages among 300 persons to messages.csv"), "{printed}");
     let made = std::fs::read(d.path().join("messages.csv")).unwrap();
     succeed(d.path(), &generate);
     assert_eq!(std::fs::read(d.path().join("messages.csv")).unwrap(), made);
@@ -101,11 +104,11 @@ fn messages_have_two_owners_each_of_whom_is_protected() {
     let json: serde_json::Value = serde_json::from_str(&succeed(d.path(), &all("explain", &["--json"]))).unwrap();
     let kept = json["ownership"]["kept"].as_u64().unwrap();
     assert_eq!((&json["problem"]["rows"], &json["ownership"]["owners"]), (&kept.into(), &json["ownership"]["owners"]));
-    assert!(kept > 100 && kept <= 150 && explained.contains(&format!("{kept} are kept")), "{kept}");
+    assert!(kept > 100 && kept <= 150 && explained.contains(&format!("{kept} of")), "{kept}");
     assert!(succeed(d.path(), &all("check", &[])).contains(open));
     let ledger = ["--ledger", "l.jsonl", "--total-epsilon", "9", "--report", "r.html"];
     let summary = succeed(d.path(), &all("fit", &ledger));
-    assert!(summary.contains(&format!("rows        {kept} kept, at most 1 of each owner")), "{summary}");
+    assert!(summary.contains(&format!("rows        {kept} kept, at most 1 per owner")), "{summary}");
     assert!(summary.contains("per sender and recipient, zero-out; who owns"), "{summary}");
     let model = std::fs::read_to_string(d.path().join("model.json")).unwrap();
     assert!(model.contains("public_ownership"));
@@ -120,7 +123,7 @@ fn messages_have_two_owners_each_of_whom_is_protected() {
     // what has no such guarantee says why
     for (more, why) in [
         (&["--relation", "add-or-remove", "--rows", "2000", "--units", "300"][..], "without bound"),
-        (&["--unit-clipping", "unit"], "in none of their means"),
+        (&["--unit-clipping", "unit"], "cannot be clipped as a whole"),
         (&["--memory", "1M"], "leave out --memory"),
         (&["--unit", "sender"], "named twice"),
     ] {
@@ -135,7 +138,7 @@ fn messages_have_two_owners_each_of_whom_is_protected() {
     let mean =
         ["mean", "m.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-3", "--unit", "from", "--unit", "to"];
     let mean = [&mean[..], &["--max-rows-per-unit", "1"]].concat();
-    assert!(succeed(d.path(), &[&mean[..], &["--explain"]].concat()).contains("3 are kept"));
+    assert!(succeed(d.path(), &[&mean[..], &["--explain"]].concat()).contains("3 of 5 rows of 5 owners are kept"));
     assert!(succeed(d.path(), &mean).contains("mean of 3 vectors, 1 of from and to at most, with 1 coordinates"));
 }
 
@@ -166,8 +169,8 @@ fn a_table_has_its_own_options_and_no_others() {
     succeed(d.path(), &["generate", "census", "--rows", "50", "-o", "t.csv"]);
     let facts = || std::fs::read(d.path().join("bounds.toml")).unwrap();
     let before = facts();
-    let told = succeed(d.path(), &["generate", "panel", "--units", "3", "--rows-per-unit", "2", "-o", "visits.csv"]);
-    assert!(told.contains("public facts to visits.bounds.toml") && facts() == before, "{told}");
+    let printed = succeed(d.path(), &["generate", "panel", "--units", "3", "--rows-per-unit", "2", "-o", "visits.csv"]);
+    assert!(printed.contains("public facts to visits.bounds.toml") && facts() == before, "{printed}");
     assert_eq!(files(d.path()), ["bounds.toml", "t.csv", "visits.bounds.toml", "visits.csv"]);
 }
 
@@ -191,6 +194,13 @@ fn help_and_version_work() {
         assert!(output.status.success() && !output.stdout.is_empty());
     }
     assert_eq!(dpopt(d.path(), &["fit"]).status.code(), Some(2));
+    let version = concat!("dpopt ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(succeed(d.path(), &["-V"]), version);
+    let build = succeed(d.path(), &["--version"]);
+    assert!(
+        build.starts_with(version) && build.lines().count() == 5 && build.contains(std::env::consts::ARCH),
+        "{build}"
+    );
 }
 
 #[test]

@@ -28,9 +28,9 @@ fn fit<'a>(data: &[&'a str], method: &'a str, more: &[&'a str]) -> Vec<&'a str> 
     // of a number, or of two classes
     let number = matches!(method, "sufficient-statistics" | "adaptive-clip-descent");
     let target = if number { "hours_per_week" } else { "income" };
-    let said =
+    let flags =
         ["--target", target, "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml", "--bad-cells", "missing"];
-    [&["fit"], data, &said, &["--method", method, "-o", "m.json"], more].concat()
+    [&["fit"], data, &flags, &["--method", method, "-o", "m.json"], more].concat()
 }
 
 const SEED: [&str; 2] = ["--insecure-seed", "3"];
@@ -81,7 +81,7 @@ fn what_workers_cannot_do_is_refused_before_anything_is_charged() {
     assert!(why.contains("noisy-gradient-descent"), "{why}");
     let strict: Vec<&str> =
         fit(&all, "auto", &ledger).into_iter().map(|word| if word == "missing" { "error" } else { word }).collect();
-    assert!(refuse(d.path(), &strict).contains("leave out --bad-cells error"));
+    assert!(refuse(d.path(), &strict).contains("--bad-cells error does not work with --workers"));
     let bounds = std::fs::read_to_string(d.path().join("b.toml")).unwrap();
     let of_persons = [&ledger[..], &["--unit", "age", "--bounds", "c.toml"]].concat();
     std::fs::write(d.path().join("c.toml"), bounds.replacen("lower = 17\nupper = 90", "ignore = true", 1)).unwrap();
@@ -89,8 +89,8 @@ fn what_workers_cannot_do_is_refused_before_anything_is_charged() {
     let place = of_persons.iter().position(|word| *word == "--bounds").unwrap();
     let of_persons = [&of_persons[..place], &of_persons[place + 1..]].concat();
     let why = refuse(d.path(), &of_persons);
-    assert!(why.contains("units of several rows"), "{why}");
-    // a file that cannot be read to its end: told without a value of it, by the worker that has it
+    assert!(why.contains("remote records with privacy units"), "{why}");
+    // a file that cannot be read to its end: reported without a value of it, by the worker that has it
     std::fs::write(d.path().join("part-1.csv.gz"), b"\x1f\x8b\x08\x00 917 is no gzip").unwrap();
     let broken =
         refuse(d.path(), &fit(&["part-0.csv", "part-1.csv.gz"], "auto", &[&ledger[..], &["--rows", "3000"]].concat()));
@@ -102,8 +102,8 @@ fn what_workers_cannot_do_is_refused_before_anything_is_charged() {
 fn workers_show_what_a_plan_asks_of_them() {
     let d = tempfile::tempdir().unwrap();
     shards(d.path(), 1);
-    let said = ["explain", "part-0.csv", "--target", "income", "--epsilon", "1", "--bounds", "b.toml"];
-    let out = succeed(d.path(), &[&said[..], &["--workers", "3", "--bad-cells", "missing"]].concat());
+    let facts = ["explain", "part-0.csv", "--target", "income", "--epsilon", "1", "--bounds", "b.toml"];
+    let out = succeed(d.path(), &[&facts[..], &["--workers", "3", "--bad-cells", "missing"]].concat());
     assert!(out.contains("noisy-gradient-descent"), "{out}");
 }
 
@@ -158,13 +158,13 @@ fn a_worker_that_is_killed_is_started_again_and_the_model_is_the_same() {
     let names = shards(d.path(), 2);
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     let more = [&SEED[..], &["--steps", "6000", "--sampling-probability", "0.5", "--workers", "2"]].concat();
-    // one that is started again has to find the same sample too
+    // one that is restarted has to find the same sample too
     let arguments = fit(&all, "noisy-sgd", &more);
     let expected = model(d.path(), &arguments);
     std::fs::remove_file(d.path().join("m.json")).unwrap();
     let (mut killed, mut seen, mut looked) = (Vec::new(), Vec::new(), 0);
     let output = while_running(d.path(), &arguments, |fit| {
-        // one while it reads its rows, another one a while after the third is there, when questions are answered
+        // one while it reads its rows, another one a while after the third is there, when queries are answered
         for worker in workers_of(fit) {
             if !seen.contains(&worker) {
                 seen.push(worker);
@@ -179,7 +179,7 @@ fn a_worker_that_is_killed_is_started_again_and_the_model_is_the_same() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
     assert_eq!(killed.len(), 2);
-    assert!(stderr.contains("is started again"), "{stderr}");
+    assert!(stderr.contains("is restarted"), "{stderr}");
     assert!(std::fs::read(d.path().join("m.json")).unwrap() == expected);
 }
 
@@ -202,7 +202,7 @@ fn workers_that_are_killed_again_and_again_end_the_fit_before_it_is_charged() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_fit_that_loses_its_workers_or_their_records_after_the_charge_stays_charged() {
-    for (lost, said, code) in [(true, "ended 3 times", 1), (false, "does not hold the records", 2)] {
+    for (lost, expected, code) in [(true, "ended 3 times", 1), (false, "changed since the fit began", 2)] {
         let d = tempfile::tempdir().unwrap();
         let names = shards(d.path(), 2);
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -223,7 +223,7 @@ fn a_fit_that_loses_its_workers_or_their_records_after_the_charge_stays_charged(
         });
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{stderr}");
-        assert!(stderr.contains(said) && !stderr.contains("nothing was charged"), "{stderr}");
+        assert!(stderr.contains(expected) && !stderr.contains("nothing was charged"), "{stderr}");
         assert!(!d.path().join("m.json").exists(), "{:?}", files(d.path()));
         let spent = succeed(d.path(), &["ledger", "l.jsonl"]);
         assert_eq!(spent.matches("fit income").count(), 1, "{spent}");
@@ -275,7 +275,7 @@ fn a_sampled_model_has_the_same_bytes_in_one_worker_and_none() {
     let none = model(d.path(), &fit(&all, "noisy-sgd", &sampled));
     let one = model(d.path(), &fit(&all, "noisy-sgd", &[&sampled[..], &["--workers", "1"]].concat()));
     assert!(one == none);
-    // blocks lie elsewhere than in the table, and a worker that is out of memory finds the same ones
+    // blocks lie at other places than in the table, and a worker that is out of memory finds the same ones
     let two = |more: &[&str]| model(d.path(), &fit(&all, "noisy-sgd", &[&sampled[..], more].concat()));
     assert!(two(&["--workers", "2"]) == two(&["--workers", "2", "--memory", "64K"]));
 }
@@ -289,7 +289,7 @@ fn a_worker_by_itself_says_who_starts_it() {
 }
 
 #[test]
-fn a_worker_that_is_told_something_else_says_so() {
+fn a_worker_that_gets_another_message_says_so() {
     let d = tempfile::tempdir().unwrap();
     let mut child = command(d.path(), &["worker"])
         .stdin(Stdio::piped())
@@ -297,10 +297,10 @@ fn a_worker_that_is_told_something_else_says_so() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = [&3u64.to_le_bytes()[..], b"abc"].concat();
-    // open until it has said what it has to: it ends at once when nobody is there any more
+    let message = [&3u64.to_le_bytes()[..], b"abc"].concat();
+    // open until it has written its message: it ends at once when nobody is there any more
     let mut input = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, &said).unwrap();
+    std::io::Write::write_all(&mut input, &message).unwrap();
     let output = child.wait_with_output().unwrap();
     drop(input);
     let stderr = String::from_utf8(output.stderr).unwrap();

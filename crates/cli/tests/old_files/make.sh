@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes one file of every kind that the command line keeps, with what it said of them, for tests that later versions read them:
+# Writes one file of every kind that the command line keeps, with what it printed about them, for tests that later versions read them:
 #   make.sh DPOPT DIRECTORY
 # DPOPT is the program of the version whose files are kept; the directory is named after its day.
 set -eu

@@ -5,10 +5,10 @@ use crate::observe::run;
 use std::path::Path;
 use std::process::Command;
 
-/// What came out.
+/// Runs that were made, and those whose output held a canary.
 #[derive(Default)]
 pub(crate) struct Leaks {
-    /// Runs.
+    /// Number of runs made.
     pub(crate) pairs: usize,
     pub(crate) differences: Vec<String>,
 }
@@ -64,7 +64,7 @@ fn inputs(directory: &Path) -> Vec<Input> {
         .current_dir(directory)
         .status()
         .expect("the binary starts");
-    assert!(made.success(), "a model for the walk");
+    assert!(made.success(), "a model for the other commands");
     let read = |name: &str| std::fs::read(directory.join(name)).expect("a file");
     let model = read("model.json");
     for name in ["good.csv", "good.toml", "model.json"] {
@@ -111,7 +111,7 @@ fn commands() -> Vec<(Vec<&'static str>, usize)> {
     };
     let mut all = Vec::new();
     let mut add = |mut words: Vec<&'static str>| {
-        // among 10⁶ digits of secret noise nine are the canary's once in a thousand walks; a ledger takes no seed, and none of the files is one
+        // among 10⁶ digits of secret noise nine are the canary's once in a thousand runs of the test; a ledger takes no seed, and none of the files is one
         if matches!(words[0], "fit" | "mean" | "aggregate") && !words.contains(&"--ledger") {
             words.extend(["--insecure-seed", "1"]);
         }
@@ -172,7 +172,7 @@ fn commands() -> Vec<(Vec<&'static str>, usize)> {
 }
 
 /// All files in all places.
-pub(crate) fn walk(full: bool) -> Leaks {
+pub(crate) fn search(full: bool) -> Leaks {
     let directory = tempfile::tempdir().expect("a directory");
     let inputs = inputs(directory.path());
     let names: Vec<&str> = inputs.iter().map(|i| i.name).collect();
@@ -203,22 +203,22 @@ pub(crate) fn walk(full: bool) -> Leaks {
             }
             let (seen, _) = run(directory.path(), &arguments, &names);
             leaks.pairs += 1;
-            let told = arguments.join(" ");
+            let command = arguments.join(" ");
             // a prediction repeats no cell either; a file that was given as input and then changed is looked at as well
             for input in &inputs {
                 let now = std::fs::read(directory.path().join(input.name)).unwrap_or_default();
                 if now != input.bytes && input.name != "ledger.jsonl" {
-                    leaks.differences.push(format!("{told}: {} was changed", input.name));
+                    leaks.differences.push(format!("{command}: {} was changed", input.name));
                 }
             }
             if !seen.leaks.is_empty() {
                 let line = seen.messages.lines().chain(seen.text.lines()).find(|l| l.contains(CANARY)).unwrap_or("");
-                leaks.differences.push(format!("{told}: the canary is in {}: {line}", seen.leaks.join(", ")));
+                leaks.differences.push(format!("{command}: the canary is in {}: {line}", seen.leaks.join(", ")));
             }
             match seen.code {
                 Some(0..=2) => {}
-                Some(code) => leaks.differences.push(format!("{told}: exit code {code}: {}", seen.messages)),
-                None => leaks.differences.push(format!("{told}: does not end")),
+                Some(code) => leaks.differences.push(format!("{command}: exit code {code}: {}", seen.messages)),
+                None => leaks.differences.push(format!("{command}: does not end")),
             }
         }
     }

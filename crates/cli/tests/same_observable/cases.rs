@@ -30,7 +30,7 @@ impl Case {
     }
 }
 
-/// Of the words that usual records hold, and one of a text that they do not.
+/// Public vectors of the words that usual records hold, and of one word that no text holds.
 const VECTORS: &str = "red 1 0 2\nblue 0 2 1\ngreen 1 1 3\nyellow 2 0 0\n";
 
 /// An option (or some together) and what has to be so that it makes sense.
@@ -225,7 +225,7 @@ fn records(relation: &str, task: Task, option: &Choice, full: bool) -> Vec<Recor
         records.push(Record::Absent);
     }
     if task == Task::Sparse && !option.unreadable {
-        // a label that is no number stops a run that is told to stop
+        // a label that is no number stops a run whose options say so
         records.retain(|r| *r != Record::Blank);
     }
     if option.unreadable {

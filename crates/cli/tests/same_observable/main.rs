@@ -5,24 +5,24 @@
 //! files, the shape of every number in them, and whether the program ends within a public time. Every record that is not
 //! usual carries a canary, and no output, message, report or left-over file may hold it.
 //!
-//! `cargo test -p dpopt-cli --test same_observable` walks a part; `make same-observable` (`-- --full`) the whole.
+//! `cargo test -p dpopt-cli --test same_observable` runs a part of the cases; `make same-observable` (`-- --full`) runs all.
 //! Words after that keep the cases with all of them in their names (`canary`: the commands with files in each other's places).
 //! It ends with `pairs N, differing M` and fails if M > 0. With `--seeded` nothing is compared: a line per case goes to standard
 //! output, with a digest of what its seeded run answers (`make seeded-fits`).
 
 mod canary;
 mod cases;
+mod equivalence;
 mod neighbours;
 mod observe;
 mod seeded;
-mod walk;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|a| a == "--list") {
-        // cargo's own question to a target without its harness
+        // what cargo asks a target without its harness
         return ExitCode::SUCCESS;
     }
     let full = arguments.iter().any(|a| a == "--full");
@@ -38,22 +38,23 @@ fn main() -> ExitCode {
         self::seeded::lines(&cases).iter().for_each(|line| println!("{line}"));
         return ExitCode::SUCCESS;
     }
-    let planted = observe::notices_planted_differences();
+    let injected = observe::notices_injected_differences();
     let cases = cases::all(full, &only);
-    let walked = walk::walk(&cases);
+    let compared = equivalence::compare(&cases);
     let leaks = if only.is_empty() || only.iter().any(|w| w == "canary") {
-        canary::walk(full)
+        canary::search(full)
     } else {
         canary::Leaks::default()
     };
-    for line in planted.iter().chain(&leaks.differences) {
+    let unseen = observe::shapes_were_never_seen().filter(|_| only.is_empty());
+    for line in injected.iter().chain(&leaks.differences).chain(&unseen) {
         println!("DIFFERS {line}");
     }
     println!(
         "{} groups, of them {} refused alike; {} runs with a canary over swapped and hostile files; slowest run {:.1} s ({})",
-        walked.groups, walked.refused, leaks.pairs, walked.slowest.0, walked.slowest.1
+        compared.groups, compared.refused, leaks.pairs, compared.slowest.0, compared.slowest.1
     );
-    let differing = walked.differing + leaks.differences.len() + planted.len();
-    println!("pairs {}, differing {differing}", walked.pairs + leaks.pairs);
-    if differing == 0 && walked.pairs + leaks.pairs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let differing = compared.differing + leaks.differences.len() + injected.len() + usize::from(unseen.is_some());
+    println!("pairs {}, differing {differing}", compared.pairs + leaks.pairs);
+    if differing == 0 && compared.pairs + leaks.pairs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

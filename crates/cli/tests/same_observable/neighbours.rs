@@ -7,19 +7,19 @@ pub(crate) const CANARY_NUMBER: &str = "7731977.25";
 /// What must not be found anywhere: part of both.
 pub(crate) const CANARY: &str = "7731977";
 
-/// What is learnt.
+/// What kind of answer is fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Task {
     Binary,
     Classes,
     Regression,
-    /// LIBSVM rows, binary.
+    /// Rows of a LIBSVM file with two classes.
     Sparse,
     /// LIBSVM rows without a label of use: a mean.
     Mean,
     /// A mean of columns of numbers.
     MeanTable,
-    /// The same by unit: the last column says whose a row is, and each unit has three.
+    /// A mean of columns of numbers by unit: the last column says whose a row is, and each unit has three.
     MeanOfUnits,
     /// Two classes by unit, in the same way.
     BinaryOfUnits,
@@ -61,7 +61,7 @@ pub(crate) enum Record {
     Huge,
     /// Readable, but far outside, of an unknown category.
     Outlier,
-    /// As an outlier, with a label that nobody declared.
+    /// The record is an outlier, with an undeclared label.
     UnknownLabel,
     /// Far out on the wrong side.
     Contradicting,
@@ -77,7 +77,7 @@ pub(crate) enum Record {
     Endless,
 }
 
-/// Those that stop a run that was told to stop at cells it cannot read.
+/// Records that stop a run whose options make it stop at cells it cannot read.
 pub(crate) const UNREADABLE: [Record; 9] = [
     Record::NotANumber,
     Record::Text,
@@ -122,7 +122,7 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
     out
 }
 
-/// The header line.
+/// The header line of the table of a task.
 pub(crate) fn names(task: Task) -> &'static [u8] {
     match (task.has_owners(), task.has_units()) {
         (true, _) => b"a,b,c,y,from,to\n",

@@ -4,6 +4,7 @@ use crate::neighbours::CANARY;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Every run ends within this, whatever its records: a public bound on work, wide enough for a busy machine.
@@ -49,7 +50,7 @@ pub(crate) fn ended(directory: &Path, arguments: &[String]) -> Ended {
     let mut pause = Duration::from_micros(500);
     let code = loop {
         match child.try_wait().expect("a child") {
-            // a signal has no code: told apart from every code there is
+            // a signal has no code: it differs from every code there is
             Some(status) => break Some(status.code().unwrap_or(-1)),
             None if started.elapsed() > PATIENCE => {
                 let _ = child.kill();
@@ -152,7 +153,16 @@ fn is_knot(item: &serde_json::Value) -> bool {
 }
 
 /// The part of the report that draws released weights: which columns have any to draw is the released answer.
-const SHAPES: &str = "<h2>What the model says of each column</h2>";
+const SHAPES: &str = "<h2>The effect of each column</h2>";
+
+/// Whether any report had that part: a heading that is reworded would be looked for in vain.
+static SHAPES_SEEN: AtomicBool = AtomicBool::new(false);
+
+/// That no report of a whole run had the part whose numbers are left out: what is left out must be what is meant.
+pub(crate) fn shapes_were_never_seen() -> Option<String> {
+    let seen = SHAPES_SEEN.load(Ordering::Relaxed);
+    (!seen).then(|| format!("no report has the part that is left out, {SHAPES}"))
+}
 
 /// An HTML report without pictures and numbers; lines sorted, since some tables are in the order of released values.
 fn page(html: &str) -> String {
@@ -165,6 +175,7 @@ fn page(html: &str) -> String {
     }
     kept.push_str(rest);
     if let Some(start) = kept.find(SHAPES) {
+        SHAPES_SEEN.store(true, Ordering::Relaxed);
         let end = kept[start..].find("</div>").expect("the figures end") + start;
         kept.replace_range(start..end + "</div>".len(), "");
     }
@@ -211,8 +222,8 @@ pub(crate) fn without_numbers(text: &str) -> String {
 pub(crate) fn difference(a: &Observed, b: &Observed) -> Option<String> {
     if a.code != b.code {
         let name = |code: Option<i32>| code.map_or("no end".into(), |c| format!("exit code {c}"));
-        let told = |o: &Observed| o.messages.lines().last().unwrap_or("").chars().take(300).collect::<String>();
-        return Some(format!("{} and {} ({} | {})", name(a.code), name(b.code), told(a), told(b)));
+        let last_line = |o: &Observed| o.messages.lines().last().unwrap_or("").chars().take(300).collect::<String>();
+        return Some(format!("{} and {} ({} | {})", name(a.code), name(b.code), last_line(a), last_line(b)));
     }
     let first = |x: &str, y: &str| {
         x.lines().zip(y.lines()).find(|(l, r)| l != r).map_or("another number of lines".into(), |(l, r)| {
@@ -241,8 +252,8 @@ pub(crate) fn difference(a: &Observed, b: &Observed) -> Option<String> {
     None
 }
 
-/// The comparison itself must see what it is for: each planted difference that it does not see is returned.
-pub(crate) fn notices_planted_differences() -> Vec<String> {
+/// The comparison itself must see what it is for: each injected difference that it does not see is returned.
+pub(crate) fn notices_injected_differences() -> Vec<String> {
     let seen = Observed {
         code: Some(0),
         messages: "dpopt: warning: w\n".into(),
@@ -251,7 +262,7 @@ pub(crate) fn notices_planted_differences() -> Vec<String> {
         leaks: Vec::new(),
     };
     let file = |text: &str| Observed { files: vec![("m.json".into(), shape("m.json", text))], ..seen.clone() };
-    let planted = [
+    let injected = [
         ("exit code", Observed { code: Some(2), ..seen.clone() }),
         ("no end", Observed { code: None, ..seen.clone() }),
         ("a warning", Observed { messages: String::new(), ..seen.clone() }),
@@ -266,10 +277,10 @@ pub(crate) fn notices_planted_differences() -> Vec<String> {
         ("null", file(r#"{"weights":[1.5,null],"labels":["no","yes"],"ok":true}"#)),
         ("a column spread", file(r#"{"weights":[1.5,-2e-7],"labels":["no","yes"],"ok":true,"spread":[[0,0],[1,1]]}"#)),
     ];
-    let mut missed: Vec<String> = planted
+    let mut missed: Vec<String> = injected
         .iter()
         .filter(|(_, o)| difference(&seen, o).is_none())
-        .map(|(what, _)| format!("planted and not noticed: {what}"))
+        .map(|(what, _)| format!("injected and not noticed: {what}"))
         .collect();
     let other_numbers = file(r#"{"weights":[-7,0.25],"labels":["no","yes"],"ok":true}"#);
     if difference(&seen, &other_numbers).is_some() {
@@ -280,7 +291,7 @@ pub(crate) fn notices_planted_differences() -> Vec<String> {
         missed.push("another number of released knots is no difference".into());
     }
     if difference(&knots("[[0,0],[1,1]]"), &knots("[[0,0],[1,null]]")).is_none() {
-        missed.push("planted and not noticed: a knot that is none".into());
+        missed.push("injected and not noticed: a knot that is none".into());
     }
     let canaries = [
         ("zqxcanary7731977", true),
@@ -296,7 +307,7 @@ pub(crate) fn notices_planted_differences() -> Vec<String> {
 }
 
 /// Whether a text holds the canary: its seven digits as a number or a word of their own, or all nine of the number anywhere.
-/// Seven digits in a row *inside* a longer number are chance, for a walk writes some 10⁸ digits of fresh noise.
+/// Seven digits in a row *inside* a longer number are chance, for a run of the test writes some 10⁸ digits of fresh noise.
 fn holds_canary(content: &[u8]) -> bool {
     let digit = |at: Option<&u8>| at.is_some_and(u8::is_ascii_digit);
     let whole = |tail: &[u8]| [&b"25"[..], b".25"].iter().any(|cents| tail.starts_with(cents));

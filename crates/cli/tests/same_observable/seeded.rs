@@ -4,9 +4,9 @@
 //! the event with the privacy parameters; or how a refused run ended. Words and the form of files are not looked at.
 
 use crate::cases::Case;
+use crate::equivalence::write;
 use crate::neighbours::Record;
 use crate::observe::{Ended, ended};
-use crate::walk::write;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Mutex;

@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-use super::numeric::{NumericScale, hats, line};
+use super::numeric::{NumericScale, line, splines};
 use super::pairs::Factor;
 use crate::cell::{Rules, Scratch as CellScratch, field_text};
 use crate::hashing::Fnv;
@@ -34,7 +34,7 @@ pub(super) enum PreparedColumn {
         salt: Fnv,
         bits: u32,
     },
-    /// Without `parts` as in the first versions: counts on hats, and words and pairs of words.
+    /// Without `parts` as in the first versions: counts on linear B-splines, and words and pairs of words.
     Text {
         salt: Fnv,
         bits: u32,
@@ -69,7 +69,7 @@ impl TextParts {
         if self.counts > 0.0 { COUNTS.len() as u32 } else { 0 }
     }
 
-    /// Number of features.
+    /// Number of features of the block.
     pub(super) fn width(&self) -> u32 {
         self.counted() + self.slots + self.dimension
     }
@@ -89,15 +89,15 @@ pub(super) struct Scratch {
 /// What all columns of an encoder share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scales<'a> {
-    /// How cells are read.
+    /// The rules by which cells are read.
     pub(super) rules: Rules,
-    /// Numbers of hats of the scales of a numeric column.
-    pub(super) hats: &'a [u32],
+    /// Numbers of linear B-splines of the scales of a numeric column.
+    pub(super) splines: &'a [u32],
     /// Whether numbers and few levels lie around 0.
     pub(super) centred: bool,
-    /// Hats of a count of a text.
+    /// Linear B-splines of a count of a text.
     pub(super) text_knots: u32,
-    /// Hats of a number in a product; 0 where there are none.
+    /// Linear B-splines of a number in a product; 0 where there are none.
     pub(super) pair_knots: u32,
     /// What a block of norm 1 is multiplied by.
     pub(super) each: f64,
@@ -108,7 +108,7 @@ pub(super) struct Scales<'a> {
 }
 
 /// A column of more levels is one of them and not centred: it would have as many entries.
-pub(super) const MOST_CENTRED: u32 = 4;
+pub(super) const MAX_CENTRED: u32 = 4;
 
 impl FeatureBlock {
     /// Appends the column's features; false if the cell of a numeric column was not a number (it is then missing).
@@ -137,7 +137,7 @@ impl FeatureBlock {
                 scratch.text.read(field_text(field, &mut scratch.cell.0).unwrap_or_default(), scales.rules);
                 match parts {
                     Some(parts) => self.text(parts, (*salt, *bits), scales, scratch),
-                    None => self.text_on_hats((*salt, *bits), scales, scratch),
+                    None => self.text_on_splines((*salt, *bits), scales, scratch),
                 }
             }
             PreparedColumn::Sparse { to_row_norm, most } => {
@@ -154,7 +154,7 @@ impl FeatureBlock {
         self.offset + self.width - 1
     }
 
-    /// A number as a line, hats and whether it is missing; what products see of it, and whether there is one.
+    /// A number as a linear term, linear B-splines and whether it is missing; what products see of it, and whether there is one.
     #[inline]
     fn number(
         &self,
@@ -169,12 +169,12 @@ impl FeatureBlock {
         let absent = f64::from(u8::from(value.is_none()));
         let (low, high) = if scales.centred { (2.0 * unit - 1.0, 0.0) } else { (1.0 - unit, unit) };
         let mut square = low.powi(2) + high * high;
-        for &knots in scales.hats {
-            let (_, left, right) = hats(unit, knots);
+        for &knots in scales.splines {
+            let (_, left, right) = splines(unit, knots);
             square = square + left * left + right * right;
         }
         // a line around 0 is short in the middle; the row as a whole has its norm
-        let each = if scales.hats.is_empty() && scales.centred { scale } else { scale / (square + absent).sqrt() };
+        let each = if scales.splines.is_empty() && scales.centred { scale } else { scale / (square + absent).sqrt() };
         let mut put = |column: u32, weight: f64| {
             if weight != 0.0 {
                 entries.push((column, (weight * each) as f32));
@@ -183,8 +183,8 @@ impl FeatureBlock {
         put(self.offset, low);
         put(self.offset + 1, high);
         let mut first = self.offset + line(scales.centred);
-        for &knots in scales.hats {
-            let (i, left, right) = hats(unit, knots);
+        for &knots in scales.splines {
+            let (i, left, right) = splines(unit, knots);
             put(first + i, left);
             put(first + i + 1, right);
             first += knots;
@@ -211,7 +211,7 @@ impl FeatureBlock {
             },
         };
         let levels = levels.len() as u32;
-        if scales.centred && (2..=MOST_CENTRED).contains(&levels) && slot < self.offset + levels {
+        if scales.centred && (2..=MAX_CENTRED).contains(&levels) && slot < self.offset + levels {
             let (mean, each) = (1.0 / f64::from(levels), scale / (1.0 - 1.0 / f64::from(levels)).sqrt());
             for level in self.offset..self.offset + levels {
                 let centred = if level == slot { 1.0 - mean } else { -mean };
@@ -249,14 +249,14 @@ impl FeatureBlock {
         }
     }
 
-    /// The text that was read as in the first versions: counts on hats, and words and pairs of words.
+    /// The text that was read as in the first versions: counts on linear B-splines, and words and pairs of words.
     #[inline]
-    fn text_on_hats(&self, (salt, bits): (Fnv, u32), scales: Scales<'_>, scratch: &mut Scratch) {
+    fn text_on_splines(&self, (salt, bits): (Fnv, u32), scales: Scales<'_>, scratch: &mut Scratch) {
         let (entries, scale) = (&mut scratch.entries, scales.each);
         scratch.text.hash(salt, bits, true);
         let (knots, each) = (scales.text_knots, scale / (COUNTS.len() as f64).sqrt());
         for (c, &unit) in scratch.text.counts.iter().enumerate() {
-            let (i, left, right) = hats(unit, knots);
+            let (i, left, right) = splines(unit, knots);
             let at = self.offset + c as u32 * knots + i;
             entries.push((at, (left * each) as f32));
             entries.push((at + 1, (right * each) as f32));

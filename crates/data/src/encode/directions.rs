@@ -1,4 +1,4 @@
-//! What can be expected of an encoder's rows, were columns independent, numbers in the lower middle of their ranges (or spread evenly, where
+//! What can be expected of an encoder's rows, were columns independent, numbers in the lower middle of their ranges (or after the private quantile transform, where
 //! that is done) and levels equally frequent.
 //!
 //! Written with functions of the columns instead of weights: a function of a column that is learnt along the wave `cos kπF`, F the column's
@@ -6,9 +6,9 @@
 //! in what either column does alone.
 
 use super::Encoder;
-use super::block::MOST_CENTRED;
+use super::block::MAX_CENTRED;
 use super::form::{FeatureForm, TEXT_BLOCKS};
-use super::numeric::{self, hats};
+use super::numeric::{self, splines};
 use crate::encoder_form::TextForm;
 use crate::text::COUNTS;
 use crate::word_vectors::WordVectors;
@@ -75,7 +75,7 @@ fn place(rank: f64) -> f64 {
 impl Parts {
     fn of_levels(levels: usize, centred: bool) -> Self {
         let (mean, others) = (1.0 / levels as f64, (levels - 1).max(1) as f64);
-        let centred = centred && (2..=MOST_CENTRED as usize).contains(&levels);
+        let centred = centred && (2..=MAX_CENTRED as usize).contains(&levels);
         let (mean, moment) = if centred { (0.0, 1.0 / others) } else { (mean, mean) };
         Self { mean, square: 1.0, waves: vec![(others, moment, 1.0 / others)] }
     }
@@ -154,7 +154,7 @@ impl Parts {
             }
             let mut first = before;
             for &knots in scales {
-                let (i, left, right) = hats(unit, knots);
+                let (i, left, right) = splines(unit, knots);
                 block[first + i as usize] += left;
                 block[first + i as usize + 1] += right;
                 first += knots as usize;
@@ -182,8 +182,8 @@ impl Encoder {
         self.expected(vec![(self.pairs.len() as f64, 1.0, 1.0)])
     }
 
-    /// The same for its pairs after [`weigh_pairs`](Self::weigh_pairs): by Zipf's law the j-th of them has a part of 1/j of what two columns do together, and of the
-    /// products' norm.
+    /// What can be expected of rows after [`weigh_pairs`](Self::weigh_pairs): by Zipf's law the j-th pair has a share proportional to 1/j of the effect
+    /// of pairs, and of the products' norm.
     pub fn directions_after_weighing(&self) -> Option<Directions> {
         let mut ranks = Vec::new();
         let all = self.pairs.len();
@@ -209,7 +209,7 @@ impl Encoder {
     /// What the intercept is in a row, as far as that can be expected; `None` without one.
     pub fn constant(&self) -> Option<f64> {
         let numbers =
-            Parts::of_numbers(&self.hats, Some(line_of(self.spec.centred)), self.spec.spread, WAVES, SMOOTHNESS);
+            Parts::of_numbers(&self.splines, Some(line_of(self.spec.centred)), self.spec.spread, WAVES, SMOOTHNESS);
         // levels, hashed values and texts have the norm 1
         let square =
             |form: &FeatureForm| if matches!(form, FeatureForm::Numeric { .. }) { numbers.square } else { 1.0 };
@@ -231,7 +231,7 @@ impl Encoder {
             return None;
         }
         let (centred, spread) = (self.spec.centred, self.spec.spread);
-        let numbers = Parts::of_numbers(&self.hats, Some(line_of(centred)), spread, WAVES, SMOOTHNESS);
+        let numbers = Parts::of_numbers(&self.splines, Some(line_of(centred)), spread, WAVES, SMOOTHNESS);
         let form = |at: usize| &features[at].kind;
         let coarse = self
             .spec

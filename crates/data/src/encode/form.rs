@@ -10,12 +10,12 @@ use crate::declared::{Bounds, EncodingOptions, Kind};
 use crate::encoder_form::{EncoderForm, TextForm};
 use crate::error::DataError;
 use crate::hashing::Fnv;
-use crate::layout::MOST_LEVELS_OF_A_PAIR;
+use crate::layout::MAX_LEVELS_OF_A_PAIR;
 use crate::levels::Levels;
 use crate::numerals::Unit;
 use crate::target::{TargetReader, TargetSpec};
 use crate::text::COUNTS;
-use crate::word_vectors::MOST_DIMENSIONS;
+use crate::word_vectors::MAX_DIMENSIONS;
 
 /// Version of the encoder's stored form; a change of any feature's meaning raises it. An encoder of an earlier one reads cells as it did.
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=5;
@@ -27,9 +27,9 @@ const BY_VALUE: u32 = 5;
 #[serde(deny_unknown_fields)]
 pub(super) struct EncoderSpec {
     pub(super) version: u32,
-    /// Hats of a numeric column next to its line, 0 for the line alone; and of a count of a text.
+    /// Linear B-splines of a numeric column beside its linear term, 0 for the linear term alone; and of a count of a text.
     pub(super) knots: u32,
-    /// Of a second, finer scale.
+    /// Linear B-splines of a second, finer scale.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) fine_knots: u32,
     /// Whether numbers and few levels lie around 0.
@@ -50,11 +50,11 @@ pub(super) struct EncoderSpec {
     pub(super) target: Option<NamedTarget>,
 }
 
-/// Products of columns.
+/// Which pairs of columns have products, and how these are encoded.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PairSpec {
-    /// Hats of a number.
+    /// Linear B-splines of a number.
     pub(super) knots: u32,
     /// Share of the squared norm of a row that all products have together.
     pub(super) share: f64,
@@ -65,7 +65,7 @@ pub(super) struct PairSpec {
     pub(super) weights: Option<Vec<f64>>,
 }
 
-/// How texts become features; before version 3, and where nothing is said: counts on hats, and words with pairs of words, half and half.
+/// How texts become features; before version 3, and where nothing is said: counts on linear B-splines, and words with pairs of words, half and half.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TextSpec {
@@ -81,9 +81,9 @@ pub(super) struct TextSpec {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VectorsSpec {
-    /// For messages.
+    /// Name of the file of vectors, for messages.
     pub(super) name: String,
-    /// [`WordVectors::fingerprint`](crate::WordVectors::fingerprint).
+    /// The value of [`WordVectors::fingerprint`](crate::WordVectors::fingerprint) of the vectors.
     pub(super) fingerprint: String,
     pub(super) dimension: u32,
 }
@@ -96,11 +96,11 @@ fn is_zero(knots: &u32) -> bool {
     *knots == 0
 }
 
-/// Hats of a count of a text where numeric columns have none.
+/// Linear B-splines of a count of a text where numeric columns have none.
 const TEXT_KNOTS: u32 = 8;
 
 impl EncoderSpec {
-    /// How cells are read.
+    /// The rules by which cells are read.
     pub(super) fn rules(&self) -> Rules {
         if self.version < BY_VALUE { Rules::First } else { Rules::ByValue }
     }
@@ -123,7 +123,7 @@ impl EncoderSpec {
         }
     }
 
-    /// Hats of a count of a text.
+    /// Linear B-splines of a count of a text.
     pub(super) fn text_knots(&self) -> u32 {
         if self.knots == 0 { TEXT_KNOTS } else { self.knots }
     }
@@ -157,7 +157,7 @@ impl EncoderSpec {
             return invalid("its texts have different numbers of slots");
         }
         if let Some(file) = &text.file
-            && !(2..=MOST_DIMENSIONS as u32).contains(&file.dimension)
+            && !(2..=MAX_DIMENSIONS as u32).contains(&file.dimension)
         {
             return invalid("its vectors have no dimension that there is");
         }
@@ -192,7 +192,7 @@ pub(super) enum FeatureForm {
         log: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spread: Option<Spread>,
-        /// What it counts.
+        /// What the numbers of the column count.
         #[serde(default, skip_serializing_if = "Unit::is_number")]
         unit: Unit,
     },
@@ -238,7 +238,7 @@ impl TryFrom<EncoderSpec> for Encoder {
             None => None,
         };
         let mut encoder = Self {
-            hats: form.scales(),
+            splines: form.scales(),
             spec,
             blocks: Vec::new(),
             pairs: Vec::new(),
@@ -340,7 +340,7 @@ impl Encoder {
         let mut offset = u64::from(self.intercept());
         let mut blocks_of_norm_one = offset;
         for feature in &self.spec.features {
-            let (width, shares, form) = feature.prepare(&self.spec, &self.hats)?;
+            let (width, shares, form) = feature.prepare(&self.spec, &self.splines)?;
             let next = placed(offset + u64::from(width))?;
             self.blocks.push(FeatureBlock { offset: offset as u32, width, form });
             offset = next;
@@ -396,7 +396,7 @@ impl FeatureForm {
         match self {
             Self::Numeric { .. } if knots > 0 => Some(knots),
             // one for all values that are no level
-            Self::Categorical { levels } if levels.len() < MOST_LEVELS_OF_A_PAIR => Some(levels.len() as u32 + 1),
+            Self::Categorical { levels } if levels.len() < MAX_LEVELS_OF_A_PAIR => Some(levels.len() as u32 + 1),
             _ => None,
         }
     }
@@ -412,7 +412,7 @@ impl FeatureSpec {
     }
 
     /// Number of features, share of the squared norm, and what encoding needs.
-    fn prepare(&self, spec: &EncoderSpec, hats: &[u32]) -> Result<(u32, u64, PreparedColumn), DataError> {
+    fn prepare(&self, spec: &EncoderSpec, splines: &[u32]) -> Result<(u32, u64, PreparedColumn), DataError> {
         let salt = Fnv::salted(&self.column);
         Ok(match &self.kind {
             FeatureForm::Numeric { lower, upper, log, spread, unit } => {
@@ -421,7 +421,11 @@ impl FeatureSpec {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
                 let scale = NumericScale::new(bounds, *log, spread.clone());
-                (line(spec.centred) + hats.iter().sum::<u32>() + 1, 1, PreparedColumn::Numeric { scale, unit: *unit })
+                (
+                    line(spec.centred) + splines.iter().sum::<u32>() + 1,
+                    1,
+                    PreparedColumn::Numeric { scale, unit: *unit },
+                )
             }
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;

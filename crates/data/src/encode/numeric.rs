@@ -1,16 +1,16 @@
-//! A number on a public range as a line and hat functions (spec 17 §1.1, docs/decisions/0003).
+//! A number on a public range as a linear term and linear B-splines (docs/decisions/0003-numeric-columns-line-and-splines.md, docs/proofs/encoder.md).
 
 use super::spread::{Spread, cell};
 use crate::declared::Bounds;
 
-/// From a value to [0, 1].
+/// A map from a value to [0, 1].
 #[derive(Clone, Debug)]
 pub(super) struct NumericScale {
     lower: f64,
     upper: f64,
     /// ln(1+lower) and ln(1+upper) on a logarithmic scale.
     logarithms: Option<(f64, f64)>,
-    /// Under which values lie evenly.
+    /// The private quantile transform, under which values lie evenly.
     spread: Option<Spread>,
 }
 
@@ -58,11 +58,11 @@ impl NumericScale {
     /// Whether the range is that of a truth value, and what was released says that hardly anything lies within it.
     pub(super) fn is_zero_or_one(&self) -> bool {
         const NEAR: f64 = 1.0 / 64.0;
-        const MOST_WITHIN: f64 = 0.25;
+        const MAX_WITHIN: f64 = 0.25;
         let within = |spread: &Spread| spread.rank(1.0 - NEAR) - spread.rank(NEAR);
         (self.lower, self.upper) == (0.0, 1.0)
             && self.logarithms.is_none()
-            && self.spread.as_ref().is_some_and(|spread| within(spread) <= MOST_WITHIN)
+            && self.spread.as_ref().is_some_and(|spread| within(spread) <= MAX_WITHIN)
     }
 
     /// The value at a position: the inverse of [`unit`](Self::unit).
@@ -75,14 +75,14 @@ impl NumericScale {
     }
 }
 
-/// Features of the line that every numeric block begins with: `2u - 1` around 0, or else `1 - u` and `u`, the hat functions of two knots.
+/// Features of the line that every numeric block begins with: `2u - 1` around 0, or else `1 - u` and `u`, the linear B-splines of two knots.
 pub(super) const fn line(centred: bool) -> u32 {
     if centred { 1 } else { 2 }
 }
 
-/// The two hat functions that are not zero at `unit`: the first one's index, and its and the next one's value.
+/// The two linear B-splines that are not zero at `unit`: the first one's index, and its and the next one's value.
 #[inline]
-pub(super) fn hats(unit: f64, knots: u32) -> (u32, f64, f64) {
+pub(super) fn splines(unit: f64, knots: u32) -> (u32, f64, f64) {
     let t = unit * f64::from(knots - 1);
     let i = (t.floor() as u32).min(knots - 2);
     let f = t - f64::from(i);

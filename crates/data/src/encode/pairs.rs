@@ -1,9 +1,9 @@
 //! Products of two columns: what their values do together and not each alone.
 //!
-//! A number is two hats of a coarse grid, a category its level; a product has one feature for each pair of them, at most four of
+//! A number is two linear B-splines of a coarse grid, a category its level; a product has one feature for each pair of them, at most four of
 //! which are not zero. A record of which one of both is missing has none.
 
-use super::numeric::hats;
+use super::numeric::splines;
 
 /// Strengths of noise alone: the weakest of so many pairs, times this.
 const WEAKEST: f64 = 0.15;
@@ -36,14 +36,14 @@ pub(super) enum Factor {
     Absent,
     /// The slot of a level.
     Level(u32),
-    /// The first of two neighbouring hats and the values of both: of norm 1.
+    /// The first of two neighbouring linear B-splines and the values of both: of norm 1.
     Number(u32, [f64; 2]),
 }
 
 impl Factor {
-    /// The two hats of a position in [0, 1].
+    /// The two linear B-splines that are not zero at a position in [0, 1].
     pub(super) fn number(unit: f64, knots: u32) -> Self {
-        let (i, left, right) = hats(unit, knots);
+        let (i, left, right) = splines(unit, knots);
         let norm = left.hypot(right);
         Self::Number(i, [left / norm, right / norm])
     }
@@ -70,7 +70,7 @@ pub(super) struct PairBlock {
 }
 
 impl PairBlock {
-    /// Number of features.
+    /// Number of features of the product.
     pub(super) fn width(&self) -> u64 {
         u64::from(self.widths.0) * u64::from(self.widths.1)
     }

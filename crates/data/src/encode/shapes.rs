@@ -18,9 +18,9 @@ const POINTS: usize = 65;
 pub enum Shape {
     /// A number: values that are equally far apart on the encoder's scale, and what is added for each.
     Curve {
-        /// Its name.
+        /// Name of the column.
         column: String,
-        /// Value and effect.
+        /// Value of the column, and what is added to the score there.
         points: Vec<(f64, f64)>,
         /// What the values count.
         #[serde(default, skip_serializing_if = "Unit::is_number")]
@@ -28,20 +28,20 @@ pub enum Shape {
     },
     /// A category with declared levels, or a number that is 0 or 1.
     Levels {
-        /// Its name.
+        /// Name of the column.
         column: String,
-        /// Level and effect.
+        /// Level of the column, and what is added to the score for it.
         levels: Vec<(String, f64)>,
     },
     /// Two columns together, beyond what each does alone.
     Map {
-        /// Their names.
+        /// Names of the two columns.
         columns: (String, String),
         /// Values of the first column, one per row of `effects`.
         first: Vec<String>,
         /// Values of the second column, one per column of `effects`.
         second: Vec<String>,
-        /// What is added.
+        /// What is added to the score at each pair of values.
         effects: Vec<Vec<f64>>,
     },
 }
@@ -99,7 +99,7 @@ impl Shape {
     }
 }
 
-/// Less their mean.
+/// Subtracts the mean of `effects` from each.
 fn centred(effects: &mut [f64]) {
     let mean = effects.iter().sum::<f64>() / effects.len().max(1) as f64;
     effects.iter_mut().for_each(|e| *e -= mean);
@@ -123,7 +123,7 @@ impl Encoder {
         }
         let scales = Scales {
             rules: self.spec.rules(),
-            hats: &self.hats,
+            splines: &self.splines,
             centred: self.spec.centred,
             text_knots: self.spec.text_knots(),
             vectors: None,
@@ -204,7 +204,7 @@ impl Encoder {
             }
             form if form.is_zero_or_one() => {
                 let mut knot = i.checked_sub(line(self.spec.centred));
-                for &knots in &self.hats {
+                for &knots in &self.splines {
                     match knot {
                         Some(at) if at >= knots => knot = Some(at - knots),
                         _ => return knot.is_some_and(|at| at > 0 && at + 1 < knots),
@@ -227,7 +227,7 @@ impl Encoder {
 }
 
 impl Encoder {
-    /// Of each pair, the variance of what `weights` (outputs × features) add to the scores for it beyond what its columns do alone.
+    /// For each pair, the variance of what `weights` (outputs × features) add to the scores beyond what its columns do alone.
     pub(super) fn strengths_of_pairs(&self, weights: &[f64]) -> Vec<f64> {
         let mut strengths = vec![0.0; self.pairs.len()];
         for output in weights.chunks_exact(self.dimension()) {

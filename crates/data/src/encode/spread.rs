@@ -27,7 +27,7 @@ fn warped(unit: f64) -> f64 {
     if unit <= 0.5 { side(unit) } else { 1.0 - side(1.0 - unit) }
 }
 
-/// The inverse.
+/// The inverse of [`warped`]: position of the range at a position of the scale.
 fn unwarped(position: f64) -> f64 {
     let side = |position: f64| FINEST * libm::expm1(position * 2.0 * libm::log1p(0.5 / FINEST));
     if position <= 0.5 { side(position) } else { 1.0 - side(1.0 - position) }

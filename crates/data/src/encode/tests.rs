@@ -1,6 +1,6 @@
-//! Exact numbers of the specification, and one table with every kind of column.
+//! Exact numbers of encoded rows, and one table with every kind of column.
 
-use super::numeric::hats;
+use super::numeric::splines;
 use super::*;
 use crate::histograms::tests::released_counts;
 use crate::{Format, Kind, ReadOptions, Schema, open_bytes};
@@ -38,7 +38,7 @@ fn the_census_row_of_the_specification() {
         assert!((scale.value(scale.unit(value)) - value).abs() < 1e-9 * upper);
     }
     let close = |unit: f64, expected: [f64; 5]| {
-        let (i, left, right) = hats(unit, 5);
+        let (i, left, right) = splines(unit, 5);
         let mut all = [0.0; 5];
         (all[i as usize], all[i as usize + 1]) = (left, right);
         assert!(all.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-13), "{all:?}");
@@ -86,8 +86,8 @@ fn a_text_with_public_vectors() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("v.txt");
     std::fs::write(&path, "the 1 0 2\nof 0 2 1\ncat 0 1 3\ndog 1 1 3\n").unwrap();
-    let said = "[dpopt]\ntext_bits = 10\ncounts_share = 0.25\nvectors_share = 0.5\n[t]\ntext = true\n";
-    let mut schema = Schema::from_toml(&said.replace("vectors_share = 0.5\n", "")).unwrap();
+    let declared_form = "[dpopt]\ntext_bits = 10\ncounts_share = 0.25\nvectors_share = 0.5\n[t]\ntext = true\n";
+    let mut schema = Schema::from_toml(&declared_form.replace("vectors_share = 0.5\n", "")).unwrap();
     schema.form.vectors_share = Some(0.5);
     schema.vectors = Some(VectorsFile::new(&path));
     let table = csv("t\nA cat! the cat\nnothing known\n\n");
@@ -121,7 +121,7 @@ fn a_text_with_public_vectors() {
     );
     let stored: Encoder = serde_json::from_str(&text).unwrap();
     let message = stored.encode_features(&*table, BadCells::Error).unwrap_err().to_string();
-    assert!(message.contains("v.txt") && message.contains("--public-vectors"), "{message}");
+    assert!(message.contains("v.txt") && message.contains("v.txt"), "{message}");
     let same = std::sync::Arc::new(WordVectors::open(&path).unwrap());
     let again = stored.clone().with_vectors(same.clone()).unwrap();
     assert_eq!(again.encode_features(&*table, BadCells::Error).unwrap(), rows);
@@ -136,9 +136,11 @@ fn a_text_with_public_vectors() {
     }
     // a column of numbers that is spread beside it: the vectors stay
     let numbers = csv("t,v\nthe cat,1\n");
-    let mut both =
-        Schema::from_toml(&format!("{}[v]\nlower = 0\nupper = 2\n", said.replace("vectors_share = 0.5\n", "")))
-            .unwrap();
+    let mut both = Schema::from_toml(&format!(
+        "{}[v]\nlower = 0\nupper = 2\n",
+        declared_form.replace("vectors_share = 0.5\n", "")
+    ))
+    .unwrap();
     both.vectors = schema.vectors.clone();
     let both = Encoder::new(&both.resolve(numbers.columns(), None).unwrap()).unwrap();
     let counts = vec![0.0; both.histograms().dimension()];
@@ -153,17 +155,17 @@ fn a_text_with_public_vectors() {
 #[test]
 fn directions_of_texts_have_all_shares_and_moments_of_the_norm() {
     let table = csv("t\nx\n");
-    for said in
+    for replacement in
         ["", "counts_share = 0\n", "text_bits = 0\ncounts_share = 0.3\n", "text_bits = 22\ncounts_share = 0.9\n"]
     {
         let bounds = "[dpopt]\ncounts_share = 0.2\ncentred = true\n[t]\ntext = true\n".to_string();
-        let bounds = if said.is_empty() { bounds } else { bounds.replace("counts_share = 0.2\n", said) };
+        let bounds = if replacement.is_empty() { bounds } else { bounds.replace("counts_share = 0.2\n", replacement) };
         let directions = encoder(&bounds, &*table, None).directions().unwrap();
         let shares = directions.missed + directions.all.iter().map(|d| d.count * d.share).sum::<f64>();
         // what is left belongs to what columns have together, and a table of one column has nothing of that
-        assert!((shares - 0.1 - 8.0 * 0.75).abs() < 1e-9, "{said}: {shares}");
+        assert!((shares - 0.1 - 8.0 * 0.75).abs() < 1e-9, "{replacement}: {shares}");
         let moments: f64 = directions.all.iter().map(|d| d.count * d.moment).sum();
-        assert!(moments > 0.5 && moments < 1.0 + 1e-9, "{said}: {moments}");
+        assert!(moments > 0.5 && moments < 1.0 + 1e-9, "{replacement}: {moments}");
     }
     assert!(encoder("[t]\ntext = true\n", &*table, None).directions().is_none());
 }
@@ -201,7 +203,7 @@ fn every_cell_of_every_column_leaves_one_factor() {
     assert_eq!((encoder.blocks.len(), encoder.pairs.len()), (5, 1));
     let scales = Scales {
         rules: Rules::ByValue,
-        hats: &[8],
+        splines: &[8],
         centred: true,
         text_knots: 8,
         pair_knots: 8,
@@ -217,7 +219,7 @@ fn every_cell_of_every_column_leaves_one_factor() {
             Field::Number(0.5),
             Field::Integer(1),
             Field::Sparse(&[(1, 2.0)]),
-            Field::Malformed(""),
+            Field::Malformed("".into()),
         ] {
             scratch.factors.clear();
             block.push(field, scales, &mut scratch);
@@ -240,13 +242,13 @@ fn bad_cells_name_column_and_row_and_never_the_value() {
         let table = csv(text);
         let encoder = encoder(bounds, &*table, Some("y"));
         let message = encoder.encode(&*table, BadCells::Error).err().unwrap().to_string();
-        assert!(message.contains(expected) && message.contains("--bad-cells missing"), "{message}");
+        assert!(message.contains(expected) && message.contains("`bad_cells` = missing"), "{message}");
         assert!(!message.contains("secret") && !message.contains('\n'));
         assert_eq!(encoder.encode_public(&*table, BadCells::Missing).unwrap().rows.len(), 2);
     }
 }
 
-/// The same four rows in other words: one encoding, whatever they are spelled or stored as.
+/// Four rows in several spellings and storage types have one encoding.
 #[test]
 fn equal_values_encode_alike_whatever_their_spelling() {
     let bounds = "[paid]\nlower = 0\nupper = 2000\n[flag]\nlevels = [0, 1]\n[code]\nhash = true\n[seen]\nlower = 2010-01-01\nupper = 2020-01-01\n\
@@ -455,8 +457,8 @@ fn weighed_pairs_share_the_norm_by_what_weights_say_of_them() {
     let names: Vec<String> = (0..6).map(|c| format!("x{c}")).collect();
     let table = csv(&format!("{}\n1,1,0,2,1,0\n", names.join(",")));
     let declared: String = names.iter().map(|n| format!("[{n}]\nlower = 0\nupper = 2\n")).collect();
-    let said = "[dpopt]\nknots = 0\ncentred = true\npairs = 'private'\npair_knots = 2\npair_share = 0.5\n";
-    let encoder = encoder(&format!("{said}{declared}"), &*table, None);
+    let form = "[dpopt]\nknots = 0\ncentred = true\npairs = 'private'\npair_knots = 2\npair_share = 0.5\n";
+    let encoder = encoder(&format!("{form}{declared}"), &*table, None);
     assert_eq!(encoder.dimension(), 1 + 6 * 2 + 15 * 4);
     // two outputs, each of which finds a pair: a difference of differences, the second twice as strong; the other pairs little
     let mut weights = vec![0.0; 2 * encoder.dimension()];
@@ -545,7 +547,7 @@ fn centred_rows_have_their_norm_and_products_are_of_both_columns() {
                   [age]\nlower = 0\nupper = 8\n[sex]\nlevels = ['M', 'F']\n[hours]\nlower = 0\nupper = 10\n";
     let table = csv("age,sex,hours\n3,M,5\n?,F,10\n8,X,0\n");
     let encoder = encoder(bounds, &*table, None);
-    // the line and "missing" of two numbers, two levels with other and missing; three hats times two levels and any other
+    // the line and "missing" of two numbers, two levels with other and missing; three B-splines times two levels and any other
     assert_eq!(encoder.dimension(), 1 + 2 + 4 + 2 + 3 * 3);
     let rows = encoder.encode_features(&*table, BadCells::Error).unwrap();
     let row = |i: usize| -> Vec<(String, f64)> {
@@ -557,16 +559,16 @@ fn centred_rows_have_their_norm_and_products_are_of_both_columns() {
         let norm: f64 = row(i).iter().map(|e| e.1 * e.1).sum();
         assert!(norm <= 1.0 && norm > 1.0 - 1e-6, "{norm}");
     }
-    // u = 3/8: 2u − 1 = −1/4, sex is ±(1, −1)/√2, hours in the middle is 0; hats ¾ and ¼ between 0 and 4, of norm √10/4, times M
-    let (half, hats) = (0.5f64.sqrt(), 10f64.sqrt() / 4.0);
+    // u = 3/8: 2u − 1 = −1/4, sex is ±(1, −1)/√2, hours in the middle is 0; B-splines ¾ and ¼ between 0 and 4, of norm √10/4, times M
+    let (half, splines) = (0.5f64.sqrt(), 10f64.sqrt() / 4.0);
     let each = 0.125f64.sqrt(); // half of the norm for an intercept and three columns
     let expected = [
         ("(intercept)", each),
         ("age:line", -0.25 * each),
         ("sex=M", half * each),
         ("sex=F", -half * each),
-        ("age@0 & sex=M", 0.25 / hats * half),
-        ("age@4 & sex=M", 0.75 / hats * half),
+        ("age@0 & sex=M", 0.25 / splines * half),
+        ("age@4 & sex=M", 0.75 / splines * half),
     ];
     let norm = expected.iter().map(|e| e.1 * e.1).sum::<f64>().sqrt();
     let first = row(0);
@@ -611,7 +613,7 @@ fn features_of_every_form_have_names_of_their_own_and_directions_hold_the_whole_
             let found = encoder.directions().unwrap();
             let moments: f64 = found.all.iter().map(|d| d.count * d.moment).sum();
             let shares: f64 = found.all.iter().map(|d| d.count * d.share).sum::<f64>() + found.missed;
-            // a finite number of waves holds nearly all of a function of hats
+            // a finite number of waves holds nearly all of a function of linear B-splines
             assert!(moments <= 1.0 + 1e-9 && moments > 0.8, "{knots} {fine} {centred} {pairs}: {moments}");
             assert!((shares - 1.0).abs() < 1e-9, "{shares}");
         }

@@ -20,7 +20,7 @@ pub enum Cells {
     Truths(Vec<u8>),
     /// Points or spans of time, and the rows without one in order.
     Times(Vec<i64>, Ticks, Vec<usize>),
-    /// Texts.
+    /// Texts, one per cell.
     Texts(Texts),
     /// Places in a list of texts; one beyond it is a missing cell.
     Coded(Vec<u32>, Texts),
@@ -91,7 +91,7 @@ impl Texts {
         if let Ok(at) = self.others.binary_search_by_key(&row, |other| other.0) {
             return match self.others[at].1 {
                 Other::Missing => Field::Missing,
-                Other::Unreadable => Field::Malformed("is neither text nor a number"),
+                Other::Unreadable => Field::Malformed("is neither text nor a number".into()),
                 Other::Truth(value) => Field::Truth(value),
                 Other::Time(value, ticks) => Field::Time(value, ticks),
             };
@@ -139,7 +139,7 @@ impl Cells {
             },
             Self::Times(_, _, missing) if missing.binary_search(&row).is_ok() => Field::Missing,
             Self::Times(values, ticks, _) => Field::Time(values[row], *ticks),
-            Self::Unsupported(..) => Field::Malformed("is neither text nor a number"),
+            Self::Unsupported(..) => Field::Malformed("is neither text nor a number".into()),
             Self::Texts(texts) => texts.field(row),
             Self::Coded(places, texts) => texts.field(places[row] as usize),
         }

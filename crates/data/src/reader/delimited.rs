@@ -5,7 +5,7 @@ use super::{
     BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names,
 };
 use crate::cell::Rules;
-use crate::error::DataError;
+use crate::error::{DataError, Fault};
 use crate::source::{Source, Zip};
 
 /// Longest name of a column in a header.
@@ -68,27 +68,24 @@ impl Delimited {
 
     /// The fields of the header, which is the current row.
     fn names(&self, rows: &TextRows<'_>) -> Result<Vec<String>, DataError> {
-        let bad = |reason| DataError::BadHeader { source_name: self.source.name(), reason };
-        let line = rows.content().ok_or_else(|| bad("is longer than 64 MiB"))?;
+        let bad = |reason: Fault| DataError::BadHeader { source_name: self.source.name(), reason };
+        let line = rows.content().ok_or_else(|| bad("is longer than 64 MiB".into()))?;
         if line.starts_with(&[0xff, 0xfe]) || line.starts_with(&[0xfe, 0xff]) || line.contains(&0) {
-            return Err(bad("is not UTF-8 text, it looks like UTF-16; save the file as UTF-8"));
+            return Err(bad("is not UTF-8 text, it looks like UTF-16; save the file as UTF-8".into()));
         }
         if !self.quoted_newlines && line.contains(&b'\r') {
-            return Err(bad("holds a carriage return; lines must end in a line feed, so convert the file"));
+            return Err(bad("holds a carriage return; lines must end in a line feed, so convert the file".into()));
         }
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         if split_fields(line, self.separator, self.quoting, usize::MAX, &mut bytes, &mut ends).is_none() {
-            return Err(bad(
-                "opens a quote and does not close it; close it, pass --no-quoting if quotes are plain text, or \
-                            --quoted-newlines if names hold line breaks",
-            ));
+            return Err(bad(Fault::OpenQuote));
         }
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let names = starts
             .zip(&ends)
             .map(|(from, &to)| String::from_utf8(bytes[from..to].trim_ascii().to_vec()))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| bad("is not UTF-8 text; save the file as UTF-8"))?;
+            .map_err(|_| bad("is not UTF-8 text; save the file as UTF-8".into()))?;
         match looks_like_data(&names) {
             Some(i) => {
                 let source_name = self.source.name();
@@ -178,12 +175,12 @@ struct TextBlock {
     /// First field of each record within `ends`.
     starts: Vec<usize>,
     /// What is wrong with a record, by its number in the block. Its fields are not kept.
-    faults: Vec<(usize, Fault)>,
+    faults: Vec<(usize, Bad)>,
 }
 
 #[derive(Clone, Copy)]
-enum Fault {
-    Unreadable(&'static str),
+enum Bad {
+    Unreadable(Fault),
     /// It has this many fields, the table another number.
     Ragged(usize),
 }
@@ -198,15 +195,12 @@ impl TextBlock {
         let (used, fields, width) = (self.bytes.len(), self.ends.len(), table.columns.len());
         let mut split = |row| split_fields(row, table.separator, table.quoting, width, &mut self.bytes, &mut self.ends);
         let fault = match row.map(|row| (row, split(row))) {
-            None => Some(Fault::Unreadable(super::TOO_LONG)),
-            Some((_, None)) => Some(Fault::Unreadable(
-                "opens a quote that it does not close; close it, pass --no-quoting if quotes \
-                                                       are plain text, or --quoted-newlines if fields in quotes hold line breaks",
-            )),
+            None => Some(Bad::Unreadable(super::TOO_LONG.into())),
+            Some((_, None)) => Some(Bad::Unreadable(Fault::OpenQuote)),
             Some((row, Some(found))) if found != width && row.trim_ascii().is_empty() => {
-                Some(Fault::Unreadable("is a blank line; remove it"))
+                Some(Bad::Unreadable("is a blank line; remove it".into()))
             }
-            Some((_, Some(found))) if found != width => Some(Fault::Ragged(found)),
+            Some((_, Some(found))) if found != width => Some(Bad::Ragged(found)),
             Some(_) => None,
         };
         if let Some(fault) = fault {
@@ -217,7 +211,7 @@ impl TextBlock {
         self.starts.push(fields);
     }
 
-    fn fault_of(&self, row: usize) -> Option<Fault> {
+    fn fault_of(&self, row: usize) -> Option<Bad> {
         self.faults.binary_search_by_key(&row, |fault| fault.0).ok().map(|at| self.faults[at].1)
     }
 
@@ -248,14 +242,14 @@ impl Block for TextBlock {
 
     fn width(&self, row: usize) -> usize {
         match self.fault_of(row) {
-            Some(Fault::Ragged(found)) => found,
+            Some(Bad::Ragged(found)) => found,
             _ => self.kept(row),
         }
     }
 
-    fn fault(&self, row: usize) -> Option<&'static str> {
+    fn fault(&self, row: usize) -> Option<Fault> {
         match self.fault_of(row) {
-            Some(Fault::Unreadable(reason)) => Some(reason),
+            Some(Bad::Unreadable(reason)) => Some(reason),
             _ => None,
         }
     }
@@ -310,7 +304,7 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        let blank = Some("is a blank line; remove it");
+        let blank = Some("is a blank line; remove it".into());
         assert_eq!(faults, [None, blank, blank, None, blank]);
         assert_eq!(cells(b"a\n1\n\n2\n", Format::Csv, &ReadOptions::default()).unwrap(), [["a"], ["1"], [""], ["2"]]);
     }
@@ -405,7 +399,7 @@ mod tests {
         let table = open_bytes(b"age;income\n3;low\n".to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
         let schema = crate::Schema::from_toml("[age]\nlower = 0\nupper = 9\n").unwrap();
         let error = schema.resolve(table.columns(), Some("income")).unwrap_err().to_string();
-        assert!(error.contains("--separator ';'"), "{error}");
+        assert!(error.contains("pass `separator` = ';'"), "{error}");
         let options = ReadOptions { separator: Some(b';'), ..ReadOptions::default() };
         assert_eq!(cells(b"age;income\n3;low\n", Format::Csv, &options).unwrap()[1], ["3", "low"]);
     }

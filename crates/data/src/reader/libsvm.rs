@@ -4,7 +4,7 @@
 
 use super::text_rows::{RowEnd, TextRows};
 use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, Visit};
-use crate::error::DataError;
+use crate::error::{DataError, Fault};
 use crate::source::{Source, Zip};
 
 pub(crate) struct Libsvm {
@@ -35,7 +35,7 @@ impl Libsvm {
     }
 
     /// Label and pairs of a line; the pairs are appended to `entries`.
-    fn parse(&self, line: &[u8], entries: &mut Vec<(u32, f32)>) -> (Label, Option<&'static str>) {
+    fn parse(&self, line: &[u8], entries: &mut Vec<(u32, f32)>) -> (Label, Option<Fault>) {
         let mut tokens = line.split(u8::is_ascii_whitespace).filter(|t| !t.is_empty());
         let label = match tokens.next().map(number) {
             Some(Some(value)) => Label::Number(value),
@@ -54,23 +54,22 @@ impl Libsvm {
         (label, bad)
     }
 
-    fn pair(&self, token: &[u8]) -> Result<(u32, f32), &'static str> {
+    fn pair(&self, token: &[u8]) -> Result<(u32, f32), Fault> {
         let colon = token.iter().position(|&b| b == b':').ok_or("a feature is not of the form index:value")?;
         let index = std::str::from_utf8(&token[..colon]).ok().and_then(|t| t.parse::<u64>().ok());
         let index = index.ok_or("a feature index is not a whole number")?;
         let value = number(&token[colon + 1..]).map(|v| v as f32).filter(|v| v.is_finite());
         let value = value.ok_or("a feature value is not a finite number")?;
-        let index = if self.zero_based {
-            index
-        } else {
-            index.checked_sub(1).ok_or("a feature has index 0 (pass --zero-based if indices start at 0)")?
-        };
+        let index = if self.zero_based { index } else { index.checked_sub(1).ok_or(Fault::IndexZero)? };
         if index >= u64::from(self.features) {
-            return Err("a feature index is beyond the declared --features");
+            return Err(BEYOND.into());
         }
         Ok((index as u32, value))
     }
 }
+
+/// The reason of a row with an index that no feature has.
+const BEYOND: &str = "a feature index is above the declared number of features";
 
 fn number(token: &[u8]) -> Option<f64> {
     std::str::from_utf8(token).ok()?.parse::<f64>().ok()
@@ -101,9 +100,9 @@ impl TableReader for Libsvm {
                 }
                 let line = rows.content().map(|line| line.split(|&b| b == b'#').next().unwrap_or_default());
                 let (label, bad) = match line {
-                    None => (Label::Unreadable(super::TOO_LONG), None),
+                    None => (Label::Unreadable(super::TOO_LONG.into()), None),
                     Some(line) if line.trim_ascii().is_empty() => {
-                        (Label::Unreadable("is blank or a comment; remove the line"), None)
+                        (Label::Unreadable("is blank or a comment; remove the line".into()), None)
                     }
                     Some(line) => self.parse(line, &mut block.entries),
                 };
@@ -121,14 +120,14 @@ enum Label {
     Number(f64),
     Malformed,
     /// So is the whole row.
-    Unreadable(&'static str),
+    Unreadable(Fault),
 }
 
 #[derive(Default)]
 struct SparseBlock {
     first_row: u64,
     labels: Vec<Label>,
-    bad: Vec<Option<&'static str>>,
+    bad: Vec<Option<Fault>>,
     entries: Vec<(u32, f32)>,
     ends: Vec<usize>,
 }
@@ -150,7 +149,7 @@ impl Block for SparseBlock {
         2
     }
 
-    fn fault(&self, row: usize) -> Option<&'static str> {
+    fn fault(&self, row: usize) -> Option<Fault> {
         match self.labels[row] {
             Label::Unreadable(reason) => Some(reason),
             _ => None,
@@ -161,7 +160,7 @@ impl Block for SparseBlock {
         match column {
             0 => match self.labels[row] {
                 Label::Number(value) => Field::Number(value),
-                Label::Malformed => Field::Malformed("the label is not a number"),
+                Label::Malformed => Field::Malformed("the label is not a number".into()),
                 Label::Unreadable(_) => Field::Missing,
             },
             1 => match self.bad[row] {

@@ -222,7 +222,7 @@ struct Rows<'a> {
     file: &'a dyn FileReader,
     /// The next row group.
     group: usize,
-    /// Of the row group before it, one for each leaf that is read.
+    /// Readers of the row group before it, one for each leaf that is read.
     readers: Vec<ColumnReader>,
     /// How many of its rows are left.
     left: usize,

@@ -5,7 +5,7 @@
 /// A type that Parquet stores as a plain number, with its ticks per day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hint {
-    /// Days in milliseconds.
+    /// Dates as milliseconds, whole days.
     Date64,
     Time(i64),
     Timestamp(i64),

@@ -9,10 +9,10 @@ pub(super) const TAIL: usize = 8;
 
 /// What the last [`TAIL`] bytes say of the footer before them.
 pub(super) enum Footer {
-    /// Of so many bytes.
+    /// A plain footer of so many bytes.
     Plain(usize),
     Encrypted,
-    /// No Parquet file.
+    /// The file is no Parquet file.
     None,
 }
 

@@ -219,7 +219,7 @@ fn half(bytes: [u8; 2]) -> f64 {
     }
 }
 
-/// unscaled·10^−scale, rounded once.
+/// The decimal number unscaled·10^−scale, rounded once.
 fn small(unscaled: i64, scale: i32) -> f64 {
     // whole numbers below 2⁵³ and powers of ten up to 10²² are exact, so that only the quotient is rounded
     if unscaled.unsigned_abs() < 1 << 53 && (0..=22).contains(&scale) {
@@ -297,7 +297,8 @@ impl SparseColumn {
                         match (place(indices.items.field(j), features), real(values.items.field(v))) {
                             (Some(j), Some(v)) => column.entries.push((j, v)),
                             (None, _) => {
-                                bad = bad.or(Some("an index is not a whole number below the declared --features"));
+                                bad = bad
+                                    .or(Some("an index is not a whole number below the declared number of features"));
                             }
                             _ => bad = bad.or(Some("a value is not a finite number")),
                         }
@@ -311,14 +312,14 @@ impl SparseColumn {
         column
     }
 
-    /// Memory, about.
+    /// Bytes of memory that the column takes, about.
     pub(super) fn bytes(&self) -> usize {
         8 * self.entries.len() + 24 * self.ends.len()
     }
 
     pub(super) fn row(&self, row: usize) -> Field<'_> {
         match self.bad[row] {
-            Some(reason) => Field::Malformed(reason),
+            Some(reason) => Field::Malformed(reason.into()),
             None => {
                 let from = if row == 0 { 0 } else { self.ends[row - 1] };
                 Field::Sparse(&self.entries[from..self.ends[row]])

@@ -46,7 +46,7 @@ pub fn raw_rows(path: impl AsRef<Path>, options: &ReadOptions) -> Result<RawTabl
     let mut table = RawTable::default();
     let mut take = |mut rows: super::text_rows::TextRows<'_>, quotes: Option<u8>| -> Result<(), DataError> {
         while rows.advance()? {
-            let row = rows.raw().ok_or(DataError::BadRow { row: rows.count, reason: super::TOO_LONG })?;
+            let row = rows.raw().ok_or(DataError::BadRow { row: rows.count, reason: super::TOO_LONG.into() })?;
             if let Some(separator) = quotes {
                 let (mut fields, mut ends) = (Vec::new(), Vec::new());
                 if split_fields(row, separator, true, 0, &mut fields, &mut ends).is_none() {

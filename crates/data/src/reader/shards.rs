@@ -1,7 +1,7 @@
 //! One table in several files: shards with the same columns, read one after the other.
 
 use super::{Block, Column, Field, ReadOptions, TableReader, Visit, open};
-use crate::error::{DataError, name_of};
+use crate::error::{DataError, Fault, name_of};
 use crate::output::{Identity, same_content, same_file};
 use crate::source::{Source, Zip};
 use std::collections::HashMap;
@@ -80,7 +80,7 @@ fn within(directory: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 struct Shards {
-    /// At least two, with equal columns.
+    /// At least two tables, with equal columns.
     parts: Vec<Box<dyn TableReader>>,
     columns: Vec<Column>,
 }
@@ -139,7 +139,7 @@ impl Block for Later {
         self.block.width(row)
     }
 
-    fn fault(&self, row: usize) -> Option<&'static str> {
+    fn fault(&self, row: usize) -> Option<Fault> {
         self.block.fault(row)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Column, DataError, TableReader, Visit};
 
-/// Of the blocks of a table, in order, those whose number leaves the same rest.
+/// The blocks of a table whose number leaves a given rest.
 pub struct Stripe {
     table: Box<dyn TableReader>,
     rest: usize,

@@ -14,9 +14,9 @@ use std::io::{BufRead, Read as _};
 use std::path::Path;
 
 /// Most numbers per word, words, numbers of all words together, and bytes of a line.
-pub(crate) const MOST_DIMENSIONS: usize = 4096;
-const MOST_WORDS: usize = 1 << 23;
-const MOST_NUMBERS: usize = 1 << 31;
+pub(crate) const MAX_DIMENSIONS: usize = 4096;
+const MAX_WORDS: usize = 1 << 23;
+const MAX_NUMBERS: usize = 1 << 31;
 const LINE_BYTES: u64 = 1 << 20;
 /// Lines that are read before they are taken apart, in parallel.
 const LINES_AT_ONCE: usize = 1 << 12;
@@ -65,8 +65,8 @@ fn read(source: &Source, name: &str) -> Result<Read, DataError> {
         if end {
             break;
         }
-        if line_number > MOST_WORDS {
-            return Err(wrong(format!("it has more than {MOST_WORDS} words; leave out the rarest")));
+        if line_number > MAX_WORDS {
+            return Err(wrong(format!("it has more than {MAX_WORDS} words; leave out the rarest")));
         }
     }
     if file.lines == 0 {
@@ -82,7 +82,7 @@ fn read(source: &Source, name: &str) -> Result<Read, DataError> {
     }
     let Words { dimension, places, values, ranks } = file.words;
     if ranks.len() < 2 {
-        return Err(wrong("none of its words is one of a text; give lines of a word and its numbers".into()));
+        return Err(wrong("none of its words can occur in a text; give lines of a word and its numbers".into()));
     }
     let alphabetical = file.alphabetical && file.lines > 2;
     Ok(Read { fingerprint: hash.finalize().to_hex().to_string(), dimension, places, values, ranks, alphabetical })
@@ -140,7 +140,7 @@ fn parsed(line: &[u8], dimension: usize, features: &mut TextFeatures) -> Result<
     for field in numbers {
         match number(field) {
             Some(value) if value.is_finite() => values.push(value),
-            _ => return Err("holds something that is no finite number".into()),
+            _ => return Err("holds a value that is not a finite number".into()),
         }
     }
     let [word] = word else { return Ok((None, values)) };
@@ -161,11 +161,11 @@ impl File {
                 Some((_, dimension)) => usize::try_from(dimension).unwrap_or(usize::MAX),
                 None => fields(&lines[0]).count().saturating_sub(1),
             };
-            if !(2..=MOST_DIMENSIONS).contains(&self.words.dimension) {
+            if !(2..=MAX_DIMENSIONS).contains(&self.words.dimension) {
                 return Err((
                     0,
                     format!(
-                        "does not show 2 to {MOST_DIMENSIONS} numbers for every word; give lines of a word and its numbers"
+                        "does not show 2 to {MAX_DIMENSIONS} numbers for every word; give lines of a word and its numbers"
                     ),
                 ));
             }
@@ -187,8 +187,8 @@ impl File {
             let place = self.words.ranks.len() as u32;
             if let std::collections::hash_map::Entry::Vacant(entry) = self.words.places.entry(word) {
                 let held = self.words.values.len() + dimension;
-                if held > MOST_NUMBERS || self.words.values.try_reserve(dimension).is_err() {
-                    return Err((line, "is more than there is room for; leave out the rarest words".into()));
+                if held > MAX_NUMBERS || self.words.values.try_reserve(dimension).is_err() {
+                    return Err((line, "is too large for memory; leave out the rarest words".into()));
                 }
                 entry.insert(place);
                 self.words.values.extend_from_slice(&values);

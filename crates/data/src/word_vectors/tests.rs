@@ -112,14 +112,14 @@ fn hostile_files_are_refused_in_words_that_do_not_quote_them() {
         ("2 3\nsecret 1 2\nother 2 1\n", "line 2 has 3 fields, not a word and 3 numbers"),
         ("secret 1 2\nother 1\n", "line 2 has 2 fields"),
         ("secret 1 2\n\nother 1 2\n", "line 2 has 0 fields"),
-        ("secret 1 nan\nother 1 2\n", "line 1 holds something that is no finite number"),
-        ("secret 1 inf\nother 1 2\n", "no finite number"),
-        ("secret 1 1e39\nother 1 2\n", "no finite number"),
-        ("secret 1 2x\nother 1 2\n", "no finite number"),
-        ("secret 1 2\nother 1 2\n", "all alike"),
-        ("secret 0 0\nother 0 0\n", "all alike"),
+        ("secret 1 nan\nother 1 2\n", "line 1 holds a value that is not a finite number"),
+        ("secret 1 inf\nother 1 2\n", "not a finite number"),
+        ("secret 1 1e39\nother 1 2\n", "not a finite number"),
+        ("secret 1 2x\nother 1 2\n", "not a finite number"),
+        ("secret 1 2\nother 1 2\n", "all equal"),
+        ("secret 0 0\nother 0 0\n", "all equal"),
         ("a,b,secret\n1,2,3\n", "line 1 does not show"),
-        ("-- 1 2\n++ 2 3\n", "none of its words is one of a text"),
+        ("-- 1 2\n++ 2 3\n", "none of its words can occur in a text"),
     ] {
         let message = read(text).map(|_| ()).expect_err(&text[..text.len().min(40)]).to_string();
         assert!(message.contains(expected), "{}: {message}", &text[..text.len().min(40)]);

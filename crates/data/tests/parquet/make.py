@@ -199,7 +199,7 @@ def lists():
     """Sparse vectors: what each row's cell is, or what is wrong with it."""
     indices = [[0, 8], None, [], [9], [1], [1], [None], [3], [2, 4, 6]]
     values = [[1.0, -2.0], None, [], [1.0], [1.0, 2.0], [math.inf], [1.0], [None], [0.5, 0.25, 3.0]]
-    index = "an index is not a whole number below the declared --features"
+    index = "an index is not a whole number below the declared number of features"
     lengths = "`indices` and `values` differ in length"
     number = "a value is not a finite number"
     good = lambda i: {"v": [[j, v] for j, v in zip(indices[i] or [], values[i] or [])]}

@@ -5,77 +5,76 @@ use super::agreed::{Agreed, AgreedPlan, AgreedProblem};
 use super::group_command::GroupCommand;
 use super::protected::{public_rows, public_units};
 use crate::model::{FitError, Guarantee, UnitOptions, Units, coins, large_delta, whose_rows};
+use crate::provenance::Provenance;
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report, number};
-use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
+use crate::run::RunOptions;
+use crate::session::{Closed, Session, StageFacts};
 use dpopt_data::{BadCells, RowGroups, Stored, TableReader};
 use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_mechanism::{Answers, Sensitive};
 use dpopt_noise::Purpose;
-use dpopt_optimize::RunError;
 use dpopt_optimize::plan::{Assumption, Grade, NotApplicable};
-use dpopt_privacy::{Budget, Neighbours, Relation};
+use dpopt_optimize::{Reason, RunError, Selection};
+use dpopt_privacy::Budget;
+use dpopt_refusal::{Text, setting, text};
 use std::time::Instant;
 
 /// Name of the method, in reports.
 const METHOD: &str = "agreed-mean";
 
-/// Everything such an answer can be told besides command, groups, ranges and ε.
+/// Options of such an answer besides command, groups, ranges and the [options of every run](crate::RunOptions).
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/n^1.1, at most 0.01 | δ |
 /// | `radius` | found privately | how far apart answers that agree may be, in l2 norm, in units of half the ranges |
 /// | `outliers` | 0.05 | share of answers that may be far from the others |
-/// | `relation` | zero-out | which tables are neighbours |
-/// | `unit` | a row | what is protected as a whole, and is in one group with all its rows |
 /// | `rows` | counted | public number of rows, without a `unit`; required under add-or-remove, a guess there |
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AggregateOptions {
-    /// δ. `None`: 1/n^1.1, at most 0.01.
-    pub delta: Option<f64>,
     /// ρ. `None`: found privately.
     pub radius: Option<f64>,
     /// Share of answers that may be far from the others.
     pub outliers: f64,
-    /// Which data sets are neighbours.
-    pub relation: Relation,
-    /// Who is protected, where it is not a row; each has one owner.
-    pub unit: Option<UnitOptions>,
     /// Public number of rows, where a row is the unit.
     pub rows: Option<u64>,
     /// What to do with rows that cannot be read.
     pub bad_cells: BadCells,
-    /// A budget kept in a file.
-    pub ledger: Option<LedgerFile>,
-    /// Reproducible noise and groups for tests: no privacy against who knows the seed, and no charge to a ledger.
-    pub insecure_seed: Option<u64>,
-    /// For the report: how the run was started.
-    pub command: Option<String>,
+}
+
+impl AggregateOptions {
+    /// These options with [`radius`](#structfield.radius) set.
+    #[must_use]
+    pub fn radius(mut self, radius: impl Into<Option<f64>>) -> Self {
+        self.radius = radius.into();
+        self
+    }
+
+    /// These options with [`outliers`](#structfield.outliers) set.
+    #[must_use]
+    pub fn outliers(mut self, outliers: f64) -> Self {
+        self.outliers = outliers;
+        self
+    }
+
+    /// These options with [`rows`](#structfield.rows) set.
+    #[must_use]
+    pub fn rows(mut self, rows: impl Into<Option<u64>>) -> Self {
+        self.rows = rows.into();
+        self
+    }
+
+    /// These options with [`bad_cells`](#structfield.bad_cells) set.
+    #[must_use]
+    pub fn bad_cells(mut self, bad_cells: BadCells) -> Self {
+        self.bad_cells = bad_cells;
+        self
+    }
 }
 
 impl Default for AggregateOptions {
     fn default() -> Self {
-        Self {
-            delta: None,
-            radius: None,
-            outliers: 0.05,
-            relation: Relation::default(),
-            unit: None,
-            rows: None,
-            bad_cells: BadCells::default(),
-            ledger: None,
-            insecure_seed: None,
-            command: None,
-        }
-    }
-}
-
-impl AggregateOptions {
-    fn neighbours(&self) -> Neighbours {
-        match self.unit {
-            None => Neighbours::of_records(self.relation),
-            Some(_) => Neighbours::of_users(self.relation),
-        }
+        Self { radius: None, outliers: 0.05, rows: None, bad_cells: BadCells::default() }
     }
 }
 
@@ -105,6 +104,7 @@ pub struct Aggregate {
     records: u64,
     problem: AgreedProblem,
     budget: Budget,
+    run: RunOptions,
     options: AggregateOptions,
 }
 
@@ -119,9 +119,9 @@ pub struct Aggregated {
     pub radius: Option<f64>,
     /// How many groups there were.
     pub groups: u64,
-    /// What is promised.
+    /// The privacy guarantee of the run.
     pub guarantee: Guarantee,
-    /// The report.
+    /// The report of the run.
     pub report: Report,
 }
 
@@ -136,50 +136,55 @@ impl Aggregate {
         command: GroupCommand,
         groups: u64,
         ranges: Vec<(f64, f64)>,
-        epsilon: f64,
+        run: impl Into<RunOptions>,
         options: AggregateOptions,
     ) -> Result<Self, FitError> {
-        let refuse = |what: String| Err(FitError::Option(what));
-        let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        let account = LedgerFile::account(options.ledger.as_ref());
-        Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
+        let run = run.into();
+        let refuse = |what: String| Err(FitError::Option(what.into()));
+        run.opening(run.neighbours(), run.least()?)?;
         command.check()?;
         let usable = |(low, high): &(f64, f64)| {
             low.is_finite() && high.is_finite() && low < high && (high - low).is_finite() && (high - low) / 2.0 > 0.0
         };
         if let Some(at) = ranges.iter().position(|range| !usable(range)) {
-            return refuse(format!("range {} is none; give two finite numbers, the lower one first, as -2:2", at + 1));
+            return refuse(format!(
+                "range {} is not valid; give two finite numbers, the lower one first, for example -2:2",
+                at + 1
+            ));
         }
         if ranges.is_empty() || groups == 0 {
-            return refuse("an answer needs at least one number with its range, and one group".into());
+            return refuse(
+                "there is no range or no group; give at least one number with its range, and at least one \
+                           group"
+                    .into(),
+            );
         }
         let in_text = |stored: &Stored| !matches!(stored, Stored::Sparse(_) | Stored::Unsupported(_));
         if let Some(column) = table.columns().iter().find(|column| !in_text(&column.stored)) {
             return refuse(format!(
-                "column `{}` holds no single numbers or texts, and groups are written as tables of text; leave it out of the file",
+                "column `{}` holds lists or other nested values, and groups are written as CSV; leave the column out \
+                 of the file",
                 column.name
             ));
         }
-        if options.unit.as_ref().is_some_and(UnitOptions::shares_rows) {
-            return refuse(
-                "a row with several owners would be in the groups of all of them; name one column of units".into(),
-            );
+        if run.unit.as_ref().is_some_and(UnitOptions::shares_rows) {
+            return refuse("a row with several owners would be in several groups; name one column of units".into());
         }
-        let of = |asked| public_units(&*table, (|_: &str| false, ""), asked, options.rows, options.relation);
-        let units = options.unit.as_ref().map(of).transpose()?;
+        let of = |asked| public_units(&*table, (|_: &str| false, ""), asked, options.rows, run.relation);
+        let units = run.unit.as_ref().map(of).transpose()?;
         let records = match &units {
-            None => public_rows(&*table, options.rows, options.relation)?,
+            None => public_rows(&*table, options.rows, run.relation)?,
             Some(units) => units.count(),
         };
-        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(records)))?;
+        let budget = run.budget(records)?;
         let problem = AgreedProblem {
             groups,
             dimension: ranges.len(),
             outliers: options.outliers,
             radius: options.radius,
-            neighbours: options.neighbours(),
+            neighbours: run.neighbours(),
         };
-        Ok(Self { table, command, ranges, units, records, problem, budget, options })
+        Ok(Self { table, command, ranges, units, records, problem, budget, run, options })
     }
 
     /// The public facts that are planned for.
@@ -197,7 +202,7 @@ impl Aggregate {
         self.budget
     }
 
-    /// The command.
+    /// The command that answers for each group.
     pub fn command(&self) -> &GroupCommand {
         &self.command
     }
@@ -226,9 +231,7 @@ impl Aggregate {
         let started = Instant::now();
         let plan = self.explain()?;
         let planning = started.elapsed().as_secs_f64();
-        let terms = self.problem.neighbours.within(self.budget);
-        let account = LedgerFile::account(self.options.ledger.as_ref());
-        let opening = Opening::new(terms, account, self.options.insecure_seed)?;
+        let opening = self.run.opening(self.problem.neighbours, self.budget)?;
         let name = format!("aggregate of {} groups of {}", self.problem.groups, self.table.name());
         let session = opening.charge(&name, &[&plan.certificate])?;
         let charged = session.is_charged();
@@ -236,7 +239,7 @@ impl Aggregate {
         if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
-    /// From here on records are read.
+    /// Releases the answer; from here on records are read.
     fn release(
         &self,
         plan: &AgreedPlan,
@@ -262,12 +265,13 @@ impl Aggregate {
         let value: Option<Vec<f64>> = mean.map(|mean| self.unscaled(&mean));
         let noise_std: Vec<f64> = self.ranges.iter().map(|(low, high)| (high - low) / 2.0 * noise_std).collect();
         let Closed { mut guarantee, releases, receipt } = session.close();
-        guarantee.of_units(self.options.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
+        guarantee.of_units(self.run.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
         let coefficients = value.iter().flatten().zip(&noise_std).enumerate();
         let report = Report {
             answer: Answer::Agreed { found: value.is_some() },
             software: env!("CARGO_PKG_VERSION").into(),
-            command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
+            provenance: Provenance::of_this_build(),
+            command: self.run.shown_command(),
             facts: DataFacts {
                 source: self.table.name(),
                 rows: self.units.is_none().then_some(self.records),
@@ -282,8 +286,10 @@ impl Aggregate {
             guarantee: guarantee.clone(),
             releases,
             candidates: vec![CandidateRow { method: METHOD.into(), outcome: self.planned(plan, &assumptions) }],
-            chosen: 0,
-            by_name: false,
+            selection: Selection {
+                place: 0,
+                reason: Reason::Rule("it is the only method for a program of the user".into()),
+            },
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: coefficients
                 .map(|(i, (&value, &noise))| Coefficient {
@@ -300,7 +306,7 @@ impl Aggregate {
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(),
             planning_seconds,
-            ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+            ledger: self.run.shown_ledger(),
             receipt,
         };
         Ok(Aggregated { value, noise_std, radius, groups: self.problem.groups, guarantee, report })
@@ -309,7 +315,7 @@ impl Aggregate {
     /// Each row, or each unit with its rows, to a group by a secret coin.
     fn split(&self) -> Result<RowGroups, FitError> {
         let groups = self.problem.groups;
-        let mut coins = coins(self.options.insecure_seed)?;
+        let mut coins = coins(self.run.insecure_seed)?;
         let bad_cells = self.options.bad_cells;
         Ok(match &self.units {
             None => {
@@ -317,14 +323,15 @@ impl Aggregate {
                 RowGroups::split(&*self.table, groups as usize, |_| Some(coin.below(groups) as usize), bad_cells)?
             }
             Some(units) => {
-                let of_row = units.in_groups(groups, &mut coins).map_err(|why| FitError::Option(why.to_string()))?;
+                let of_row =
+                    units.in_groups(groups, &mut coins).map_err(|why| FitError::Option(why.to_string().into()))?;
                 let group_of = |row: usize| of_row.get(row).copied().flatten().map(|group| group as usize);
                 RowGroups::split(&*self.table, groups as usize, group_of, bad_cells)?
             }
         })
     }
 
-    /// From the ranges to [-1, 1].
+    /// Maps the numbers of an answer from their ranges to [-1, 1].
     fn scaled(&self, answer: &[f64]) -> Vec<f64> {
         answer
             .iter()
@@ -361,20 +368,21 @@ impl Aggregate {
 
     /// What was done to the records.
     fn preparation(&self, plan: &AgreedPlan) -> Vec<String> {
-        let most = self.options.unit.as_ref().and_then(|unit| unit.most_rows);
+        let most = self.run.unit.as_ref().and_then(|unit| unit.most_rows);
         let mut notes = vec![
             format!(
-                "Each {}{} was put in one of {} groups by a secret coin{}.",
+                "Each {}{} was assigned to one of {} groups at random and in secret{}.",
                 self.one(),
                 if self.units.is_some() { " with its rows" } else { "" },
                 self.problem.groups,
                 most.map_or(String::new(), |most| format!(
-                    "; of a unit with more than {most} rows, so many were chosen at random"
+                    "; of a unit with more rows than {most}, {most} were chosen at random"
                 ))
             ),
             format!(
-                "The command ran once for each group, on a file with its rows alone, for at most {} seconds. A run that took longer, failed, or printed anything but {} finite \
-                 numbers is no answer; how many there were is in no file and in no message.",
+                "The command ran once for each group, on a file with the rows of the group only, for at most {} \
+                 seconds. A run that took longer, failed, or printed anything but {} finite numbers gave no answer; \
+                 the number of such runs is not reported anywhere.",
                 number(self.command.time_limit().as_secs_f64()),
                 self.ranges.len()
             ),
@@ -387,12 +395,13 @@ impl Aggregate {
                     .join(", ")
             ),
             format!(
-                "At least about {} of the answers have to lie within the radius of one of them, or nothing is released; those far from most weigh nothing.",
+                "Numbers are released only if about {} or more answers lie within the radius of one of them. Answers \
+                 far from most others have no weight.",
                 plan.schedule.core
             ),
         ];
         if plan.schedule.search.is_some() {
-            notes.push("The radius was found privately, and is part of what was released.".into());
+            notes.push("The radius was found privately and is part of the release.".into());
         }
         notes
     }
@@ -401,45 +410,55 @@ impl Aggregate {
     fn assumptions(&self) -> Vec<Assumption> {
         let alone = match self.command.jobs {
             1 => Assumption::enforced(
-                "One run is at work at a time; before the next one begins it is killed with its process group and, on Linux, with whatever carries its mark in the environment.",
+                "One run is active at a time. Before the next one starts, it is killed together with its process \
+                 group and, on Linux, with every process that carries its mark in the environment.",
             ),
             jobs => Assumption::public(format!(
-                "{jobs} runs are at work at a time, and the time limit is so far above what a run takes that none is stopped because another one is greedy: it is told by --jobs, and not checked."
+                "{jobs} runs are active at a time, and the time limit is so large that no run is stopped because \
+                 another one slows it down: assumed, not checked."
             )),
         };
         vec![
             alone,
-            whose_rows(self.options.unit.as_ref()),
+            whose_rows(self.run.unit.as_ref()),
             Assumption::enforced(format!(
-                "Each {} is in one group, chosen by a coin and not by what is in it; the number of groups is public.",
+                "Each {} is in one group, chosen at random and never by its contents; the number of groups is \
+                 public.",
                 self.one()
             )),
             Assumption::enforced(
-                "Each run of the command is a process of its own, which is given the rows of one group and a directory that is removed after it.",
+                "Each run of the command is a process of its own. It gets the rows of one group and a directory that \
+                 is removed afterwards.",
             ),
             Assumption::public(
-                "The command looks at no other record, by whatever road (the table itself, a server, a file that an earlier run left, the clock or process numbers and seeds made of them): its text is public, and is not checked.",
+                "The command depends on no record outside its group, neither directly (the table, a server, a file \
+                 of an earlier run) nor indirectly (the clock, process numbers, seeds made of them): assumed, not \
+                 checked. Its text is public.",
             ),
             Assumption::enforced(
                 "Answers are clipped to their ranges, compared and averaged in exact integers; noise comes from a cryptographic generator seeded by the operating system.",
             ),
-            Assumption::public("The ranges and a radius that is told do not come from the records."),
+            Assumption::public("The ranges, and a radius that is given, do not come from the records."),
         ]
     }
 
-    fn warnings(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<Text> {
         let mut warnings = Vec::new();
         if self.options.bad_cells == BadCells::Error {
-            warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
+            warnings.push(BadCells::error_warning());
         }
         if self.table.quotes_join_lines() {
-            warnings.push(BadCells::QUOTED_NEWLINES.into());
+            warnings.push(BadCells::of_quoted_newlines());
         }
         if !self.command.fixed_time {
-            warnings.push("how long the run takes depends on the records, and can tell whoever watches it something of them; --fixed-time makes it public".into());
+            warnings.push(text![
+                "the run time depends on the records and may reveal something about them; ",
+                setting("fixed_time", "true"),
+                " makes it independent of them"
+            ]);
         }
-        warnings.extend(large_delta(self.budget, self.records, self.options.unit.as_ref()));
-        if self.options.insecure_seed.is_some() {
+        warnings.extend(large_delta(self.budget, self.records, self.run.unit.as_ref()));
+        if self.run.insecure_seed.is_some() {
             warnings.push("a fixed seed makes noise and groups predictable: no privacy, for tests only".into());
         }
         warnings

@@ -1,5 +1,5 @@
 //! Any estimator made private: it answers for each of many groups of records, and the mean of the answers that agree is released
-//! (subsample and aggregate; spec 09 §9.3–9.4b, spec 10 §10.1; docs/proofs/agreed-mean.md).
+//! (subsample and aggregate; after Liu 2024, Algorithms 28 and 31; docs/proofs/agreed-mean.md).
 
 use dpopt_mechanism::{
     AboveThreshold, AgreedMean, Agreement, Answers, Curator, CuratorError, Interactive, Released, SamplerError,
@@ -29,9 +29,9 @@ pub struct AgreedProblem {
 /// A planned and certified mean of answers that agree.
 #[derive(Clone, Debug)]
 pub struct AgreedPlan {
-    /// Of the mean: noise over what a record's presence moves it by.
+    /// Noise of the mean over what a record's presence moves it by.
     pub noise_multiplier: f64,
-    /// The certified event.
+    /// The certified privacy event of the plan.
     pub certificate: Certificate,
     /// Everything the run needs.
     pub schedule: AgreedSchedule,
@@ -40,13 +40,13 @@ pub struct AgreedPlan {
 /// All parameters, for the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct AgreedSchedule {
-    /// C.
+    /// C: number of groups.
     pub groups: u64,
     /// Answers within the radius of one of them without which nothing is released.
     pub core: u64,
     /// ε of the question whether so many agree.
     pub test_epsilon: f64,
-    /// ε of finding the radius, and the radii that are tried, in order. `None` where it is told.
+    /// ε of finding the radius, and the radii that are tried, in order. `None` where the user gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<RadiusSearch>,
     /// Standard deviation of the noise in each number of the mean, over the radius.
@@ -58,9 +58,9 @@ pub struct AgreedSchedule {
 /// How a radius is found.
 #[derive(Clone, Debug, Serialize)]
 pub struct RadiusSearch {
-    /// ε.
+    /// ε of the search.
     pub epsilon: f64,
-    /// From small to large.
+    /// Radii that are tried, from small to large.
     pub radii: Vec<f64>,
     /// The first is taken at which about so many pairs of answers are close, times [`WIDER`].
     pub pairs: u64,
@@ -83,10 +83,10 @@ const TESTS: [f64; 7] = [0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7];
 const SEARCH: f64 = 0.2;
 /// Share of δ for answers that pass though too few agree.
 const MISSES: f64 = 0.1;
-/// Of a radius that was found: it was found with noise, and a larger one costs only noise in proportion.
+/// Factor on a radius that was found: it was found with noise, and a larger one costs only noise in proportion.
 const WIDER: f64 = 1.5;
 /// Most noise in each number, where the whole range is 2.
-const MOST_NOISE: f64 = 4096.0;
+const MAX_NOISE: f64 = 4096.0;
 /// log2 of the smallest radius that is tried.
 const SMALLEST: i32 = -20;
 
@@ -106,7 +106,7 @@ impl RadiusSearch {
         Self { epsilon, radii, pairs: problem.groups * problem.groups * 3 / 4 }
     }
 
-    fn door(&self, problem: &AgreedProblem) -> Result<AboveThreshold, CuratorError> {
+    fn mechanism(&self, problem: &AgreedProblem) -> Result<AboveThreshold, CuratorError> {
         let relation = problem.neighbours.relation;
         AboveThreshold::new(self.epsilon, moved_pairs(problem.groups, relation), 1, false, relation)
     }
@@ -121,28 +121,39 @@ impl AgreedPlan {
         let (epsilon, delta) = (budget.epsilon(), budget.delta());
         if delta == 0.0 {
             return Err(NotApplicable::Problem(
-                "answers that agree need delta > 0: too few could pass for enough by chance".into(),
+                "releasing answers that agree needs delta > 0, since too few could pass as enough by chance; give a \
+                 small delta, for example 1e-6"
+                    .into(),
             ));
         }
         let most = 2.0 * (problem.dimension as f64).sqrt();
         if let Some(radius) = problem.radius
             && !(radius >= 2f64.powi(SMALLEST) && radius <= most)
         {
-            return Err(NotApplicable::Option(format!(
-                "the radius is {}; give a number from 1e-6 to {}, in units of half the range of each number, or leave it out to have it found",
-                Shown(radius),
-                Shown(most)
-            )));
+            return Err(NotApplicable::Option(
+                format!(
+                    "the radius is {}; give a number from 1e-6 to {}, in units of half the range of each number, or \
+                 leave it out to have it found privately",
+                    Shown(radius),
+                    Shown(most)
+                )
+                .into(),
+            ));
         }
         if !(0.0..=0.15).contains(&problem.outliers) {
-            return Err(NotApplicable::Option(format!(
-                "the share of outliers is {}; give a number from 0 to 0.15: where fewer than two thirds agree nothing can be released",
-                Shown(problem.outliers)
-            )));
+            return Err(NotApplicable::Option(
+                format!(
+                    "the share of outliers is {}; give a number from 0 to 0.15, since nothing can be released where \
+                 fewer than two thirds of the answers agree",
+                    Shown(problem.outliers)
+                )
+                .into(),
+            ));
         }
         if problem.groups > 50_000 || problem.dimension == 0 || problem.dimension > 1 << 24 {
             return Err(NotApplicable::Problem(
-                "answers are of at most 50000 groups, with 1 to 2^24 numbers each".into(),
+                "the number of groups or of numbers is out of range; give at most 50000 groups and 1 to 2^24 numbers"
+                    .into(),
             ));
         }
         let search = problem.radius.is_none().then(|| RadiusSearch::new(problem, SEARCH * epsilon));
@@ -150,7 +161,7 @@ impl AgreedPlan {
         let miss = MISSES * delta;
         let tried = TESTS.iter().filter_map(|share| Self::with(problem, budget, search.clone(), share * left, miss));
         // more is beyond what the samplers draw, and of no use
-        let usable = |plan: &Self| plan.schedule.noise_over_radius * most < MOST_NOISE;
+        let usable = |plan: &Self| plan.schedule.noise_over_radius * most < MAX_NOISE;
         let best =
             tried.filter(usable).min_by(|a, b| a.schedule.noise_over_radius.total_cmp(&b.schedule.noise_over_radius));
         best.ok_or_else(|| {
@@ -166,11 +177,16 @@ impl AgreedPlan {
                 }
                 format!("about {high} or more groups are enough at this budget")
             });
-            NotApplicable::Problem(format!(
-                "{} groups are too few to tell privately whether they agree; {}",
-                problem.groups,
-                fewest.unwrap_or_else(|| "no number of them is enough at this budget".into())
-            ))
+            NotApplicable::Problem(
+                format!(
+                    "{} groups are too few to tell privately whether they agree; {}",
+                    problem.groups,
+                    fewest.unwrap_or_else(
+                        || "no number of groups is enough at this budget; raise epsilon or delta".into()
+                    )
+                )
+                .into(),
+            )
         })
     }
 
@@ -183,17 +199,17 @@ impl AgreedPlan {
     ) -> Option<Self> {
         let agreement = Agreement::of(problem.groups, test, miss, problem.outliers)?;
         let relation = problem.neighbours.relation;
-        let door = match &search {
-            Some(search) => Some(search.door(problem).ok()?),
+        let mechanism = match &search {
+            Some(search) => Some(search.mechanism(problem).ok()?),
             None => None,
         };
         let event = |noise: f64| {
             let mean = AgreedMean::planned(&agreement, problem.dimension, noise, relation);
-            match &door {
+            match &mechanism {
                 // its samplers are those of as many questions as it could be asked
-                Some(door) => {
-                    let drawn = SamplerError::proved(door.sampler_error().unwrap_or(f64::NAN));
-                    Event::composed(vec![drawn.on(door.event()), mean])
+                Some(mechanism) => {
+                    let drawn = SamplerError::proved(mechanism.sampler_error().unwrap_or(f64::NAN));
+                    Event::composed(vec![drawn.on(mechanism.event()), mean])
                 }
                 None => mean,
             }
@@ -226,7 +242,7 @@ impl AgreedPlan {
         let radius = match (&self.schedule.search, problem.radius) {
             (None, radius) => radius,
             (Some(search), _) => {
-                let mut stream = curator.open(&search.door(problem)?)?;
+                let mut stream = curator.open(&search.mechanism(problem)?)?;
                 let radii: Vec<u64> = search.radii.iter().map(|radius| steps(*radius)).collect();
                 let counts = Answers::close_pairs(answers, &radii, relation);
                 let mut found = None;
@@ -240,13 +256,13 @@ impl AgreedPlan {
             }
         };
         let Some(radius) = radius else {
-            return Ok(curator.answer(Agreed { mean: None, radius: None, noise_std: f64::NAN }));
+            return Ok(curator.postprocess(Agreed { mean: None, radius: None, noise_std: f64::NAN }));
         };
         let (steps, z) = (steps(radius), self.noise_multiplier);
         let mechanism = AgreedMean::new(agreement, test_epsilon, steps, problem.dimension, z, relation)?;
         let mean = curator.release(&mechanism, answers)?.into_inner();
         let noise_std = if mean.is_some() { mechanism.standard_deviation() } else { f64::NAN };
-        Ok(curator.answer(Agreed { mean, radius: Some(radius), noise_std }))
+        Ok(curator.postprocess(Agreed { mean, radius: Some(radius), noise_std }))
     }
 }
 
@@ -330,7 +346,8 @@ mod tests {
 
     #[test]
     fn the_least_noise_is_near_that_of_the_specification() {
-        // spec 10 §10.1: C = 329, ε = 2, δ = 1e-6, half of ε for the test, half of δ for misses: σ/τ = .1085. Here misses have a tenth of δ
+        // groups and test of Liu 2024, Algorithm 31: C = 329, ε = 2, δ = 1e-6, half of ε for the test, half of δ for misses: σ/τ = .1085. Here misses
+        // have a tenth of δ
         let problem = AgreedProblem { outliers: 0.0, ..problem(329, Some(0.1), Relation::ReplaceOne) };
         let plan = AgreedPlan::new(&problem, Budget::new(2.0, 1e-6).unwrap()).unwrap();
         assert!(plan.schedule.noise_over_radius < 0.1086, "{}", plan.schedule.noise_over_radius);

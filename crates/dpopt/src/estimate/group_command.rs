@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 /// Where the file of a group's rows stands in a command.
 const PLACE: &str = "{group}";
-/// Bytes of output that are read for each number that is wanted,
+/// Bytes of output that are read for each number that is wanted.
 const BYTES_PER_NUMBER: usize = 256;
-/// and at least so many.
+/// Least number of bytes of output that are read.
 const LEAST_BYTES: usize = 1 << 12;
 /// Longest time limit: 30 days.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// Most programs at a time.
-const MOST_JOBS: usize = 64;
+const MAX_JOBS: usize = 64;
 /// With fixed times, what a turn has beyond the limit, for what comes after a run is stopped. Where that is not enough, the turns after it begin later: each run has
 /// its whole limit, whatever the runs before it left behind.
 const AFTERWARDS: Duration = Duration::from_millis(250);
@@ -57,24 +57,26 @@ impl GroupCommand {
     /// # Errors
     /// If it does not say where the file goes, a quote is not closed, there is no such program, or the limit is out of range.
     pub fn new(command: &str, time_limit: Duration) -> Result<Self, FitError> {
-        let refuse = |what: String| Err(FitError::Option(what));
+        let refuse = |what: String| Err(FitError::Option(what.into()));
         let Some(words) = words(command) else {
-            return refuse("the command has a quote that is not closed".into());
+            return refuse("the command has a quote that is not closed; close it".into());
         };
         if !words.iter().skip(1).any(|word| word.contains(PLACE)) {
             return refuse(format!(
-                "the command does not say where the file with a group's rows goes; write {PLACE} there, as in 'python fit.py {PLACE}'"
+                "the command has no place for the file with a group's rows; write {PLACE} there, as in 'python \
+                 fit.py {PLACE}'"
             ));
         }
         if program(&words[0]).is_none() {
             return refuse(format!(
-                "there is no program {:?} that could be run; give a path, or a name that is found in PATH",
+                "there is no program {:?} that can be run; give a path, or a name that is found in PATH",
                 words[0]
             ));
         }
         if time_limit.is_zero() || time_limit > LONGEST {
             return refuse(
-                "the time limit is out of range; give more than nothing and at most 30 days, as 60s, 5m or 2h".into(),
+                "the time limit is out of range; give more than 0 and at most 30 days, for example 60s, 5m or 2h"
+                    .into(),
             );
         }
         Ok(Self { words, time_limit, jobs: 1, fixed_time: false })
@@ -85,15 +87,15 @@ impl GroupCommand {
         &self.words
     }
 
-    /// Of each run.
+    /// Longest time of each run of the command.
     pub fn time_limit(&self) -> Duration {
         self.time_limit
     }
 
     /// Refuses a number of jobs that is out of range.
     pub(super) fn check(&self) -> Result<(), FitError> {
-        if !(1..=MOST_JOBS).contains(&self.jobs) {
-            return Err(FitError::Option(format!("jobs is {}; give 1 to {MOST_JOBS}", self.jobs)));
+        if !(1..=MAX_JOBS).contains(&self.jobs) {
+            return Err(FitError::Option(format!("jobs is {}; give 1 to {MAX_JOBS}", self.jobs).into()));
         }
         Ok(())
     }
@@ -257,7 +259,7 @@ fn can_run(path: &Path) -> bool {
     path.is_file() || path.with_extension("exe").is_file()
 }
 
-/// Programs that run.
+/// Process ids of the programs that run.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 fn running() -> std::sync::MutexGuard<'static, BTreeSet<u32>> {

@@ -1,4 +1,4 @@
-//! Private means of heavy-tailed columns, from a table to a report (spec 12 §0, §1; docs/proofs/heavy-tailed-mean.md).
+//! Private means of heavy-tailed columns, from a table to a report (docs/proofs/heavy-tailed-mean.md).
 
 use super::heavy_tailed_plan::{
     ColumnMean, HEAVY_TAILED_METHODS, HeavyTailedCandidate, HeavyTailedPlan, HeavyTailedProblem, SPREAD_FACTOR,
@@ -7,66 +7,84 @@ use super::heavy_tailed_plan::{
 use super::protected::{public_rows, public_units};
 use crate::model::{FitError, Guarantee, UnitOptions, Units, large_delta, whose_rows};
 use crate::moment::Moment;
+use crate::provenance::Provenance;
 use crate::report::{
     Answer, CandidateRow, Coefficient, DataFacts, IntervalRow, Intervals, Outcome, PlannedRow, Report, number,
 };
-use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
+use crate::run::RunOptions;
+use crate::session::{Closed, Session, StageFacts};
 use dpopt_data::{BadCells, TableReader, column_numbers, number_columns};
 use dpopt_mechanism::progress::{Progress, Silent};
-use dpopt_optimize::RunError;
 use dpopt_optimize::plan::{Assumption, Grade, NotApplicable};
-use dpopt_privacy::{Budget, Neighbours, Relation};
+use dpopt_optimize::{Reason, RunError, Selection};
+use dpopt_privacy::{Budget, Relation};
+use dpopt_refusal::Text;
 use std::time::Instant;
 
-/// Everything such a mean can be told besides ε and the moments.
+/// Options of such a mean besides the moments and the [options of every run](crate::RunOptions).
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/n^1.1, at most 0.01 | δ; 0 for a pure guarantee |
 /// | `confidence` | 0.95 | probability with which all intervals together hold |
 /// | `spread_factor` | 2 | where only the order of the moment is known: its root is at most so many times the released range |
-/// | `relation` | zero-out | which tables are neighbours |
-/// | `unit` | a row | what is protected as a whole, and has one number in each column: the mean of its rows' |
 /// | `rows` | counted | public number of rows, without a `unit`; required under add-or-remove, a guess there |
 /// | `method` | the narrowest intervals | a name of [`HEAVY_TAILED_METHODS`] |
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct HeavyTailedOptions {
-    /// δ. `None`: 1/n^1.1, at most 0.01.
-    pub delta: Option<f64>,
-    /// Of all intervals together. `None`: 0.95.
+    /// Confidence of all intervals together; `None` means 0.95.
     pub confidence: Option<f64>,
-    /// F. `None`: 2.
+    /// F: bound on the root of a moment over the released range, where only its order is known; `None` means 2.
     pub spread_factor: Option<f64>,
-    /// Which data sets are neighbours.
-    pub relation: Relation,
-    /// Who is protected, where it is not a row; each has one owner.
-    pub unit: Option<UnitOptions>,
     /// Public number of rows, where a row is the unit.
     pub rows: Option<u64>,
     /// A name of [`HEAVY_TAILED_METHODS`].
     pub method: Option<String>,
     /// What to do with cells that cannot be read.
     pub bad_cells: BadCells,
-    /// A budget kept in a file.
-    pub ledger: Option<LedgerFile>,
-    /// Reproducible noise for tests: no privacy against who knows the seed, and no charge to a ledger.
-    pub insecure_seed: Option<u64>,
-    /// For the report: how the run was started.
-    pub command: Option<String>,
 }
 
 impl HeavyTailedOptions {
-    fn neighbours(&self) -> Neighbours {
-        match self.unit {
-            None => Neighbours::of_records(self.relation),
-            Some(_) => Neighbours::of_users(self.relation),
-        }
+    /// These options with [`confidence`](#structfield.confidence) set.
+    #[must_use]
+    pub fn confidence(mut self, confidence: impl Into<Option<f64>>) -> Self {
+        self.confidence = confidence.into();
+        self
+    }
+
+    /// These options with [`spread_factor`](#structfield.spread_factor) set.
+    #[must_use]
+    pub fn spread_factor(mut self, spread_factor: impl Into<Option<f64>>) -> Self {
+        self.spread_factor = spread_factor.into();
+        self
+    }
+
+    /// These options with [`rows`](#structfield.rows) set.
+    #[must_use]
+    pub fn rows(mut self, rows: impl Into<Option<u64>>) -> Self {
+        self.rows = rows.into();
+        self
+    }
+
+    /// These options with [`method`](#structfield.method) set.
+    #[must_use]
+    pub fn method(mut self, method: impl Into<Option<String>>) -> Self {
+        self.method = method.into();
+        self
+    }
+
+    /// These options with [`bad_cells`](#structfield.bad_cells) set.
+    #[must_use]
+    pub fn bad_cells(mut self, bad_cells: BadCells) -> Self {
+        self.bad_cells = bad_cells;
+        self
     }
 }
 
-/// Means of columns whose range nobody knows, to be explained or estimated.
+/// Means of columns of unknown range, to be explained or estimated.
 ///
 /// ```
+/// use dpopt::RunOptions;
 /// use dpopt::data::{Format, ReadOptions, open_bytes};
 /// use dpopt::estimate::{HeavyTailedMean, HeavyTailedOptions};
 ///
@@ -76,8 +94,8 @@ impl HeavyTailedOptions {
 /// let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default())?;
 /// let claims = vec![("claim".to_string(), "2:52".parse()?)];
 /// // the seed is for this page: without one the noise is secret
-/// let options = HeavyTailedOptions { insecure_seed: Some(1), ..HeavyTailedOptions::default() };
-/// let answer = HeavyTailedMean::new(table, claims, 1.0, options)?.run()?;
+/// let run = RunOptions::within(1.0).insecure_seed(1);
+/// let answer = HeavyTailedMean::new(table, claims, run, HeavyTailedOptions::default())?.run()?;
 /// let (low, high) = answer.means[0].interval;
 /// assert!(low < 20.0 && 20.0 < high && high - low < 6.0, "{low} {high}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -88,6 +106,7 @@ pub struct HeavyTailedMean {
     units: Option<Units>,
     problem: HeavyTailedProblem,
     budget: Budget,
+    run: RunOptions,
     options: HeavyTailedOptions,
 }
 
@@ -96,15 +115,15 @@ pub struct HeavyTailedMean {
 pub struct HeavyTailedMeans {
     /// Names of the columns, as they were asked for.
     pub columns: Vec<String>,
-    /// One for each.
+    /// One mean for each column.
     pub means: Vec<ColumnMean>,
-    /// Of all intervals together.
+    /// Confidence of all intervals together.
     pub confidence: f64,
     /// What the intervals rest on, one sentence each; privacy rests on none of it.
     pub rests_on: Vec<String>,
-    /// What is promised.
+    /// The privacy guarantee of the run.
     pub guarantee: Guarantee,
-    /// The report.
+    /// The report of the run.
     pub report: Report,
 }
 
@@ -114,48 +133,53 @@ impl HeavyTailedMean {
     pub fn new(
         table: Box<dyn TableReader>,
         columns: Vec<(String, Moment)>,
-        epsilon: f64,
+        run: impl Into<RunOptions>,
         options: HeavyTailedOptions,
     ) -> Result<Self, FitError> {
-        let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        let account = LedgerFile::account(options.ledger.as_ref());
-        Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
+        let run = run.into();
+        run.opening(run.neighbours(), run.least()?)?;
         if let Some(name) = &options.method
             && !HEAVY_TAILED_METHODS.contains(&name.as_str())
         {
-            return Err(FitError::Option(format!(
-                "there is no method `{name}` for means of columns; choose one of {}",
-                HEAVY_TAILED_METHODS.join(", ")
-            )));
+            return Err(FitError::Option(
+                format!(
+                    "there is no method `{name}` for means of columns; choose one of {}",
+                    HEAVY_TAILED_METHODS.join(", ")
+                )
+                .into(),
+            ));
         }
         let (columns, moments): (Vec<String>, Vec<Moment>) = columns.into_iter().unzip();
         if let Some(twice) = (1..columns.len()).find(|&at| columns[..at].contains(&columns[at])) {
-            return Err(FitError::Option(format!("the column `{}` is named twice; once is enough", columns[twice])));
+            return Err(FitError::Option(
+                format!("the column `{}` is named twice; name it once", columns[twice]).into(),
+            ));
         }
         number_columns(&*table, &columns)?;
-        if options.unit.as_ref().is_some_and(UnitOptions::shares_rows) {
+        if run.unit.as_ref().is_some_and(UnitOptions::shares_rows) {
             return Err(FitError::Option(
-                "rows with several owners are not independent of each other, and no interval is known for their mean; name one column of units".into(),
+                "rows with several owners are not independent, and no interval is known for their mean; name one \
+                 column of units"
+                    .into(),
             ));
         }
         let is_data = |column: &str| columns.iter().any(|own| own == column);
-        let of = |asked| {
-            public_units(&*table, (is_data, "numbers that are averaged"), asked, options.rows, options.relation)
-        };
-        let units = options.unit.as_ref().map(of).transpose()?;
+        let of =
+            |asked| public_units(&*table, (is_data, "numbers that are averaged"), asked, options.rows, run.relation);
+        let units = run.unit.as_ref().map(of).transpose()?;
         let records = match &units {
-            None => public_rows(&*table, options.rows, options.relation)?,
+            None => public_rows(&*table, options.rows, run.relation)?,
             Some(units) => units.count(),
         };
-        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(records)))?;
+        let budget = run.budget(records)?;
         let problem = HeavyTailedProblem {
             records,
             moments,
             spread_factor: options.spread_factor.unwrap_or(SPREAD_FACTOR),
             confidence: options.confidence.unwrap_or(0.95),
-            neighbours: options.neighbours(),
+            neighbours: run.neighbours(),
         };
-        Ok(Self { table, columns, units, problem, budget, options })
+        Ok(Self { table, columns, units, problem, budget, run, options })
     }
 
     /// The public facts that are planned for.
@@ -195,24 +219,26 @@ impl HeavyTailedMean {
         let plan = candidates.into_iter().nth(chosen).map(|c| c.plan);
         let plan = plan.unwrap_or_else(|| Err(NotApplicable::Problem("no method applies".into())))?;
         let planning = started.elapsed().as_secs_f64();
-        let terms = self.problem.neighbours.within(self.budget);
-        let account = LedgerFile::account(self.options.ledger.as_ref());
-        let opening = Opening::new(terms, account, self.options.insecure_seed)?;
+        let opening = self.run.opening(self.problem.neighbours, self.budget)?;
         let name = format!("means of {} columns of {}", self.columns.len(), self.table.name());
         let session = opening.charge(&name, &[&plan.certificate])?;
         let charged = session.is_charged();
-        let outcome = self.release(&plan, session, progress, rows, chosen, planning);
+        let reason = match wanted {
+            Some(_) => Reason::ByName,
+            None => Reason::Rule("its predicted intervals are the narrowest".into()),
+        };
+        let selection = Selection { place: chosen, reason };
+        let outcome = self.release(&plan, session, progress, (rows, selection), planning);
         if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
-    /// From here on records are read.
+    /// Releases the means; from here on records are read.
     fn release(
         &self,
         plan: &HeavyTailedPlan,
         mut session: Session,
         progress: &dyn Progress,
-        candidates: Vec<CandidateRow>,
-        chosen: usize,
+        (candidates, selection): (Vec<CandidateRow>, Selection),
         planning_seconds: f64,
     ) -> Result<HeavyTailedMeans, FitError> {
         // a bar over rows would tell their number where it is protected, or nobody's business
@@ -239,12 +265,13 @@ impl HeavyTailedMean {
         progress.finish();
         let means = released.into_inner();
         let Closed { mut guarantee, releases, receipt } = session.close();
-        guarantee.of_units(self.options.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
+        guarantee.of_units(self.run.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
         let (confidence, rests_on) = (self.problem.confidence, self.rests_on(plan, &means));
         let report = Report {
             answer: Answer::Means { confidence },
             software: env!("CARGO_PKG_VERSION").into(),
-            command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
+            provenance: Provenance::of_this_build(),
+            command: self.run.shown_command(),
             facts: DataFacts {
                 source: self.table.name(),
                 rows: self.units.is_none().then_some(self.problem.records),
@@ -259,8 +286,7 @@ impl HeavyTailedMean {
             guarantee: guarantee.clone(),
             releases,
             candidates,
-            chosen,
-            by_name: self.options.method.is_some(),
+            selection,
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: self.named(&means, |name, mean| Coefficient {
                 name,
@@ -290,7 +316,7 @@ impl HeavyTailedMean {
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(plan),
             planning_seconds,
-            ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+            ledger: self.run.shown_ledger(),
             receipt,
         };
         Ok(HeavyTailedMeans { columns: self.columns.clone(), means, confidence, rests_on, guarantee, report })
@@ -307,28 +333,31 @@ impl HeavyTailedMean {
     /// What was done to the columns.
     fn preparation(&self, plan: &HeavyTailedPlan) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Some(unit) = &self.options.unit {
-            let chosen = unit.most_rows.map(|most| format!(", {most} of them chosen at random if it has more"));
+        if let Some(unit) = &self.run.unit {
+            let chosen = unit.most_rows.map(|most| format!(", or over {most} of them chosen at random if it has more"));
             notes.push(format!(
-                "Each unit has one number in each column, the mean over its rows that have one{}: how many it has changes nothing of its weight.",
+                "Each unit has one number in each column, the mean over its rows that have a number{}. All units \
+                 have equal weight, whatever their number of rows.",
                 chosen.unwrap_or_default()
             ));
         }
         notes.push(format!(
-            "Every {}'s number was clipped to a distance from a centre, both in the table below. A number that is missing or could not be read counts as the centre.",
+            "The number of every {} was clipped to an interval around a centre; centre and half width are in the \
+             table below. A missing or unreadable number counts as the centre.",
             self.one()
         ));
         if let Some(ranges) = &plan.schedule.ranges {
             notes.push(format!(
-                "For {} of the columns the centre and the scale are released, too: the middle and the length of a range from about the 10 % to about the 90 % quantile, \
-                 of {} {}s that secret coins chose and that are in no mean.",
+                "For {} of the columns the centre and the scale are released, too: the middle and the length of the \
+                 range from about the 10 % to about the 90 % quantile. It comes from {} {}s chosen at random and in \
+                 secret, which no mean uses.",
                 ranges.columns.len(),
                 ranges.records,
                 self.one()
             ));
         }
         if plan.schedule.counted {
-            notes.push("The number of records is released with noise, and sums are divided by that.".into());
+            notes.push("The number of records is released with noise; sums are divided by the noisy number.".into());
         }
         notes
     }
@@ -347,7 +376,7 @@ impl HeavyTailedMean {
                 clips: None,
                 notes: Vec::new(),
             }),
-            Err(why) => Outcome::Refused { not_applicable: why.to_string() },
+            Err(why) => Outcome::Refused { not_applicable: why.refusal() },
         };
         CandidateRow { method: candidate.method.into(), outcome }
     }
@@ -355,7 +384,7 @@ impl HeavyTailedMean {
     /// What the guarantee rests on, and why each item may be believed. Moments are not among it.
     fn assumptions(&self, plan: &HeavyTailedPlan) -> Vec<Assumption> {
         let mut assumptions = vec![
-            whose_rows(self.options.unit.as_ref()),
+            whose_rows(self.run.unit.as_ref()),
             Assumption::enforced(format!(
                 "Every {}'s numbers are clipped, and their norm after scaling is at most 1: enforced in exact integers.",
                 self.one()
@@ -364,12 +393,14 @@ impl HeavyTailedMean {
                 "Noise comes from a cryptographic generator seeded by the operating system, on a public grid.",
             ),
             Assumption::public(
-                "Moments and the spread factor do not come from the records; wrong ones cost accuracy and the intervals' coverage, never privacy.",
+                "Moments and the spread factor do not come from the records. Wrong ones cost accuracy and coverage \
+                 of the intervals, never privacy.",
             ),
         ];
         if plan.schedule.ranges.is_some() {
             assumptions.push(Assumption::enforced(
-                "The records whose ranges are released and those that are averaged are disjoint blocks, chosen by coins and not by what is in them.",
+                "The records that the ranges come from and those that are averaged are disjoint blocks, chosen at \
+                 random and never by their contents.",
             ));
         }
         if self.budget.delta() == 0.0 {
@@ -384,16 +415,19 @@ impl HeavyTailedMean {
     /// What the intervals rest on.
     fn rests_on(&self, plan: &HeavyTailedPlan, means: &[ColumnMean]) -> Vec<String> {
         let one = self.one();
-        let mut said = vec![format!("The {one}s are independent draws of one law, whose mean is estimated.")];
+        let mut sentences = vec![format!(
+            "The {one}s are independent draws from one distribution, whose mean is \
+                                     estimated."
+        )];
         let names = self.columns.iter().zip(&self.problem.moments).zip(means);
-        for ((name, moment), mean) in names.take(SAID) {
+        for ((name, moment), mean) in names.take(LISTED) {
             let order = number(moment.order);
             let claim = format!(
                 "(E|X − c|^{order})^(1/{order}) is at most {} for {name}, c = {}",
                 number(mean.root),
                 number(mean.centre)
             );
-            said.push(match moment.root {
+            sentences.push(match moment.root {
                 Some(_) => format!("{claim}: declared."),
                 None => format!(
                     "{claim}: ASSUMED, {} times the released range from about the 10 % to the 90 % quantile.",
@@ -401,41 +435,44 @@ impl HeavyTailedMean {
                 ),
             });
         }
-        if self.columns.len() > SAID {
-            said.push(format!("The same for the other {} columns.", self.columns.len() - SAID));
+        if self.columns.len() > LISTED {
+            sentences.push(format!("Likewise for the other {} columns.", self.columns.len() - LISTED));
         }
         if self.units.is_some() && plan.schedule.columns.iter().any(|c| c.moment.root.is_some()) {
-            said.push(
-                "X is the mean of a unit's rows. What is declared of single rows holds for it as well, if it holds on average over units (Jensen).".into(),
+            sentences.push(
+                "X is the mean of a unit's rows. A bound declared for single rows holds for it as well, if it holds \
+                 on average over units (Jensen's inequality)."
+                    .into(),
             );
         }
-        said
+        sentences
     }
 
-    fn warnings(&self, plan: &HeavyTailedPlan) -> Vec<String> {
+    fn warnings(&self, plan: &HeavyTailedPlan) -> Vec<Text> {
         let mut warnings = Vec::new();
         if self.options.bad_cells == BadCells::Error {
-            warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
+            warnings.push(BadCells::error_warning());
         }
         if self.table.quotes_join_lines() {
-            warnings.push(BadCells::QUOTED_NEWLINES.into());
+            warnings.push(BadCells::of_quoted_newlines());
         }
         // by the plan: a warning tells nothing of the answer
         let empty = plan.schedule.columns.iter().filter(|column| column.predicted().0 >= 1.0).count();
         if empty > 0 {
             warnings.push(format!(
-                "in {empty} of {} columns the interval may say no more than the moment does; use more {}s, a larger epsilon or fewer columns",
+                "in {empty} of {} columns the interval may be no narrower than what the moment already implies; use \
+                 more {}s, a larger epsilon or fewer columns",
                 self.columns.len(),
                 self.one()
-            ));
+            ).into());
         }
-        warnings.extend(large_delta(self.budget, self.problem.records, self.options.unit.as_ref()));
-        if self.options.insecure_seed.is_some() {
+        warnings.extend(large_delta(self.budget, self.problem.records, self.run.unit.as_ref()));
+        if self.run.insecure_seed.is_some() {
             warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
         }
         warnings
     }
 }
 
-/// Columns whose moments are said one by one.
-const SAID: usize = 20;
+/// Columns whose moments are listed one by one.
+const LISTED: usize = 20;

@@ -1,4 +1,4 @@
-//! Plans for means of heavy-tailed columns (spec 12 §0, §1): where to clip, the noise, and a confidence interval, all from public numbers
+//! Plans for means of heavy-tailed columns: where to clip, the noise, and a confidence interval, all from public numbers
 //! (docs/proofs/heavy-tailed-mean.md).
 
 use super::interval::{Facts, Law, Parts, Width};
@@ -11,6 +11,7 @@ use dpopt_noise::{Grid, Norm};
 use dpopt_objective::records::ColumnValues;
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, Shown, Unit, calibrate};
+use dpopt_refusal::{Refusal, Step};
 use serde::Serialize;
 
 /// Public facts about columns whose means are wanted.
@@ -56,9 +57,9 @@ const RANK_SHARE: f64 = 0.05;
 /// Share of ε that ranges leave: blocks together have one δ to pay their samplers from.
 const ROOM: f64 = 0.01;
 /// More ε than this changes no rank.
-const MOST_RANGE_EPSILON: f64 = 1e3;
+const MAX_RANGE_EPSILON: f64 = 1e3;
 /// Columns beyond which a plan is refused.
-const MOST_COLUMNS: usize = 1 << 16;
+const MAX_COLUMNS: usize = 1 << 16;
 
 /// A planned and certified way to estimate means.
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ pub struct HeavyTailedPlan {
     pub method: &'static str,
     /// Noise scale over the norm bound of a record, which is 1.
     pub noise_multiplier: f64,
-    /// The certified event.
+    /// The certified privacy event of the plan.
     pub certificate: Certificate,
     /// Everything the run needs.
     pub schedule: HeavyTailedSchedule,
@@ -110,7 +111,7 @@ pub struct RangeSchedule {
 pub struct ColumnSchedule {
     /// What is known of it.
     pub moment: Moment,
-    /// C/m.
+    /// C/m: the clip in units of the moment's root.
     pub threshold: f64,
     /// Standard deviation of the noise in the mean, over m.
     pub noise_std: f64,
@@ -131,7 +132,7 @@ impl ColumnSchedule {
 /// The mean of one column.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ColumnMean {
-    /// The released mean.
+    /// The released mean, in the unit of the column.
     pub mean: f64,
     /// Ends of its confidence interval.
     pub interval: (f64, f64),
@@ -141,7 +142,7 @@ pub struct ColumnMean {
     pub noise_std: f64,
     /// Numbers were clipped to this distance from `centre`.
     pub threshold: f64,
-    /// Public, or released.
+    /// The centre around which numbers were clipped: public, or released.
     pub centre: f64,
     /// m: a bound on the root of the moment about `centre`, public; or assumed, from what was released.
     pub root: f64,
@@ -157,25 +158,28 @@ pub fn heavy_tailed_candidates(problem: &HeavyTailedProblem, budget: Budget) -> 
 }
 
 fn check(problem: &HeavyTailedProblem) -> Result<(), NotApplicable> {
-    let refuse = |text: String| Err(NotApplicable::Problem(text));
+    let refuse = |text: String| Err(NotApplicable::Problem(text.into()));
     if problem.records < 2 || problem.moments.is_empty() {
         return refuse("there are fewer than two records, or no columns; check the table".into());
     }
-    if problem.moments.len() > MOST_COLUMNS {
-        return refuse(format!("{} columns are more than {MOST_COLUMNS}; take fewer", problem.moments.len()));
+    if problem.moments.len() > MAX_COLUMNS {
+        return refuse(format!("there are {} columns; give at most {MAX_COLUMNS}", problem.moments.len()));
     }
     problem.moments.iter().try_for_each(|moment| moment.checked().map(|_| ()))?;
     if !(problem.confidence > 0.0 && problem.confidence < 1.0) {
-        return Err(NotApplicable::Option(format!(
-            "the confidence is {}; give a number between 0 and 1, for example 0.95",
-            Shown(problem.confidence)
-        )));
+        return Err(NotApplicable::Option(
+            format!("the confidence is {}; give a number between 0 and 1, for example 0.95", Shown(problem.confidence))
+                .into(),
+        ));
     }
     if !(0.1..=1e6).contains(&problem.spread_factor) {
-        return Err(NotApplicable::Option(format!(
-            "the spread factor is {}; give a number from 0.1 to 1e6, for example {SPREAD_FACTOR}",
-            Shown(problem.spread_factor)
-        )));
+        return Err(NotApplicable::Option(
+            format!(
+                "the spread factor is {}; give a number from 0.1 to 1e6, for example {SPREAD_FACTOR}",
+                Shown(problem.spread_factor)
+            )
+            .into(),
+        ));
     }
     Ok(())
 }
@@ -192,27 +196,30 @@ fn ranges(problem: &HeavyTailedProblem, budget: Budget) -> Result<Option<RangeSc
     if columns.is_empty() {
         return Ok(None);
     }
-    let refuse = |text: String| Err(NotApplicable::Problem(text));
-    let give = "give the root of the moment as well, --moment k:m";
+    let refuse = |why: String| Err(NotApplicable::Problem(Refusal::of(why).or(Step::GiveRoot)));
     if problem.neighbours.relation == Relation::AddOrRemove {
-        return refuse(format!(
-            "centre and scale are released of a block of records of their own, and under add-or-remove a record that comes or goes moves its borders; {give}"
-        ));
+        return refuse(
+            "centres and scales come from a separate block of records, whose borders an added record would move; use \
+             zero-out or replace-one, or give the bound of the moment as well"
+                .into(),
+        );
     }
     if problem.neighbours.unit == Unit::User {
-        return refuse(format!(
-            "centre and scale are released of a block of records of their own, and in which block a unit is would depend on which others have rows; {give}"
-        ));
+        return refuse(
+            "centres and scales come from a separate block of units, and the block of a unit would depend on which \
+             others have rows; give the bound of the moment as well"
+                .into(),
+        );
     }
     let count = columns.len();
     let (noise, _) =
         calibrate::noise(|noise| range_event(count, 1.0 / noise, budget), problem.neighbours.within(budget))?;
     // a little less than that, so that what is calibrated for both blocks together has room
-    let epsilon = ((1.0 - ROOM) / noise).min(MOST_RANGE_EPSILON);
+    let epsilon = ((1.0 - ROOM) / noise).min(MAX_RANGE_EPSILON);
     let records = (ColumnRanges::rank_error(count, epsilon, RANK_MISS) / RANK_SHARE).ceil();
     if records > 0.5 * problem.records as f64 {
         return refuse(format!(
-            "private centres and scales of {count} columns need about {:.0} records at this budget; {give}",
+            "private centres and scales of {count} columns need about {:.0} records at this budget",
             2.0 * records
         ));
     }
@@ -223,7 +230,9 @@ fn plan(problem: &HeavyTailedProblem, budget: Budget, method: &'static str) -> R
     check(problem)?;
     let law = if method == LAPLACE { Law::Laplace } else { Law::Gaussian };
     if law == Law::Gaussian && budget.delta() == 0.0 {
-        return Err(NotApplicable::Problem("Gaussian noise needs delta > 0".into()));
+        return Err(NotApplicable::Problem(
+            "Gaussian noise needs delta > 0; give a small delta, for example 1e-6".into(),
+        ));
     }
     let counted = problem.neighbours.relation == Relation::AddOrRemove;
     let coordinates = problem.moments.len() + usize::from(counted);
@@ -342,7 +351,7 @@ impl HeavyTailedPlan {
             }
             _ => return Err(CuratorError::Shape),
         };
-        Ok(curator.answer(self.means(&noisy.0, &noisy.1)?))
+        Ok(curator.postprocess(self.means(&noisy.0, &noisy.1)?))
     }
 
     /// Where columns are clipped: around public numbers, or as the ranges that were released say.
@@ -350,19 +359,21 @@ impl HeavyTailedPlan {
         let mut found = found.iter();
         let mut placed = Placed { centres: Vec::new(), roots: Vec::new(), thresholds: Vec::new() };
         for (j, column) in self.schedule.columns.iter().enumerate() {
-            let (centre, root) = match column.moment.root {
-                Some(root) => (column.moment.about, root),
-                None => match found.next() {
-                    Some(Some((low, high))) => (0.5 * (low + high), problem.spread_factor * (high - low)),
-                    _ => {
-                        return Err(CuratorError::Unusable(format!(
-                            "most numbers of column number {} (of those asked for, from 1) are beyond 1e9 in size, where the grid of ranges ends; give the root of \
-                             its moment as well, or another unit",
+            let (centre, root) =
+                match column.moment.root {
+                    Some(root) => (column.moment.about, root),
+                    None => match found.next() {
+                        Some(Some((low, high))) => (0.5 * (low + high), problem.spread_factor * (high - low)),
+                        _ => {
+                            return Err(CuratorError::Unusable(format!(
+                            "most numbers of the requested column number {} (counted from 1) exceed 1e9 in size, \
+                             where the grid of ranges ends; give the bound of its moment as well, or rescale the \
+                             column",
                             j + 1
-                        )));
-                    }
-                },
-            };
+                        ).into()));
+                        }
+                    },
+                };
             placed.centres.push(centre);
             placed.roots.push(root);
             placed.thresholds.push(column.threshold * root);

@@ -2,8 +2,9 @@
 
 use super::heavy_tailed_plan::{ColumnMean, HeavyTailedProblem, heavy_tailed_candidates};
 use super::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions, HeavyTailedPlan};
-use crate::model::{FitError, UnitClipping, UnitOptions};
+use crate::model::FitError;
 use crate::moment::Moment;
+use crate::run::{RunOptions, UnitOptions};
 use dpopt_data::{BadCells, Format, ReadOptions, open_bytes};
 use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;
@@ -125,7 +126,7 @@ fn noise_is_what_is_certified_and_doubles_where_a_record_is_replaced() {
     let many = HeavyTailedProblem { moments: vec![moment("2:1"); 60], ..zero_out.clone() };
     let gaussian = best(&many, 1.0, 1e-6);
     assert_eq!(gaussian.method, "clipped-gaussian");
-    // μ(1, 1e-6) = .236704 (spec 12 §1), and every column has 1/60 of the squared norm
+    // μ(1, 1e-6) = .236704, and every column has 1/60 of the squared norm
     assert!((gaussian.noise_multiplier * 0.236_704 - 1.0).abs() < 1e-4);
     let column = &gaussian.schedule.columns[0];
     assert!((column.noise_std / (60f64.sqrt() / 0.236_704 / 1000.0 * column.threshold) - 1.0).abs() < 1e-4);
@@ -137,7 +138,7 @@ fn noise_is_what_is_certified_and_doubles_where_a_record_is_replaced() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_said() {
+fn what_cannot_be_planned_is_refused() {
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let why = |problem: HeavyTailedProblem| {
         let all = heavy_tailed_candidates(&problem, budget);
@@ -166,11 +167,16 @@ fn what_cannot_be_planned_is_said() {
 
 const HUGE: f64 = 1e6;
 
-fn options() -> HeavyTailedOptions {
-    HeavyTailedOptions { delta: Some(0.0), bad_cells: BadCells::Missing, insecure_seed: Some(4), ..Default::default() }
+/// Options of a run and of its means.
+type Options = (RunOptions, HeavyTailedOptions);
+
+/// Options of a mean, at the ε that [`with`] is given.
+fn options() -> Options {
+    let run = RunOptions::within(1.0).delta(0.0).insecure_seed(4);
+    (run, HeavyTailedOptions::default().bad_cells(BadCells::Missing))
 }
 
-fn made(text: &str, columns: &[(&str, &str)], options: HeavyTailedOptions) -> Result<HeavyTailedMean, FitError> {
+fn made(text: &str, columns: &[(&str, &str)], options: Options) -> Result<HeavyTailedMean, FitError> {
     with(HUGE, text, columns, options)
 }
 
@@ -178,14 +184,14 @@ fn with(
     epsilon: f64,
     text: &str,
     columns: &[(&str, &str)],
-    options: HeavyTailedOptions,
+    (run, options): Options,
 ) -> Result<HeavyTailedMean, FitError> {
     let table = open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
     let columns = columns.iter().map(|(name, text)| (name.to_string(), moment(text))).collect();
-    HeavyTailedMean::new(table, columns, epsilon, options)
+    HeavyTailedMean::new(table, columns, RunOptions { epsilon, ..run }, options)
 }
 
-fn run(text: &str, columns: &[(&str, &str)], options: HeavyTailedOptions) -> HeavyTailedMeans {
+fn run(text: &str, columns: &[(&str, &str)], options: Options) -> HeavyTailedMeans {
     made(text, columns, options).unwrap().run().unwrap()
 }
 
@@ -214,8 +220,7 @@ fn a_missing_number_counts_as_the_centre() {
 
 #[test]
 fn by_unit_each_has_the_mean_of_its_rows() {
-    let unit = UnitOptions { columns: vec!["id".into()], most_rows: None, clipping: UnitClipping::Auto, units: None };
-    let by_unit = || HeavyTailedOptions { unit: Some(unit.clone()), ..options() };
+    let by_unit = || (options().0.unit(UnitOptions::of("id")), options().1);
     let answer = run(TABLE, &[("x", "2:1e3"), ("y", "2:1e3")], by_unit());
     // x: 2, −1, 0 and none; y: 30, 0, none and 40
     assert!(
@@ -227,24 +232,21 @@ fn by_unit_each_has_the_mean_of_its_rows() {
         (answer.guarantee.protected(), answer.report.facts.rows, answer.report.facts.units),
         ("id", None, Some(4))
     );
-    assert!(answer.rests_on.iter().any(|said| said.contains("Jensen")));
+    assert!(answer.rests_on.iter().any(|reason| reason.contains("Jensen")));
     let refused =
         |columns: &[(&str, &str)], options| made(TABLE, columns, options).err().expect("a refusal").to_string();
     assert!(refused(&[("id", "2:1")], by_unit()).contains("numbers that are averaged"));
-    let shared =
-        UnitOptions { columns: vec!["id".into(), "t".into()], most_rows: Some(1.try_into().unwrap()), ..unit.clone() };
-    assert!(
-        refused(&[("x", "2:1")], HeavyTailedOptions { unit: Some(shared), ..options() }).contains("not independent")
-    );
+    let shared = UnitOptions::of_all(["id", "t"]).most_rows(1.try_into().unwrap());
+    assert!(refused(&[("x", "2:1")], (options().0.unit(shared), options().1)).contains("not independent"));
     assert!(refused(&[("x", "2:1"), ("x", "2:1")], options()).contains("twice"));
     assert!(refused(&[("z", "2:1")], options()).contains('z'));
-    let method = HeavyTailedOptions { method: Some("median".into()), ..options() };
+    let method = (options().0, options().1.method("median".to_string()));
     assert!(refused(&[("x", "2:1")], method).contains("clipped-laplace"));
     // the order alone, of too few rows: by its name or not, before anything is read
     for method in [None, Some("clipped-laplace".to_string())] {
-        let asked = HeavyTailedOptions { method, ..options() };
+        let asked = (options().0, options().1.method(method));
         let error = with(1.0, TABLE, &[("x", "2")], asked).unwrap().run().err().unwrap();
-        assert!(error.to_string().contains("--moment k:m"), "{error}");
+        assert!(error.to_string().contains("the bound of the moment as well"), "{error}");
     }
 }
 
@@ -252,15 +254,15 @@ fn by_unit_each_has_the_mean_of_its_rows() {
 fn where_the_number_of_rows_is_protected_it_is_released_and_a_guess_changes_no_mean() {
     let text = (0..4000).fold("x\n".to_string(), |text, i| format!("{text}{}\n", 10 + i % 3));
     for guess in [1000, 4000, 16_000] {
-        let asked =
-            HeavyTailedOptions { relation: Relation::AddOrRemove, rows: Some(guess), delta: Some(1e-6), ..options() };
+        let (run, options) = options();
+        let asked = (run.relation(Relation::AddOrRemove).delta(1e-6), options.rows(guess));
         let answer = made(&text, &[("x", "2:12")], asked).unwrap().run().unwrap();
         let mean = answer.means[0];
         assert!((mean.mean - 11.0).abs() < 0.05, "{guess}: {mean:?}");
         assert!(mean.interval.0 <= 11.0 && 11.0 <= mean.interval.1);
     }
-    let asked = HeavyTailedOptions { relation: Relation::AddOrRemove, ..options() };
-    assert!(made(&text, &[("x", "2:12")], asked).err().unwrap().to_string().contains("--rows"));
+    let asked = (options().0.relation(Relation::AddOrRemove), options().1);
+    assert!(made(&text, &[("x", "2:12")], asked).err().unwrap().to_string().contains("`rows`"));
     // at a small ε the interval holds although the number is off by some hundreds
     let problem = HeavyTailedProblem {
         neighbours: Neighbours::of_records(Relation::AddOrRemove),
@@ -272,7 +274,7 @@ fn where_the_number_of_rows_is_protected_it_is_released_and_a_guess_changes_no_m
         1.5 < mean.interval.0 || mean.interval.1 < 1.5
     });
     assert!(missed.count() <= MISSES);
-    // and where it can't be told from 0 there is no answer
+    // and where it cannot be distinguished from 0 there is no answer
     let plan = best(&HeavyTailedProblem { records: 20, ..problem.clone() }, 0.05, 0.0);
     let mut rows = Columns::new(1);
     (0..20).for_each(|_| rows.push(&[1.0]));
@@ -286,18 +288,20 @@ fn centre_and_scale_are_released_where_they_are_not_known_and_the_answer_says_wh
     let text = (0..8000).fold("x\n".to_string(), |text, _| format!("{text}{}\n", 50_000.0 + 3000.0 * random.normal()));
     let table = open_bytes(text.clone().into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
     let asked = vec![("x".to_string(), moment("4"))];
-    let answer =
-        HeavyTailedMean::new(table, asked, 1.0, HeavyTailedOptions { insecure_seed: Some(1), ..Default::default() });
+    let run = RunOptions::within(1.0).insecure_seed(1);
+    let answer = HeavyTailedMean::new(table, asked, run, HeavyTailedOptions::default());
     let answer = answer.unwrap().run().unwrap();
     let mean = answer.means[0];
     assert!((mean.mean - 50_000.0).abs() < 500.0 && (mean.centre - 50_000.0).abs() < 2000.0, "{mean:?}");
     assert!((2.0 * 6000.0..2.0 * 14_000.0).contains(&mean.root), "{mean:?}");
-    assert!(answer.rests_on.iter().any(|said| said.contains("ASSUMED")) && answer.report.html().contains("ASSUMED"));
+    assert!(
+        answer.rests_on.iter().any(|reason| reason.contains("ASSUMED")) && answer.report.html().contains("ASSUMED")
+    );
     assert_eq!(answer.report.releases[0].len(), 1, "the blocks, as one");
     // beyond the grid there is no range: an answer of its own, after the charge
     let far = "x\n".to_string() + &"1e12\n".repeat(8000);
     let table = open_bytes(far.into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
     let asked = vec![("x".to_string(), moment("4"))];
-    let error = HeavyTailedMean::new(table, asked, 1.0, options()).unwrap().run().err().unwrap();
-    assert!(error.is_an_answer() && error.to_string().contains("beyond 1e9"), "{error}");
+    let error = HeavyTailedMean::new(table, asked, options().0, options().1).unwrap().run().err().unwrap();
+    assert!(error.is_an_answer() && error.to_string().contains("exceed 1e9"), "{error}");
 }

@@ -78,7 +78,7 @@ impl Parts {
 /// Where a column is clipped, and what its interval is made of, in units of the moment's root: m = 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Width {
-    /// C/m.
+    /// C/m: the clip in units of the moment's root.
     pub(super) threshold: f64,
     /// What may go wrong with the noise, and what with sampling: together the column's share of 1 − confidence.
     pub(super) failures: (f64, f64),
@@ -121,7 +121,8 @@ impl Facts {
         bennett(records, variance.max(LEAST_VARIANCE), threshold + threshold.min(1.0), failure)
     }
 
-    /// The same where the mean of the clipped numbers is between `ends`: an expectation that is far from 0 leaves less of the second moment to the variance.
+    /// A bound on |mean of the clipped − its expectation| where that mean is between `ends`: an expectation far from 0 leaves less of the second moment
+    /// to the variance.
     ///
     /// The set of all e that are within noise and [`sampling`](Self::sampling) of what was released, with the variance that *e* allows, holds the expectation as
     /// often as it should. Each round keeps a superset of it, and so a bound on its distance from 0.

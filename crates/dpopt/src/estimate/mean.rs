@@ -1,60 +1,71 @@
-//! The private mean of sparse vectors, from a table to a report (spec 15 §1; docs/proofs/sparse-mean.md).
+//! The private mean of sparse vectors, from a table to a report (Ghazi, Guzmán, Kamath, Kumar, Manurangsi 2024, Algorithm 1; docs/proofs/sparse-mean.md).
 
 use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
 use super::protected::{public_rows, public_units};
 use super::vectors::Vectors;
-use crate::model::{FitError, Guarantee, UnitOptions, Units, large_delta, whose_rows};
-use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, Ownership, PlannedRow, Report, number};
-use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
+use crate::model::{FitError, Guarantee, Units, large_delta, whose_rows};
+use crate::provenance::Provenance;
+use crate::report::{
+    Answer, CandidateRow, Coefficient, DataFacts, Outcome, Ownership, PlannedRow, Report, number, selected,
+};
+use crate::run::RunOptions;
+use crate::session::{Closed, Session, StageFacts};
 use dpopt_data::{BadCells, TableReader};
 use dpopt_mechanism::progress::{Progress, Silent};
-use dpopt_optimize::RunError;
 use dpopt_optimize::plan::{Assumption, Grade, NotApplicable};
-use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
+use dpopt_optimize::{RunError, Selection};
+use dpopt_privacy::{Budget, Relation, Shown};
+use dpopt_refusal::{Refusal, Text, option, text};
 use std::time::Instant;
 
-/// Everything a mean can be told besides ε and s.
+/// Options of a mean of vectors besides s and the [options of every run](crate::RunOptions).
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/n^1.1, at most 0.01 | δ; 0 for a pure guarantee (Laplace noise) |
 /// | `norm` | 1 | longer vectors are shrunk to this l2 norm |
-/// | `relation` | zero-out | which tables are neighbours |
-/// | `unit` | a row | what is protected as a whole, and has one vector: the mean of its rows'; where a row may have several owners it has its own |
 /// | `rows` | counted | public number of rows, without a `unit`; required under add-or-remove, a guess there |
 /// | `method` | the smallest proved error | a name of [`MEAN_METHODS`] |
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct MeanOptions {
-    /// δ. `None`: 1/n^1.1, at most 0.01.
-    pub delta: Option<f64>,
     /// L: bound on the l2 norm of a record. `None`: 1.
     pub norm: Option<f64>,
-    /// Which data sets are neighbours.
-    pub relation: Relation,
-    /// Who is protected, where it is not a row: the mean is over the units then, and each is in it with the mean of its rows' vectors. `None`: a row is.
-    pub unit: Option<UnitOptions>,
     /// Public number of rows, where a row is the unit.
     pub rows: Option<u64>,
     /// A name of [`MEAN_METHODS`].
     pub method: Option<String>,
     /// What to do with cells that cannot be read.
     pub bad_cells: BadCells,
-    /// A budget kept in a file.
-    pub ledger: Option<LedgerFile>,
-    /// Reproducible noise for tests: no privacy against who knows the seed, and no charge to a ledger.
-    pub insecure_seed: Option<u64>,
-    /// For the report: how the run was started.
-    pub command: Option<String>,
 }
 
 impl MeanOptions {
-    /// Which data sets are neighbours: a row of the table is a record, and a record is the unit, unless there is a column of units.
-    pub fn neighbours(&self) -> Neighbours {
-        match self.unit {
-            None => Neighbours::of_records(self.relation),
-            Some(_) => Neighbours::of_users(self.relation),
-        }
+    /// These options with [`norm`](#structfield.norm) set.
+    #[must_use]
+    pub fn norm(mut self, norm: impl Into<Option<f64>>) -> Self {
+        self.norm = norm.into();
+        self
+    }
+
+    /// These options with [`rows`](#structfield.rows) set.
+    #[must_use]
+    pub fn rows(mut self, rows: impl Into<Option<u64>>) -> Self {
+        self.rows = rows.into();
+        self
+    }
+
+    /// These options with [`method`](#structfield.method) set.
+    #[must_use]
+    pub fn method(mut self, method: impl Into<Option<String>>) -> Self {
+        self.method = method.into();
+        self
+    }
+
+    /// These options with [`bad_cells`](#structfield.bad_cells) set.
+    #[must_use]
+    pub fn bad_cells(mut self, bad_cells: BadCells) -> Self {
+        self.bad_cells = bad_cells;
+        self
     }
 }
 
@@ -77,31 +88,32 @@ impl MeanOptions {
 pub struct MeanEstimate {
     table: Box<dyn TableReader>,
     vectors: Vectors,
-    /// Whose rows they are, where a unit may have several.
+    /// The owners of the rows, where a unit may have several.
     units: Option<Units>,
     problem: MeanProblem,
     budget: Budget,
+    run: RunOptions,
     options: MeanOptions,
 }
 
 /// Norm bounds whose squares, sums over records and grid steps stay in the range of floating-point numbers.
 const NORMS: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 /// More entries than indices has no vector.
-const MOST_ENTRIES: f64 = (1u64 << 32) as f64;
+const MAX_ENTRIES: f64 = (1u64 << 32) as f64;
 
 /// What an estimate releases.
 #[derive(Clone, Debug)]
 pub struct Estimated {
-    /// d.
+    /// d: number of coordinates of the mean.
     pub dimension: u64,
     /// The entries that differ from 0: (index from 0, value), by increasing index.
     pub entries: Vec<(u64, f64)>,
     /// With probability 0.95 the l2 distance from the mean of the clipped records is at most this. The record of a unit is the mean of its rows' vectors,
     /// of those that were taken if their number is bounded.
     pub error_bound: f64,
-    /// What is promised.
+    /// The privacy guarantee of the run.
     pub guarantee: Guarantee,
-    /// The report.
+    /// The report of the run.
     pub report: Report,
 }
 
@@ -111,49 +123,47 @@ impl MeanEstimate {
     pub fn new(
         table: Box<dyn TableReader>,
         sparsity: f64,
-        epsilon: f64,
+        run: impl Into<RunOptions>,
         options: MeanOptions,
     ) -> Result<Self, FitError> {
-        let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        let account = LedgerFile::account(options.ledger.as_ref());
-        Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
+        let run = run.into();
+        run.opening(run.neighbours(), run.least()?)?;
         if let Some(name) = &options.method
             && !MEAN_METHODS.contains(&name.as_str())
         {
-            return Err(FitError::Option(format!(
-                "there is no method `{name}` for means; choose one of {}",
-                MEAN_METHODS.join(", ")
-            )));
+            return Err(FitError::Option(
+                format!("there is no method `{name}` for means; choose one of {}", MEAN_METHODS.join(", ")).into(),
+            ));
         }
         let norm = options.norm.unwrap_or(1.0);
-        let out_of_range = |flag: &str, given: f64, allowed: &str| {
-            Err(FitError::Option(format!("{flag} is {}; give {allowed}", Shown(given))))
+        let out_of_range = |name: &'static str, given: f64, allowed: &'static str| {
+            Err(FitError::Option(Refusal::of(option(name)).given(Shown(given).to_string()).allowed(allowed)))
         };
         if !NORMS.contains(&norm) {
-            return out_of_range("--norm", norm, "a number from 1e-60 to 1e60, in the unit of the vectors");
+            return out_of_range("norm", norm, "a number from 1e-60 to 1e60, in the unit of the vectors");
         }
-        if !(1.0..=MOST_ENTRIES).contains(&sparsity) {
+        if !(1.0..=MAX_ENTRIES).contains(&sparsity) {
             return out_of_range(
-                "--sparsity",
+                "sparsity",
                 sparsity,
                 "how many entries of a vector differ from 0, from 1 to 4294967296",
             );
         }
-        let unit = options.unit.as_ref();
+        let unit = run.unit.as_ref();
         let vectors = Vectors::of(&*table, unit.map_or(&[], |unit| &unit.columns))?;
         let is_data = |column: &str| vectors.are_in(&*table, column);
-        let of = |asked| public_units(&*table, (is_data, "the vectors"), asked, options.rows, options.relation);
+        let of = |asked| public_units(&*table, (is_data, "the vectors"), asked, options.rows, run.relation);
         let units = unit.map(of).transpose()?;
         let protected = match &units {
-            None => public_rows(&*table, options.rows, options.relation)?,
+            None => public_rows(&*table, options.rows, run.relation)?,
             Some(units) => units.count(),
         };
-        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(protected)))?;
+        let budget = run.budget(protected)?;
         let ownership = units.as_ref().and_then(Units::ownership);
         let (records, group) = ownership.map_or((protected, 1), |owned| (owned.kept, owned.bound));
-        let (dimension, neighbours) = (vectors.dimension(), options.neighbours());
+        let (dimension, neighbours) = (vectors.dimension(), run.neighbours());
         let problem = MeanProblem { records, dimension, sparsity, norm, group, neighbours };
-        Ok(Self { table, vectors, units, problem, budget, options })
+        Ok(Self { table, vectors, units, problem, budget, run, options })
     }
 
     /// The public facts that are planned for.
@@ -187,30 +197,28 @@ impl MeanEstimate {
         let candidates = self.explain();
         let rows: Vec<CandidateRow> = candidates.iter().map(|c| self.row(c)).collect();
         let wanted = self.options.method.as_deref();
-        let chosen = candidates
-            .iter()
-            .position(|c| wanted.map_or(c.plan.is_ok(), |name| name == c.method))
-            .ok_or_else(|| NotApplicable::Problem("no method applies; `--explain` tells why".into()))?;
+        let chosen =
+            candidates.iter().position(|c| wanted.map_or(c.plan.is_ok(), |name| name == c.method)).ok_or_else(
+                || NotApplicable::Problem(text!["no method applies; ", option("explain"), " tells why"].into()),
+            )?;
         let plan = candidates.into_iter().nth(chosen).map(|c| c.plan);
         let plan = plan.unwrap_or_else(|| Err(NotApplicable::Problem("no method applies".into())))?;
         let planning = started.elapsed().as_secs_f64();
-        let terms = self.problem.neighbours.within(self.budget);
-        let account = LedgerFile::account(self.options.ledger.as_ref());
-        let opening = Opening::new(terms, account, self.options.insecure_seed)?;
+        let opening = self.run.opening(self.problem.neighbours, self.budget)?;
         let session = opening.charge(&format!("mean of {}", self.table.name()), &[&plan.certificate])?;
         let charged = session.is_charged();
-        let outcome = self.release(&plan, session, progress, rows, chosen, planning);
+        let selection = selected(&rows, chosen, wanted.is_some());
+        let outcome = self.release(&plan, session, progress, (rows, selection), planning);
         if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
-    /// From here on records are read.
+    /// Releases the mean; from here on records are read.
     fn release(
         &self,
         plan: &MeanPlan,
         mut session: Session,
         progress: &dyn Progress,
-        candidates: Vec<CandidateRow>,
-        chosen: usize,
+        (candidates, selection): (Vec<CandidateRow>, Selection),
         planning_seconds: f64,
     ) -> Result<Estimated, FitError> {
         // under add-or-remove the number of records is protected: a bar that counts them would tell it
@@ -249,12 +257,13 @@ impl MeanEstimate {
         progress.finish();
         let entries = released.into_inner();
         let Closed { mut guarantee, releases, receipt } = session.close();
-        guarantee.of_units(self.options.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
+        guarantee.of_units(self.run.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
         let ownership = self.ownership();
         let report = Report {
             answer: Answer::Mean { error_bound: plan.error_bound },
             software: env!("CARGO_PKG_VERSION").into(),
-            command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
+            provenance: Provenance::of_this_build(),
+            command: self.run.shown_command(),
             facts: DataFacts {
                 source: self.table.name(),
                 rows: match &ownership {
@@ -272,8 +281,7 @@ impl MeanEstimate {
             guarantee: guarantee.clone(),
             releases,
             candidates,
-            chosen,
-            by_name: self.options.method.is_some(),
+            selection,
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: self.coefficients(plan, &entries),
             intervals: None,
@@ -283,7 +291,7 @@ impl MeanEstimate {
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(plan),
             planning_seconds,
-            ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+            ledger: self.run.shown_ledger(),
             receipt,
         };
         Ok(Estimated { dimension: self.problem.dimension, entries, error_bound: plan.error_bound, guarantee, report })
@@ -291,19 +299,20 @@ impl MeanEstimate {
 
     /// What was done to the vectors.
     fn preparation(&self, plan: &MeanPlan) -> Vec<String> {
-        let mut notes =
-            vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
+        let mut notes = vec![format!("The table has {} columns. This number is public.", self.table.columns().len())];
         if let Some(owned) = self.ownership() {
-            notes.push(format!("The mean is of the rows that are kept, each with its own vector: {owned}."));
-        } else if let Some(unit) = &self.options.unit {
+            notes.push(format!("The mean is over the rows that are kept, each with its own vector: {owned}."));
+        } else if let Some(unit) = &self.run.unit {
             let chosen = unit.most_rows.map(|most| format!(", or over {most} of them chosen at random if it has more"));
             notes.push(format!(
-                "Each unit has one vector, the mean over its rows{}: how many it has changes nothing of its weight.",
+                "Each unit has one vector, the mean over its rows{}. All units have equal weight, whatever their \
+                 number of rows.",
                 chosen.unwrap_or_default()
             ));
         }
         notes.push(format!(
-            "Vectors longer than {} in l2 norm, or {} in l1 norm, were shrunk to that: the mean is of the shrunk ones.",
+            "Vectors longer than {} in l2 norm, or {} in l1 norm, were clipped to that length; the mean is over the \
+             clipped vectors.",
             number(plan.schedule.norm),
             number(plan.schedule.l1_norm)
         ));
@@ -337,7 +346,7 @@ impl MeanEstimate {
                 clips: None,
                 notes: Vec::new(),
             }),
-            Err(why) => Outcome::Refused { not_applicable: why.to_string() },
+            Err(why) => Outcome::Refused { not_applicable: why.refusal() },
         };
         CandidateRow { method: candidate.method.into(), outcome }
     }
@@ -345,7 +354,7 @@ impl MeanEstimate {
     /// What the guarantee rests on, and why each item may be believed.
     fn assumptions(&self, plan: &MeanPlan) -> Vec<Assumption> {
         let mut assumptions = vec![
-            whose_rows(self.options.unit.as_ref()),
+            whose_rows(self.run.unit.as_ref()),
             Assumption::enforced(format!(
                 "The norm of every {}vector is at most the bound, {}: enforced in exact integers.",
                 if self.units.is_some() && self.ownership().is_none() { "unit's " } else { "" },
@@ -361,7 +370,8 @@ impl MeanEstimate {
         ];
         if let Some(owned) = self.ownership() {
             assumptions.push(Assumption::enforced(format!(
-                "Nobody owns more than {0} of the rows that are kept, by who owns which rows and never by what is in them; what is promised for one row holds for a group of {0}.",
+                "No owner has more than {0} of the rows that are kept; they are chosen by ownership, never by their \
+                 contents. The guarantee of one row is extended to a group of {0}.",
                 owned.bound
             )));
         }
@@ -374,13 +384,13 @@ impl MeanEstimate {
         assumptions
     }
 
-    fn warnings(&self, plan: &MeanPlan) -> Vec<String> {
+    fn warnings(&self, plan: &MeanPlan) -> Vec<Text> {
         let mut warnings = Vec::new();
         if self.options.bad_cells == BadCells::Error {
-            warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
+            warnings.push(BadCells::error_warning());
         }
         if self.table.quotes_join_lines() {
-            warnings.push(BadCells::QUOTED_NEWLINES.into());
+            warnings.push(BadCells::of_quoted_newlines());
         }
         if plan.error_bound >= self.problem.norm {
             warnings.push(format!(
@@ -389,11 +399,11 @@ impl MeanEstimate {
                 number(plan.error_bound),
                 number(self.problem.norm),
                 if self.units.is_some() && self.ownership().is_none() { "units" } else { "records" }
-            ));
+            ).into());
         }
         let protected = self.units.as_ref().map_or(self.problem.records, Units::count);
-        warnings.extend(large_delta(self.budget, protected, self.options.unit.as_ref()));
-        if self.options.insecure_seed.is_some() {
+        warnings.extend(large_delta(self.budget, protected, self.run.unit.as_ref()));
+        if self.run.insecure_seed.is_some() {
             warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
         }
         warnings

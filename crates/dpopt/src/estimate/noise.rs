@@ -1,4 +1,4 @@
-//! The least noise of what is released outside of a method: one noisy sum, the sums of a training loop that lives elsewhere.
+//! The least noise of what is released outside of a method: one noisy sum, the sums of a training loop outside of the library.
 
 use dpopt_mechanism::SamplerError;
 use dpopt_privacy::certify::CertifyError;
@@ -12,9 +12,9 @@ const LAPLACE_ERROR: f64 = 6.681911775230489e-52; // 2^-170
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoiseLaw {
-    /// For rows bounded in l2 norm.
+    /// Gaussian noise, for rows bounded in l2 norm.
     Gaussian,
-    /// For rows bounded in l1 norm.
+    /// Laplace noise, for rows bounded in l1 norm.
     Laplace,
 }
 
@@ -40,13 +40,13 @@ impl NoiseLaw {
     }
 }
 
-/// A training loop that lives elsewhere: Gaussian noise on the sum of clipped vectors over a Poisson batch, step by step.
+/// A training loop outside of the library: Gaussian noise on the sum of clipped vectors over a Poisson batch, step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSums {
     /// Number of records, public.
     pub records: u64,
-    /// Of a record to enter a batch.
+    /// Probability of a record to enter a batch.
     pub sampling_probability: f64,
     /// Sums that may be asked for.
     pub steps: u64,
@@ -80,11 +80,11 @@ mod tests {
     fn the_least_noise_is_certified_and_less_is_not() {
         for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
             let terms = Neighbours::of_records(relation).within(Budget::new(1.0, 1e-6).unwrap());
-            let loop_elsewhere = BatchSums { records: 1000, sampling_probability: 0.1, steps: 50, dimension: 7 };
+            let outer_loop = BatchSums { records: 1000, sampling_probability: 0.1, steps: 50, dimension: 7 };
             let events: [(&dyn Fn(f64) -> Event, f64); 3] = [
                 (&|z| NoiseLaw::Gaussian.event(z, 3), NoiseLaw::Gaussian.least(3, terms).unwrap().0),
                 (&|z| NoiseLaw::Laplace.event(z, 3), NoiseLaw::Laplace.least(3, terms).unwrap().0),
-                (&|z| loop_elsewhere.event(z), loop_elsewhere.least(terms).unwrap().0),
+                (&|z| outer_loop.event(z), outer_loop.least(terms).unwrap().0),
             ];
             for (event, least) in events {
                 assert!(certify(&event(least), terms).is_ok());

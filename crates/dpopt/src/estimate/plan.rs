@@ -1,9 +1,9 @@
-//! Plans for the mean of sparse vectors (spec 15 §1 and §2): noise, grid, projection and a proved bound on the error.
+//! Plans for the mean of sparse vectors (Ghazi et al. 2024, Algorithms 1 and 2): noise, grid, projection and a proved bound on the error.
 //!
 //! Covers: sparse-v1 theorem 3.2, theorem 3.3 (certified: the bound with constants)
 //! Covers: sparse-v2 theorem 3.2, theorem 3.3 (certified: the bound with constants)
 
-use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MOST_DENSE, MeanPlan, MeanProblem, MeanSchedule, check};
+use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MAX_DENSE, MeanPlan, MeanProblem, MeanSchedule, check};
 use super::sketched::{self, l1_recovery};
 use dpopt_mechanism::{
     Curator, Mechanism, ProjectedGaussian, ProjectedLaplace, Released, SamplerError, SparseClip, SparseSummer,
@@ -17,7 +17,7 @@ use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 
 /// Entries of an answer beyond which a plan is refused.
-const MOST_ENTRIES: f64 = (1u64 << 27) as f64;
+const MAX_ENTRIES: f64 = (1u64 << 27) as f64;
 
 /// One row of `dpopt mean --explain`.
 pub struct MeanCandidate {
@@ -67,12 +67,12 @@ fn entries_above(d: f64, radius: f64, excess: impl Fn(f64) -> f64, tail: impl Fn
 }
 
 fn refuse_dense_answer(problem: &MeanProblem, entries: f64) -> Result<(), NotApplicable> {
-    if entries > MOST_ENTRIES {
+    if entries > MAX_ENTRIES {
         return Err(NotApplicable::Problem(format!(
-            "at this budget the projection on sparsity {} leaves noise in about {entries:.1e} coordinates; give a smaller sparsity, \
-             or hash the indices to fewer coordinates",
+            "at this budget the projection to sparsity {} leaves noise in about {entries:.1e} coordinates, too many \
+             to release; give a smaller sparsity, or hash the indices to fewer coordinates",
             Shown(problem.sparsity)
-        )));
+        ).into()));
     }
     Ok(())
 }
@@ -81,7 +81,9 @@ fn refuse_dense_answer(problem: &MeanProblem, entries: f64) -> Result<(), NotApp
 fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplicable> {
     check(problem)?;
     if budget.delta() == 0.0 {
-        return Err(NotApplicable::Problem("Gaussian noise needs delta > 0".into()));
+        return Err(NotApplicable::Problem(
+            "Gaussian noise needs delta > 0; give a small delta, for example 1e-6".into(),
+        ));
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
     let event = |z: f64| SamplerError::rounded(d).on(Event::gaussian(z)).for_users_of(problem.group);
@@ -89,7 +91,7 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
     let sum_std = noise_multiplier * problem.norm;
     let sigma = sum_std / n;
     let grid = grid(problem, problem.norm, sum_std);
-    // spec 15 §1: half of the failure probability for each of the two bounds; truncation counts as noise
+    // half of the failure probability for each of the two bounds; truncation counts as noise
     let (beta, extra) = (ERROR_CONFIDENCE, truncation(grid));
     let whole = sigma * (d.sqrt() + (2.0 * (2.0 / beta).ln()).sqrt()) + extra * d.sqrt();
     let largest = sigma * (2.0 * (4.0 * d / beta).ln()).sqrt() + extra;
@@ -123,11 +125,12 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
 /// Laplace noise calibrated for the l1 norm; pure ε.
 fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplicable> {
     check(problem)?;
-    if problem.dimension > MOST_DENSE {
+    if problem.dimension > MAX_DENSE {
         return Err(NotApplicable::Problem(format!(
-            "Laplace noise is drawn for every coordinate, and {} are too many; give a delta above 0 for Gaussian noise, which is not",
+            "Laplace noise is drawn for every coordinate, and {} coordinates are too many; give a delta above 0, for \
+             Gaussian noise, which is drawn only where it matters",
             problem.dimension
-        )));
+        ).into()));
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
     // the sampler is within 2^-170 per sample: where there is no δ to pay that from, the claim is up to it
@@ -204,7 +207,7 @@ impl MeanPlan {
         Ok(released.map_err(RunError::from)?.map(mean))
     }
 
-    /// The same, if its clip and its noise can be made.
+    /// Returns the plan if its clip and its noise can be made, and refuses it otherwise.
     fn possible(self, problem: &MeanProblem) -> Result<Self, NotApplicable> {
         self.clip(problem).can_clip()?;
         let (noise_multiplier, dimension) = (self.noise_multiplier, problem.dimension);
@@ -233,7 +236,7 @@ impl MeanPlan {
         }
     }
 
-    /// The norm that the noise was calibrated for, in words.
+    /// The norm that the noise was calibrated for, as text.
     pub(crate) fn noise_bound(&self) -> String {
         if self.method == LAPLACE {
             format!("{} in l1 norm", Shown(self.schedule.l1_norm))
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_published_noise_scales() {
-        // spec 15 §1: L = 1, s = 4, n = 1000, ε = 1, δ = 1e-6: Laplace scale .004, Gaussian .00844936
+        // Algorithm 1 with the least noise: L = 1, s = 4, n = 1000, ε = 1, δ = 1e-6: Laplace scale .004, Gaussian .00844936
         let budget = Budget::new(1.0, 1e-6).unwrap();
         let problem = problem(1000, 100, 4.0);
         let gaussian = gaussian(&problem, budget).unwrap();
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn what_cannot_be_done_is_refused() {
         let budget = Budget::new(1.0, 1e-6).unwrap();
         let pure = Budget::new(1.0, 0.0).unwrap();
         assert!(gaussian(&problem(100, 10, 2.0), pure).is_err());

@@ -1,4 +1,4 @@
-//! The mean of sparse vectors as a problem, and what a plan of it says, whichever method made it (spec 15 §1 and §2).
+//! The mean of sparse vectors as a problem, and what a plan of it says, whichever method made it (Ghazi et al. 2024, Algorithms 1 and 2).
 
 use dpopt_mechanism::Projection;
 use dpopt_optimize::plan::NotApplicable;
@@ -11,7 +11,7 @@ pub struct MeanProblem {
     /// n: number of records, which are rows or units (the mean of a unit's vectors is its record). Public under zero-out and replace-one; under
     /// add-or-remove a public guess.
     pub records: u64,
-    /// d.
+    /// d: number of coordinates.
     pub dimension: u64,
     /// s: expected number of non-zeros of a record. Records with more are shrunk to l1 norm L·√s; a wrong s costs
     /// accuracy, never privacy.
@@ -37,7 +37,7 @@ pub(crate) const ERROR_CONFIDENCE: f64 = 0.05;
 const SMALL: u64 = 1 << 20;
 
 /// Coordinates beyond which no array of all of them is kept (8 bytes each: 1 GiB).
-pub(super) const MOST_DENSE: u64 = 1 << 27;
+pub(super) const MAX_DENSE: u64 = 1 << 27;
 
 /// A planned and certified way to estimate a mean.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub struct MeanPlan {
     pub noise_std: f64,
     /// With probability 0.95 the l2 distance from the mean of the clipped records is at most this (proved).
     pub error_bound: f64,
-    /// The certified event.
+    /// The certified privacy event of the plan.
     pub certificate: Certificate,
     /// How many coordinates of the answer are expected to differ from 0 because of noise.
     pub expected_entries: f64,
@@ -61,9 +61,9 @@ pub struct MeanPlan {
 /// All parameters, for the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeanSchedule {
-    /// L.
+    /// L: the l2 norm that records are clipped to.
     pub norm: f64,
-    /// L·√s.
+    /// L·√s: the l1 norm that records are clipped to.
     pub l1_norm: f64,
     /// Standard deviation (Gaussian) or scale (Laplace) of the noise of the *sum*.
     pub noise_scale: f64,
@@ -81,12 +81,15 @@ pub struct MeanSchedule {
 pub(super) const L1_RECOVERY: &str = "l1-recovery";
 
 pub(super) fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
-    let refuse = |text: String| Err(NotApplicable::Problem(text));
+    let refuse = |text: String| Err(NotApplicable::Problem(text.into()));
     if problem.records == 0 || problem.dimension == 0 {
         return refuse("there are no records or no coordinates; check the table".into());
     }
     if problem.dimension > 1 << 32 {
-        return refuse(format!("{} coordinates are more than 2^32; hash the indices to fewer", problem.dimension));
+        return refuse(format!(
+            "there are {} coordinates, more than 2^32; hash the indices to fewer",
+            problem.dimension
+        ));
     }
     if !(problem.norm > 0.0 && problem.norm.is_finite()) {
         return refuse(format!("the norm bound is {}; give a positive, finite number", Shown(problem.norm)));
@@ -122,6 +125,6 @@ impl MeanProblem {
         let d = self.dimension as f64;
         let touched = self.records as f64 * self.sparsity;
         let work = touched.max(READING * expected_entries);
-        self.dimension <= SMALL || (self.dimension <= MOST_DENSE && work > d / 8.0)
+        self.dimension <= SMALL || (self.dimension <= MAX_DENSE && work > d / 8.0)
     }
 }

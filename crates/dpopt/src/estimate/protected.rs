@@ -3,13 +3,15 @@
 use crate::model::{FitError, UnitClipping, UnitOptions, Units, same_count};
 use dpopt_data::TableReader;
 use dpopt_privacy::Relation;
+use dpopt_refusal::{option, text};
 
 /// n. Where it is public, it is counted, and a wrong `rows` is an error: the answer would be a multiple of the mean.
 pub(super) fn public_rows(table: &dyn TableReader, rows: Option<u64>, relation: Relation) -> Result<u64, FitError> {
     let rows = match (rows, relation) {
         (None, Relation::AddOrRemove) => {
             return Err(FitError::Option(
-                "under add-or-remove the number of rows is protected; give a public guess with --rows".into(),
+                text!["under add-or-remove the number of rows is protected; give a public guess with ", option("rows")]
+                    .into(),
             ));
         }
         (Some(guess), Relation::AddOrRemove) => guess,
@@ -20,11 +22,13 @@ pub(super) fn public_rows(table: &dyn TableReader, rows: Option<u64>, relation: 
         }
     };
     if rows < 2 {
-        return Err(FitError::Option(format!(
-            "{rows} {}: the mean of that is no more private than the row itself; use at least two rows, some hundred for a useful \
-             answer",
-            if rows == 1 { "row" } else { "rows" }
-        )));
+        return Err(FitError::Option(
+            format!(
+                "{rows} {}: too few for a private mean; use at least two rows, and some hundred for a useful answer",
+                if rows == 1 { "row" } else { "rows" }
+            )
+            .into(),
+        ));
     }
     Ok(rows)
 }
@@ -40,16 +44,26 @@ pub(super) fn public_units(
 ) -> Result<Units, FitError> {
     if rows.is_some() {
         return Err(FitError::Option(
-            "with a unit the mean is over units, and no use is made of a number of rows: give --units, or leave both out".into(),
+            text![
+                "with a privacy unit the mean is over units, and the number of rows has no effect; give ",
+                option("units"),
+                ", or leave both out"
+            ]
+            .into(),
         ));
     }
     if asked.clipping == UnitClipping::Row && !asked.shares_rows() {
         return Err(FitError::Option(
-            "a mean over units clips the mean of each unit's vectors; for rows that are clipped one by one leave the unit out".into(),
+            "a mean over units clips the mean vector of each unit, and cannot clip row by row; leave the clipping \
+             out, or leave the unit out"
+                .into(),
         ));
     }
     if let Some(column) = asked.columns.iter().find(|column| is_data(column)) {
-        return Err(FitError::Option(format!("`{column}` holds {data}; name the column whose values are persons")));
+        return Err(FitError::Option(
+            format!("`{column}` holds {data} and cannot be the privacy unit; name the column that identifies persons")
+                .into(),
+        ));
     }
     let units = Units::of(asked.clone(), table, relation)?;
     units.check_count(relation)?;

@@ -1,4 +1,4 @@
-//! Plan of Gaussian l1-recovery: the mean behind a fresh random projection (spec 15 §2; docs/proofs/l1-recovery.md).
+//! Plan of Gaussian l1-recovery: the mean behind a fresh random projection (Ghazi et al. 2024, Algorithm 2; docs/proofs/l1-recovery.md).
 //!
 //! Covers: sparse-v1 theorem 3.4 (certified: with a bound of its own on the error)
 //! Covers: sparse-v2 theorem 3.4 (certified: with a bound of its own on the error)
@@ -12,7 +12,7 @@ use dpopt_privacy::{Budget, Shown, calibrate};
 /// Fewest rows of the matrix: below, a matrix so short that its rounding counts is too likely.
 const LEAST_ROWS: f64 = 16.0;
 /// Entries of the matrix that are drawn at most, again and again if they are more than fit the memory.
-const MOST_ENTRIES: f64 = (1u64 << 30) as f64;
+const MAX_ENTRIES: f64 = (1u64 << 30) as f64;
 
 /// m = nε·√(s·ln(d/s)/ln(1/δ)), the published number of rows with 1 for its constant, and at least 2s.
 pub(super) fn rows(problem: &MeanProblem, budget: Budget) -> f64 {
@@ -41,22 +41,32 @@ pub(super) fn error_bound(rows: f64, dimension: f64, l1_norm: f64, sigma: f64) -
 pub(super) fn l1_recovery(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplicable> {
     check(problem)?;
     if budget.delta() == 0.0 {
-        return Err(NotApplicable::Problem("Gaussian noise needs delta > 0".into()));
+        return Err(NotApplicable::Problem(
+            "Gaussian noise needs delta > 0; give a small delta, for example 1e-6".into(),
+        ));
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
     let m = rows(problem, budget);
     let pays = m * m.ln().powi(2);
     if d < pays {
-        return Err(NotApplicable::Problem(format!(
-            "its matrix of {:.0} rows is meant for {pays:.1e} coordinates or more; below that it is projected-gaussian",
-            Shown(m)
-        )));
+        return Err(NotApplicable::Problem(
+            format!(
+                "it pays off only from {pays:.1e} coordinates on, with its matrix of {:.0} rows; choose \
+             projected-gaussian",
+                Shown(m)
+            )
+            .into(),
+        ));
     }
-    if m * d > MOST_ENTRIES {
-        return Err(NotApplicable::Problem(format!(
-            "its random matrix of {:.0} × {d:.0} entries would be drawn hundreds of times; at most {MOST_ENTRIES:.1e} entries are",
-            Shown(m)
-        )));
+    if m * d > MAX_ENTRIES {
+        return Err(NotApplicable::Problem(
+            format!(
+                "its random matrix of {:.0} × {d:.0} entries would be drawn hundreds of times, and at most \
+             {MAX_ENTRIES:.1e} entries are feasible; hash the indices to fewer coordinates",
+                Shown(m)
+            )
+            .into(),
+        ));
     }
     let (rows, l1_norm) = (m as u64, problem.l1_norm());
     let mechanism = |noise_multiplier: f64, grid: Grid| SketchedGaussian {
@@ -157,11 +167,11 @@ mod tests {
         let wide = problem(10_000, 1_000_000, 10.0);
         assert!((rows(&wide, budget()) / 28.9e3 - 1.0).abs() < 2e-3, "{}", rows(&wide, budget()));
         assert!(
-            matches!(l1_recovery(&wide, budget()), Err(NotApplicable::Problem(text)) if text.contains("projected-gaussian"))
+            matches!(l1_recovery(&wide, budget()), Err(NotApplicable::Problem(text)) if text.to_string().contains("projected-gaussian"))
         );
         assert!(l1_recovery(&problem(100, 1_000_000, 10.0), Budget::new(1.0, 0.0).unwrap()).is_err());
         assert!(
-            matches!(l1_recovery(&problem(2000, 1 << 30, 10.0), budget()), Err(NotApplicable::Problem(t)) if t.contains("drawn"))
+            matches!(l1_recovery(&problem(2000, 1 << 30, 10.0), budget()), Err(NotApplicable::Problem(t)) if t.to_string().contains("drawn"))
         );
         let plan = l1_recovery(&problem(50, 100_000, 4.0), budget()).unwrap();
         assert!(plan.schedule.sketch_rows.unwrap() >= 16 && plan.certificate.bound().upper <= 1.0);

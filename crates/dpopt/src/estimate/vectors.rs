@@ -34,7 +34,7 @@ impl Vectors {
         Ok(Self::Columns(coordinates))
     }
 
-    /// d.
+    /// d: number of coordinates.
     pub(crate) fn dimension(&self) -> u64 {
         match self {
             Self::Sparse { dimension, .. } => *dimension,

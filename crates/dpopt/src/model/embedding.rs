@@ -24,7 +24,7 @@ impl Default for EmbeddingRequest {
 }
 
 impl EmbeddingRequest {
-    /// The same by ranges of encoded features.
+    /// The embedding with its towers as ranges of encoded features instead of column names.
     pub(super) fn resolve(&self, encoder: &Encoder) -> Result<Embedding, FitError> {
         let side = |names: &[String]| names.iter().map(|name| features(encoder, name)).collect::<Result<Vec<_>, _>>();
         let towers = match &self.towers {
@@ -50,11 +50,14 @@ fn features(encoder: &Encoder, name: &str) -> Result<(u32, u32), FitError> {
         }
         _ => {
             let known: Vec<&str> = encoder.columns().collect();
-            Err(FitError::Option(format!(
-                "there is no feature column `{name}` for a tower; choose among {}{}",
-                listed(&known),
-                if encoder.has_intercept() { "" } else { ", or give a range of feature numbers such as 1-1000" }
-            )))
+            Err(FitError::Option(
+                format!(
+                    "there is no feature column `{name}` for a tower; choose one of {}{}",
+                    listed(&known),
+                    if encoder.has_intercept() { "" } else { ", or give a range of feature numbers such as 1-1000" }
+                )
+                .into(),
+            ))
         }
     }
 }

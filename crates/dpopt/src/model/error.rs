@@ -1,4 +1,4 @@
-//! Why a fit stops.
+//! The errors that stop a fit.
 
 use crate::session::SessionError;
 use dpopt_data::DataError;
@@ -6,18 +6,20 @@ use dpopt_mechanism::CuratorError;
 use dpopt_optimize::RunError;
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::budget::BudgetError;
+use dpopt_refusal::{Refusal, option};
 use thiserror::Error;
 
 /// Why a fit stopped. The text never holds a value of a record.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum FitError {
     /// The table or its declarations.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// ε or δ.
+    /// ε or δ is out of range.
     #[error(transparent)]
     Budget(#[from] BudgetError),
-    /// No method applies.
+    /// No method applies to the problem.
     #[error(transparent)]
     NotApplicable(#[from] NotApplicable),
     /// The run does not open, or a stage of it does not run.
@@ -25,20 +27,21 @@ pub enum FitError {
     Session(#[from] SessionError),
     /// The number of rows that was given is not the table's.
     #[error(
-        "--rows says {given}, and the table has {counted} rows; give the number as it is, or leave it out to have rows counted"
+        "{} is {given}, but the table has {counted} rows; give {counted}, or leave it out to have the rows counted",
+        option("rows")
     )]
     Rows {
-        /// Given.
+        /// The number of rows that was given.
         given: u64,
         /// Counted; public except under add-or-remove, where it is a guess and nothing is compared.
         counted: u64,
     },
-    /// A stage stopped.
+    /// A stage of the fit stopped.
     #[error(transparent)]
     Run(#[from] RunError),
     /// Options that do not go together.
-    #[error("{0}")]
-    Option(String),
+    #[error(transparent)]
+    Option(Refusal),
     /// The run stopped after the ledger was charged.
     #[error("{0}; the ledger keeps the charge of this run")]
     Spent(Box<FitError>),

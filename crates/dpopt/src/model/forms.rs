@@ -4,23 +4,23 @@ use dpopt_data::{EncoderForm, FeatureKind, Layout, Pairs, Schema, TextForm};
 
 /// Products of more pairs than this (of sixteen columns) are made only if they are asked for, or if a first private model says which: each has up to
 /// four entries of a row.
-const MOST_PAIRS: u64 = 120;
+const MAX_PAIRS: u64 = 120;
 
 /// And of more than this (of thirty-two columns) only if they are asked for.
-const MOST_PRIVATE_PAIRS: u64 = 496;
+const MAX_PRIVATE_PAIRS: u64 = 496;
 
 /// Rows with more entries in all than this, of products of all pairs, are too many for two models that go over them again and again: half a minute on
 /// one core for squared loss.
-const MOST_PAIRED_ENTRIES: u64 = 30_000_000;
+const MAX_PAIRED_ENTRIES: u64 = 30_000_000;
 
 /// Whether a first model can be fitted for a choice among the pairs of `said`'s columns.
 pub(super) fn first_model_is_cheap(said: &Layout, rows: u64) -> bool {
     // a product of two numbers has four entries
-    rows.saturating_mul(said.count_products()).saturating_mul(4) <= MOST_PAIRED_ENTRIES
+    rows.saturating_mul(said.count_products()).saturating_mul(4) <= MAX_PAIRED_ENTRIES
 }
 
 /// And more features than this only if they are asked for, whatever the number of classes turns out to be.
-const MOST_FEATURES: u64 = 1 << 16;
+const MAX_FEATURES: u64 = 1 << 16;
 
 /// Knots on one scale and on a finer one. All forms are centred: on generated tables that was better everywhere.
 const ALONE: [(u32, u32); 4] = [(8, 0), (0, 0), (4, 0), (8, 32)];
@@ -80,20 +80,20 @@ fn texts(said: &Layout, schema: &Schema) -> Vec<Option<TextForm>> {
 pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool, first_model: bool) -> Vec<Layout> {
     let asked = &schema.form;
     let pairs = said.count_products();
-    let private = pairs > MOST_PAIRS;
-    let most = if first_model { MOST_PRIVATE_PAIRS } else { MOST_PAIRS };
+    let private = pairs > MAX_PAIRS;
+    let most = if first_model { MAX_PRIVATE_PAIRS } else { MAX_PAIRS };
     let wanted = match asked.pairs {
         Some(Pairs::None) => Some(false),
         Some(_) => Some(true),
         None if tuned => Some(false),
         None if pairs > most => Some(false),
-        None if said.product_features(8) > MOST_FEATURES => Some(false),
+        None if said.product_features(8) > MAX_FEATURES => Some(false),
         None => None,
     };
     let centred = true;
     let spreads: &[bool] = if asked.spread.is_some() { &[false] } else { &[true, false] };
     let numbers = said.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }));
-    // hats say nothing of texts; tables of levels alone have always listed them
+    // B-splines say nothing of texts; tables of levels alone have always listed them
     let alone = if said.has_text() && !numbers { &ALONE[..1] } else { &ALONE };
     let mut layouts: Vec<Layout> = Vec::new();
     for (&(knots, fine_knots), text) in

@@ -7,7 +7,7 @@ use dpopt_linear::choose;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, Sensitive};
 use dpopt_objective::records::Examples;
-use dpopt_optimize::plan::{Assumption, Before, NotApplicable, Problem};
+use dpopt_optimize::plan::{Assumption, NotApplicable, PriorRelease, Problem};
 use dpopt_optimize::{MethodOptions, Prepared, Run};
 use dpopt_privacy::{Budget, Relation, special};
 
@@ -26,19 +26,21 @@ fn mu(budget: Budget) -> f64 {
 }
 
 /// A release that costs as much as a first model, for comparing forms before one is planned.
-pub(super) fn as_costly(budget: Budget, relation: Relation) -> Option<Before> {
-    (budget.delta() > 0.0).then(|| Before::gaussian(relation.sum_sensitivity() / mu(budget), 0, relation))
+pub(super) fn as_costly(budget: Budget, relation: Relation) -> Option<PriorRelease> {
+    (budget.delta() > 0.0).then(|| PriorRelease::gaussian(relation.sum_sensitivity() / mu(budget), 0, relation))
 }
 
 impl PairChoice {
     /// A model for `problem`, whose rows have products of all pairs, with its share of `budget`.
     pub(super) fn new(problem: Problem, budget: Budget, intercept: Option<u32>) -> Result<Self, NotApplicable> {
         if budget.delta() <= 0.0 {
-            let why = "choosing pairs privately needs delta > 0; give a small delta, or name the pairs";
+            let why = "choosing pairs privately needs delta > 0; give a small delta, for example 1e-6, or name the \
+                       pairs";
             return Err(NotApplicable::Problem(why.into()));
         }
         let epsilon = special::gaussian_epsilon(budget.delta(), mu(budget));
-        let share = Budget::new(epsilon, budget.delta()).map_err(|why| NotApplicable::Problem(why.to_string()))?;
+        let share =
+            Budget::new(epsilon, budget.delta()).map_err(|why| NotApplicable::Problem(why.to_string().into()))?;
         let mut options = MethodOptions::default();
         options.intercept = intercept;
         let plan = choose(&problem, share, &options)?;
@@ -46,8 +48,8 @@ impl PairChoice {
     }
 
     /// What the model's own plan is certified together with: the histograms, if there are some, and the first model.
-    pub(super) fn before(&self) -> Before {
-        Before::run(&self.plan.summary().certificate)
+    pub(super) fn prior_release(&self) -> PriorRelease {
+        PriorRelease::run(&self.plan.summary().certificate)
     }
 
     /// What the first model rests on.

@@ -3,6 +3,8 @@
 use super::metrics::{self, ClassificationMetrics, LeftOut, RegressionMetrics};
 use super::reading::Reading;
 use super::{Guarantee, probability};
+use crate::provenance::Provenance;
+use crate::recall::Facts;
 use crate::report::{Effects, Scale};
 use dpopt_data::output::write_atomically;
 use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, Unit, WordVectors, failure};
@@ -32,6 +34,7 @@ const LARGEST: u64 = 1 << 32;
 #[serde(into = "Stored")]
 pub struct Model {
     software: String,
+    provenance: Option<Provenance>,
     target: String,
     encoder: Encoder,
     loss: Loss,
@@ -49,6 +52,9 @@ struct Stored<E = Encoder> {
     format: String,
     version: u32,
     software: String,
+    /// Files of early versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    provenance: Option<Provenance>,
     guarantee: Guarantee,
     /// Files of runs without a ledger, and of early versions, have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,29 +77,36 @@ struct Mark {
 
 /// Why a file is not a model.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ModelError {
     /// The file can't be read.
     #[error("cannot read {path}: {reason}; check the path and its permissions")]
     Unreadable {
-        /// As given.
+        /// The path as it was given.
         path: String,
         /// What the operating system says.
         reason: String,
     },
-    /// Not JSON, or not our fields.
+    /// Another file, such as a table.
+    #[error("{path} is not a model: it does not begin as a JSON object; give the file that a fit wrote")]
+    NotAModel {
+        /// The path as it was given.
+        path: String,
+    },
+    /// JSON, but not our fields.
     #[error(
         "{path} is not a model of this version of dpopt: {reason}; fit the model again, or use the version that wrote it"
     )]
     Format {
-        /// As given.
+        /// The path as it was given.
         path: String,
-        /// What is wrong.
+        /// What is wrong with the file.
         reason: String,
     },
     /// The file can't be written.
     #[error("cannot write {path}: {reason}; nothing was left there")]
     Unwritable {
-        /// As given.
+        /// The path as it was given.
         path: String,
         /// What the operating system says.
         reason: String,
@@ -103,9 +116,9 @@ pub enum ModelError {
 /// What a model says about some rows, in the table's order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predictions {
-    /// Classification.
+    /// Predictions of a classifier.
     Classes {
-        /// K labels.
+        /// Labels of the K classes.
         labels: Vec<String>,
         /// Per row K probabilities.
         probabilities: Vec<Vec<f64>>,
@@ -118,9 +131,9 @@ pub enum Predictions {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Evaluation {
-    /// Classification.
+    /// Statistics of a classifier.
     Classification(ClassificationMetrics),
-    /// Regression.
+    /// Statistics of a regression.
     Regression(RegressionMetrics),
 }
 
@@ -157,6 +170,7 @@ impl Model {
         }
         Ok(Self {
             software: env!("CARGO_PKG_VERSION").into(),
+            provenance: Some(Provenance::of_this_build()),
             target,
             encoder,
             loss,
@@ -173,14 +187,25 @@ impl Model {
         &self.guarantee
     }
 
-    /// The same model, released by a run of which this one was a part: the promise is that of the whole.
+    /// This model with the guarantee and the receipt of the larger run that it was a part of.
     pub fn promising(&self, guarantee: Guarantee, receipt: Option<Receipt>) -> Self {
         Self { guarantee, receipt, ..self.clone() }
+    }
+
+    /// The build that fitted it; files of early versions do not say.
+    pub fn provenance(&self) -> Option<&Provenance> {
+        self.provenance.as_ref()
     }
 
     /// Which charge of which ledger paid for it, if one did.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.receipt.as_ref()
+    }
+
+    /// What its file says that a recall is held against.
+    pub fn recall_facts(&self) -> Option<Facts> {
+        let without_weights = Stored::from(Self { weights: Vec::new(), ..self.clone() });
+        Facts::of_release(&serde_json::to_vec(&without_weights).ok()?)
     }
 
     /// How the table it was fitted on was read.
@@ -203,7 +228,7 @@ impl Model {
         &self.encoder
     }
 
-    /// The same model, able to predict: with the public vectors that its texts need.
+    /// This model with the public vectors that its texts need, able to predict.
     ///
     /// # Errors
     /// If it was fitted with others, or with none.
@@ -429,7 +454,7 @@ impl Model {
         let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
         // a table given by mistake may be large, and a device may have no end
         if !file.fill_buf().map_err(unreadable)?.trim_ascii_start().starts_with(b"{") {
-            return Err(ModelError::Format { path: name(), reason: "it does not begin as a JSON object".into() });
+            return Err(ModelError::NotAModel { path: name() });
         }
         let mut text = String::new();
         file.take(LARGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
@@ -452,9 +477,9 @@ impl Model {
         let stored: Stored<serde_json::Value> = serde_json::from_str(text)
             .map_err(|e| format!("a field is missing, unknown or of another type ({})", place(&e)))?;
         let encoder = Encoder::from_json(stored.encoder).map_err(|e| e.to_string())?;
-        let Stored { loss, embedding, weights, guarantee, receipt, reading, .. } = stored;
+        let Stored { loss, embedding, weights, guarantee, receipt, reading, provenance, .. } = stored;
         let mut model = Self::new(encoder, loss, embedding, weights, guarantee, receipt)?;
-        (model.software, model.reading) = (stored.software, reading);
+        (model.software, model.provenance, model.reading) = (stored.software, provenance, reading);
         Ok(model)
     }
 }
@@ -470,6 +495,7 @@ impl From<Model> for Stored {
             format: FORMAT.into(),
             version: VERSION,
             software: model.software,
+            provenance: model.provenance,
             guarantee: model.guarantee,
             receipt: model.receipt,
             reading: model.reading,

@@ -1,37 +1,40 @@
-//! Linear models of rows that are numbers in memory already: public facts → plan → charge → labels, range → models → guarantee. The road
-//! of every estimator of the Python package.
+//! A matrix of bounded rows: what is public of it, how labels and a range are found in it, and its linear models. What every estimator of the Python package
+//! learns from, where columns are not declared by name.
 
-use super::division::{Division, StageShares};
+use super::budget_split::{BudgetSplit, StageShares};
 use super::error::FitError;
 use super::options::MethodRequest;
-use super::parts::{Asked, View, numbers_elsewhere};
+use super::partitions::{QueryTarget, View, remote_numbers};
 use super::prepare::no_range;
-use super::scheme::{Planned, Scheme, Target};
+use super::source::{Source, StageKind, Taken};
+use super::stage_plan::{Planned, Target};
 use super::target_range;
-use super::units::{self, Owned, UnitClipping, UnitFacts};
+use super::units::{self, Owned, UnitFacts};
 use crate::guarantee::Guarantee;
 use crate::moment::{Moment, TargetClip};
-use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
+use crate::run::{Payer, RunOptions, UnitClipping};
+use crate::session::Closed;
 use dpopt_data::RowOwners;
-use dpopt_mechanism::progress::Silent;
+use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, CuratorError, LabelSelection, PrivateBounds, ReleaseRecord, Sensitive, below_counts};
 use dpopt_objective::loss::Loss;
-use dpopt_objective::objective::Warrant;
-use dpopt_objective::records::{BelowCounts, Bounded, Elsewhere, Encoded, Examples, Parts, Rows, Units};
+use dpopt_objective::objective::Evidence;
+use dpopt_objective::records::{BelowCounts, Bounded, Encoded, Examples, Partitions, RemoteRecords, Rows, Units};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{MethodOptions, Registry, Run, RunError, Solution};
-use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
+use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, Shown, accountant::Accountant};
+use dpopt_refusal::Step;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Stream of the noise that labels are found with; the models have those from 0 on.
 const LABELS: u64 = 1 << 20;
 /// And of that a target's range is found with.
 const RANGE: u64 = LABELS + 1;
 
-/// What every stage rests on besides its plan: bounds, classes and row norms are told, and do not come from the records.
-pub(super) const DECLARED: Warrant = Warrant::Public;
+/// What every stage rests on besides its plan: bounds, classes and row norms are declared, and do not come from the records.
+pub(super) const DECLARED: Evidence = Evidence::Public;
 
 /// Public facts of bounded rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +56,7 @@ impl MatrixFacts {
     pub(super) fn problem(&self, loss: Loss, neighbours: Neighbours) -> Problem {
         Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: self.rows,
@@ -78,100 +81,206 @@ impl MatrixFacts {
     }
 }
 
-/// A fit of linear models to bounded rows, to be explained or run, any number of times.
-pub struct MatrixFit {
-    facts: MatrixFacts,
-    target: Target,
+/// How the range of a number that is predicted is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum TargetRange {
+    /// Targets are in [-1, 1] as they are; beyond it nothing is promised of the fit's use, only of its privacy.
+    #[default]
+    Scaled,
+    /// Public: lower and upper.
+    Known(f64, f64),
+    /// It is found privately before the model, where so many records are enough for that; where not, targets are clipped to [-1, 1].
+    Found,
+    /// A public moment says where to clip.
+    Moment(Moment),
+}
+
+/// Options of a fit of a matrix beside the [options of every run](RunOptions).
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct MatrixOptions {
+    /// Which methods there are, and what is said of them. `None`: those that ship.
+    pub methods: Option<MethodRequest>,
+    /// How the range of a number that is predicted is known.
+    pub range: TargetRange,
+    /// Accounts the guarantee. `None`: whichever is the tightest.
+    pub accountant: Option<&'static dyn Accountant>,
+}
+
+impl MatrixOptions {
+    /// These options with [`methods`](#structfield.methods) set.
+    #[must_use]
+    pub fn methods(mut self, methods: impl Into<MethodRequest>) -> Self {
+        self.methods = Some(methods.into());
+        self
+    }
+
+    /// These options with [`range`](#structfield.range) set.
+    #[must_use]
+    pub fn range(mut self, range: TargetRange) -> Self {
+        self.range = range;
+        self
+    }
+
+    /// These options with [`accountant`](#structfield.accountant) set.
+    #[must_use]
+    pub fn accountant(mut self, accountant: impl Into<Option<&'static dyn Accountant>>) -> Self {
+        self.accountant = accountant.into();
+        self
+    }
+}
+
+/// A matrix of bounded rows as a fit learns from it: settled by public facts. Its rows are here, or in remote partitions; it may be run any number of times.
+#[derive(Clone)]
+pub struct BoundedMatrix {
+    pub(super) facts: MatrixFacts,
+    pub(super) target: Target,
+    /// Range of a number that is predicted; the default where it is to be found.
+    known: TargetRange,
+    run: RunOptions,
     neighbours: Neighbours,
     budget: Budget,
-    division: Division,
+    budget_split: BudgetSplit,
     registry: Registry,
     options: MethodOptions,
+    accountant: Option<&'static dyn Accountant>,
     /// The target's range is found before the model.
     range: Option<PrivateBounds>,
     /// By number of classes, and whether all methods are compared: plans depend on public facts only.
-    plans: Mutex<BTreeMap<(usize, bool), Arc<Planned>>>,
+    plans: Arc<Mutex<BTreeMap<(usize, bool), Arc<Planned>>>>,
 }
 
-/// A fit whose charge is written down.
-pub struct MatrixRun {
-    fit: Arc<MatrixFit>,
-    labels: Option<LabelSelection>,
-    range: Option<PrivateBounds>,
-    /// What runs, if it does not wait for labels.
-    early: Option<Arc<Planned>>,
-    session: Session,
-    accountant: Option<&'static dyn Accountant>,
-    planning: Duration,
-    insecure_seed: Option<u64>,
+/// The records of a matrix.
+pub enum MatrixRecords {
+    /// Rows that are here. Targets are numbers, or places of classes; one that is not a number is that of no record, and its row is empty.
+    Here {
+        /// The rows and their targets.
+        records: Bounded,
+        /// Where labels are to be found: the targets are places among those that occur.
+        labels: Option<Labels>,
+        /// The owners of the rows, where units were planned for.
+        owners: Option<RowOwners>,
+    },
+    /// Rows in partitions: [`Shard`](super::Shard)s of them, each asked by its number for sums. Where units were planned for, each has all of its rows in one.
+    Partitions {
+        /// What sends aggregate queries to the partitions.
+        parts: Arc<dyn Partitions>,
+        /// How many records each has, and their digest.
+        known: Vec<(u64, u64)>,
+        /// How a unit is called, if units were planned for.
+        owner: Option<String>,
+    },
 }
 
-/// What a fit releases.
+/// Labels that are to be found.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    /// For each that occurs where it stands in the order of classes, which may depend on what the labels are and on nothing else.
+    pub rank: Vec<usize>,
+}
+
+/// What a run of a matrix keeps between its stages.
+pub struct MatrixState {
+    records: MatrixRecords,
+    /// Which rows count before the model: one of each unit.
+    counted: Vec<bool>,
+    /// Rows and targets as the models read them, once they are settled.
+    settled: Option<Bounded>,
+    owned: Option<Owned>,
+    named: Option<(String, bool)>,
+    found: Found,
+}
+
+/// What was settled of the target.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    labels: Option<Vec<usize>>,
+    range: Option<(f64, f64)>,
+    clip: Option<TargetClip>,
+    /// What was done with the target, as text.
+    note: Option<String>,
+}
+
+impl Found {
+    /// The target is clipped to `range`, of which `how` says where it comes from.
+    fn clipped(&mut self, range: Option<(f64, f64)>, how: &str) {
+        self.range = range;
+        self.note =
+            range.map(|(lower, upper)| format!("The target is clipped to [{}, {}]{how}.", Shown(lower), Shown(upper)));
+    }
+}
+
+/// What a fit of a matrix releases.
 pub struct MatrixFitted {
-    /// What was planned.
+    /// The plan of the fit, with all methods that were compared.
     pub planned: Arc<Planned>,
-    /// One per model.
+    /// Released weights, one solution per model.
     pub solutions: Vec<Solution>,
-    /// Of all stages.
+    /// The privacy guarantee of all stages together.
     pub guarantee: Guarantee,
     /// What each stage released, in order.
     pub releases: Vec<Vec<ReleaseRecord>>,
     /// Time that planning took.
     pub planning: Duration,
+    /// The places of labels that were found, in the order of classes.
+    pub labels: Option<Vec<usize>>,
+    /// The range that targets were clipped to, where it was not their own.
+    pub range: Option<(f64, f64)>,
+    /// Where the target was clipped, if a moment of it said so.
+    pub clip: Option<TargetClip>,
+    /// What was done with the target before the model, as text.
+    pub note: Option<String>,
 }
 
-impl MatrixFit {
-    /// Checks values of options, and the budget; δ is 1/n^1.1 for n units of privacy, at most 0.01, unless it is given. What an option
-    /// means for a method the plan says.
-    ///
-    /// # Errors
-    /// If ε, δ or an option is out of range, no method has the name, or there are fewer than two units.
-    pub fn new(
+impl BoundedMatrix {
+    /// Checks values of options, and the budget. What an option means for a method the plan says.
+    pub(super) fn new(
         facts: MatrixFacts,
         target: Target,
-        relation: Relation,
-        (epsilon, delta): (f64, Option<f64>),
-        methods: impl Into<MethodRequest>,
+        run: RunOptions,
+        asked: MatrixOptions,
     ) -> Result<Self, FitError> {
-        let MethodRequest { registry, options } = methods.into();
-        let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.protected())))?;
+        let MethodRequest { registry, options } = asked.methods.unwrap_or_else(|| MethodOptions::default().into());
+        let budget = run.budget(facts.protected())?;
         registry.check_values(&options)?;
-        facts.units.map_or(Ok(()), |units| units.check("units", relation))?;
-        if options.elsewhere {
-            may_be_elsewhere(&facts, target)?;
+        facts.units.map_or(Ok(()), |units| units.check("units", run.relation))?;
+        if options.remote {
+            may_be_remote(&facts, target, asked.range)?;
         }
-        let division = Division::new(budget, StageShares::default(), target.finds_labels(), false)?;
-        let neighbours = facts.neighbours(relation);
+        let neighbours = facts.neighbours(run.relation);
+        // of a unit with several rows one is counted
+        let counted = facts.protected();
+        let share = match (asked.range, target) {
+            (TargetRange::Found, Target::Classes { .. }) => {
+                return Err(FitError::Option("classes have no range; it is that of a number".into()));
+            }
+            (TargetRange::Found, _) => target_range::enough(budget, neighbours, counted),
+            _ => None,
+        };
+        let shares = StageShares { bounds: share, ..StageShares::default() };
+        let budget_split = BudgetSplit::new(budget, shares, target.finds_labels(), share.is_some())?;
+        let terms = budget_split.bounds.map(|part| neighbours.within(part));
+        let range = terms.map(|terms| PrivateBounds::plan(1, counted, terms)).transpose()?;
         Ok(Self {
             facts,
             target,
+            known: asked.range,
+            run,
             neighbours,
             budget,
-            division,
+            budget_split,
             registry,
             options,
-            range: None,
-            plans: Mutex::default(),
+            accountant: asked.accountant,
+            range,
+            plans: Arc::default(),
         })
     }
 
-    /// The same, and before the model the range of a number that is predicted is found privately, for the first of 5, 10, 20 and 30 % of ε that is enough for
-    /// so many units; unchanged where none is, which is decided by public numbers.
-    ///
-    /// # Errors
-    /// If classes are predicted.
-    pub fn finding_range(self) -> Result<Self, FitError> {
-        if matches!(self.target, Target::Classes { .. }) {
-            return Err(FitError::Option("classes have no range; it is that of a number".into()));
-        }
-        // of a unit with several rows one is counted
-        let counted = self.facts.protected();
-        let Some(share) = target_range::enough(self.budget, self.neighbours, counted) else { return Ok(self) };
-        let shares = StageShares { bounds: Some(share), ..StageShares::default() };
-        let division = Division::new(self.budget, shares, false, true)?;
-        let terms = division.bounds.map(|part| self.neighbours.within(part));
-        let range = terms.map(|terms| PrivateBounds::plan(1, counted, terms)).transpose()?;
-        Ok(Self { division, range, ..self })
+    /// This fit with all that was planned, charged to `payer` and with noise of its own.
+    pub(super) fn paid_by(&self, payer: Payer, insecure_seed: Option<u64>) -> Self {
+        let run = RunOptions { payer, insecure_seed, ..self.run.clone() };
+        Self { run, ..self.clone() }
     }
 
     /// Whether the target's range is found before the model.
@@ -183,36 +292,87 @@ impl MatrixFit {
     fn owned(&self, owners: Option<&RowOwners>, rows: u64) -> Result<(), FitError> {
         match (self.facts.units, owners) {
             (None, None) => Ok(()),
-            (Some(units), Some(owners)) if owners.are_shared() != units.kept.is_some() => {
-                Err(FitError::Option("whether a row may have several owners is not what was planned for".into()))
-            }
+            (Some(units), Some(owners)) if owners.are_shared() != units.kept.is_some() => Err(FitError::Option(
+                "the plan and the data differ in whether a row may have several owners; plan \
+                                      again for these data"
+                    .into(),
+            )),
             (Some(_), Some(owners)) if owners.rows() == rows => Ok(()),
-            (Some(_), Some(_)) => Err(FitError::Option("the owners are those of other rows; give one for each".into())),
-            (Some(_), None) => Err(FitError::Option("this fit protects units; say whose each row is".into())),
-            (None, Some(_)) => Err(FitError::Option("this fit protects rows; plan it for units that own them".into())),
+            (Some(_), Some(_)) => Err(FitError::Option(
+                "the number of owners differs from the number of rows; give \
+                                                        one owner for each row"
+                    .into(),
+            )),
+            (Some(_), None) => Err(FitError::Option("this fit protects units; give the unit of each row".into())),
+            (None, Some(_)) => {
+                Err(FitError::Option("this fit protects rows, and units were given; plan it for units".into()))
+            }
         }
     }
 
-    /// What the whole run may spend.
-    pub fn budget(&self) -> Budget {
+    /// The range that targets are clipped to, where public facts and the plan say it, and where a moment does.
+    fn public_range(&self, planned: &Planned) -> Result<(Option<(f64, f64)>, Option<TargetClip>), FitError> {
+        match self.known {
+            _ if matches!(self.target, Target::Classes { .. }) => Ok((None, None)),
+            TargetRange::Scaled => Ok((None, None)),
+            TargetRange::Known(lower, upper) => Ok((Some((lower, upper)), None)),
+            // so few that nothing is found
+            TargetRange::Found => Ok((Some((-1.0, 1.0)), None)),
+            TargetRange::Moment(moment) => {
+                // what clipping takes from the mean balances with what noise is planned to move predictions by
+                let risk = planned.plan().map_or(f64::NAN, |plan| plan.summary().predicted_excess_risk);
+                let clip = TargetClip::balanced(moment, risk);
+                Ok((Some(clip.map_or((-1.0, 1.0), |clip| clip.range())), clip))
+            }
+        }
+    }
+
+    /// Which of the labels that occur, `counts` times each, are frequent enough.
+    fn frequent(counts: Vec<u64>, plan: &LabelSelection, curator: &mut Curator) -> Result<Vec<usize>, FitError> {
+        // sorted by name is by place; a label that only rows have which do not count is not there
+        let named = |(place, count): (usize, u64)| (count > 0).then(|| (format!("{place:020}"), count));
+        let counts = Sensitive::new(counts.into_iter().enumerate().filter_map(named).collect::<BTreeMap<_, u64>>());
+        let found = curator.release(plan, &counts).map_err(RunError::from)?.into_inner();
+        Ok(found.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Units without rows have a place all the same, where their number is public.
+    fn places(&self, known: &[(u64, u64)]) -> Option<usize> {
+        let counted = known.iter().map(|part| part.0).sum::<u64>();
+        self.facts.units.map(|units| match self.neighbours.relation {
+            Relation::AddOrRemove => counted as usize,
+            Relation::ZeroOut | Relation::ReplaceOne => units.count.max(counted) as usize,
+        })
+    }
+}
+
+impl Source for BoundedMatrix {
+    type Records = MatrixRecords;
+    type State<'a> = MatrixState;
+    type Answer = MatrixFitted;
+
+    fn run_options(&self) -> &RunOptions {
+        &self.run
+    }
+
+    fn neighbours(&self) -> Neighbours {
+        self.neighbours
+    }
+
+    fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// Plans the models of `classes` classes (any number where a number is predicted), beside a method that is asked for by name
-    /// all others. Reads no record.
-    ///
-    /// # Errors
-    /// If the budget cannot be shared among so many.
-    pub fn explain(&self, classes: usize) -> Result<Arc<Planned>, FitError> {
-        self.plan(classes, true)
+    fn budget_split(&self) -> &BudgetSplit {
+        &self.budget_split
     }
 
-    /// The plan that a run with `classes` classes follows.
-    ///
-    /// # Errors
-    /// As [`explain`](Self::explain).
-    pub fn planned(&self, classes: usize) -> Result<Arc<Planned>, FitError> {
-        self.plan(classes, false)
+    fn target(&self) -> Target {
+        self.target
+    }
+
+    fn ranges(&self) -> Result<Option<PrivateBounds>, FitError> {
+        Ok(self.range.clone())
     }
 
     fn plan(&self, classes: usize, compare: bool) -> Result<Arc<Planned>, FitError> {
@@ -228,285 +388,244 @@ impl MatrixFit {
         };
         // not under the lock: planning runs in parallel
         let planned =
-            Arc::new(Planned::new(problem, models, &self.division, (&self.registry, &self.options), compare)?);
+            Arc::new(Planned::new(problem, models, &self.budget_split, (&self.registry, &self.options), compare)?);
         plans().insert((classes, compare), planned.clone());
         Ok(planned)
     }
 
-    /// Plans, then charges the account: the last that happens before a record counts. The guarantee is accounted by `accountant`
-    /// if one is given, by the tightest otherwise.
-    ///
-    /// # Errors
-    /// If no method applies, the accountant has no bound for what is planned, a seed comes with an account, there is no
-    /// randomness, or the account refuses.
-    pub fn open(
-        self: Arc<Self>,
-        run: &str,
-        account: Option<Box<dyn Account>>,
-        insecure_seed: Option<u64>,
-        accountant: Option<&'static dyn Accountant>,
-    ) -> Result<MatrixRun, FitError> {
-        let started = Instant::now();
-        let scheme =
-            Scheme::new(self.target, &self.division, self.neighbours, self.range.clone(), |k| self.planned(k))?;
-        if let Some(accountant) = accountant {
-            // models of classes that are to be found are like those of two
-            let model = &scheme.planned.plan()?.summary().certificate;
-            let found = scheme.labels.iter().map(LabelSelection::certificate);
-            let found = found.chain(scheme.bounds.iter().map(PrivateBounds::certificate));
-            for certificate in found.chain([model]) {
-                accounted(accountant, certificate)?;
-            }
+    /// A report that wants the others plans them.
+    fn compares(&self) -> bool {
+        false
+    }
+
+    fn name(&self) -> String {
+        self.run.command.clone().unwrap_or_else(|| "fit".into())
+    }
+
+    fn check(&self, certificates: &[&Certificate], records: &MatrixRecords) -> Result<(), FitError> {
+        if let Some(accountant) = self.accountant {
+            certificates.iter().try_for_each(|certificate| accounted(accountant, certificate))?;
         }
-        let planning = started.elapsed();
-        let opening = Opening::new(self.neighbours.within(self.budget), account, insecure_seed)?;
-        let session = opening.charge(run, &scheme.parts())?;
-        let (early, labels, range) = (scheme.early(), scheme.labels, scheme.bounds);
-        Ok(MatrixRun { early, labels, range, session, accountant, planning, insecure_seed, fit: self })
+        match records {
+            MatrixRecords::Here { .. } if self.options.remote => Err(FitError::Option(
+                "this fit was planned for remote records, and got rows in memory; plan it for \
+                                      these"
+                    .into(),
+            )),
+            MatrixRecords::Here { records, labels, owners } => {
+                if labels.is_some() != self.target.finds_labels() {
+                    return Err(FitError::Option(
+                        "the plan and the data differ in whether classes are declared; plan \
+                                                 again for these data"
+                            .into(),
+                    ));
+                }
+                self.owned(owners.as_ref(), records.targets.len() as u64)
+            }
+            MatrixRecords::Partitions { .. } if !self.options.remote => Err(FitError::Option(
+                "this fit was planned for rows in memory, and got remote records; plan it for \
+                                      these"
+                    .into(),
+            )),
+            MatrixRecords::Partitions { owner, .. } if owner.is_some() != self.facts.units.is_some() => {
+                Err(FitError::Option(
+                    "the plan and the partitions differ in whether units are given; plan again for \
+                                      these data"
+                        .into(),
+                ))
+            }
+            MatrixRecords::Partitions { .. } => Ok(()),
+        }
     }
-}
 
-impl MatrixRun {
-    fn spent(charged: bool, error: FitError) -> FitError {
-        if charged { FitError::Spent(Box::new(error)) } else { error }
+    fn rests_on(&self) -> Evidence {
+        DECLARED
     }
 
-    /// Which of the labels that occur are frequent enough to be known: their places. `places` has that of each row's label below
-    /// `occurring`, and any other number where a row has none; of a unit with several rows one is counted, any of them as likely as
-    /// any other.
-    ///
-    /// # Errors
-    /// If the labels were declared, too few are frequent enough, or there are units and nobody says whose the rows are.
-    pub fn find_labels(
-        &mut self,
-        places: &[i64],
-        occurring: usize,
-        owners: Option<&RowOwners>,
-    ) -> Result<Vec<usize>, FitError> {
-        let counted = self.counted(places.len(), owners)?;
-        let mut counts = vec![0; occurring];
-        for (place, _) in places.iter().zip(counted).filter(|(_, counted)| *counted) {
-            if let Some(count) = usize::try_from(*place).ok().and_then(|place| counts.get_mut(place)) {
+    fn stream(&self, stage: StageKind, _: u64) -> u64 {
+        match stage {
+            StageKind::Labels => LABELS,
+            StageKind::Ranges => RANGE,
+            StageKind::Model(k) => k as u64,
+        }
+    }
+
+    fn begin(&self, records: MatrixRecords) -> Result<MatrixState, FitError> {
+        let finds = self.range.is_some() || self.target.finds_labels();
+        let counted = match &records {
+            MatrixRecords::Here { owners: Some(owners), .. } if finds => {
+                owners.one_row_of_each(&mut units::coins(self.run.insecure_seed)?)
+            }
+            _ => Vec::new(),
+        };
+        Ok(MatrixState { records, counted, settled: None, owned: None, named: None, found: Found::default() })
+    }
+
+    fn find_labels(
+        &self,
+        state: &mut MatrixState,
+        plan: &LabelSelection,
+        curator: &mut Curator,
+    ) -> Result<usize, FitError> {
+        // checked before
+        let MatrixRecords::Here { records, labels: Some(labels), .. } = &state.records else {
+            return Err(FitError::Option("the classes are declared already".into()));
+        };
+        let mut counts = vec![0; labels.rank.len()];
+        for (place, _) in counting(&records.targets, &state.counted) {
+            // of a target that is not a number there is none
+            if place >= 0.0
+                && let Some(count) = counts.get_mut(place as usize)
+            {
                 *count += 1;
             }
         }
-        self.frequent_labels(counts)
+        let mut found = Self::frequent(counts, plan, curator)?;
+        found.sort_by_key(|&place| labels.rank[place]);
+        let count = found.len();
+        state.found.labels = Some(found);
+        Ok(count)
     }
 
-    /// Which rows what is counted before the model sees: all, or one of each unit, any of them as likely as any other.
-    fn counted(&self, rows: usize, owners: Option<&RowOwners>) -> Result<Vec<bool>, FitError> {
-        self.fit.owned(owners, rows as u64)?;
-        match owners {
-            Some(owners) => Ok(owners.one_row_of_each(&mut units::coins(self.insecure_seed)?)),
-            None => Ok(vec![true; rows]),
-        }
-    }
-
-    /// A range that holds nearly all targets; what is not a number counts nowhere.
-    ///
-    /// # Errors
-    /// If it was not planned for, no range could be found, or there are units and nobody says whose the rows are.
-    pub fn find_range(&mut self, targets: &[f64], owners: Option<&RowOwners>) -> Result<(f64, f64), FitError> {
-        let counted = self.counted(targets.len(), owners)?;
-        self.range_of(|| {
-            let values = targets.iter().zip(counted).filter(|(_, counted)| *counted).map(|(value, _)| *value);
-            Ok(Sensitive::new(BelowCounts::of_columns([values])))
-        })
-    }
-
-    /// The range that `counts` show.
-    fn range_of(
-        &mut self,
-        counts: impl FnOnce() -> Result<Sensitive<BelowCounts>, FitError>,
-    ) -> Result<(f64, f64), FitError> {
-        let plan = self.range.take().ok_or_else(|| FitError::Option("the target's range is known already".into()))?;
-        let counts = counts().map_err(|error| Self::spent(self.session.is_charged(), error))?;
-        let charged = self.session.is_charged();
-        let stage = StageFacts { name: "bounds", rests_on: DECLARED, stream: RANGE };
-        let found = self
-            .session
-            .stage::<_, FitError>(stage, plan.certificate(), |curator| {
-                Ok(plan.run(&counts, curator).map_err(RunError::from)?.into_inner())
-            })
-            .map_err(|error| Self::spent(charged, error))?;
-        let range = found.first().copied().flatten();
+    fn find_ranges(
+        &self,
+        state: &mut MatrixState,
+        plan: &PrivateBounds,
+        curator: &mut Curator,
+    ) -> Result<(), FitError> {
+        let counts = match &state.records {
+            MatrixRecords::Here { records, .. } => {
+                let values = counting(&records.targets, &state.counted).map(|(value, _)| value);
+                Sensitive::new(BelowCounts::of_columns([values]))
+            }
+            MatrixRecords::Partitions { parts, known, .. } => {
+                let targets = Sensitive::new(remote_numbers(parts.clone(), known.clone(), 1));
+                below_counts(&targets, 1).map_err(CuratorError::from).map_err(RunError::from)?
+            }
+        };
+        let found = plan.run(&counts, curator).map_err(RunError::from)?.into_inner();
         // that there is none is itself a released outcome, so it may be told
-        range.ok_or_else(|| Self::spent(charged, no_range("the target", "tell its range, or a moment of it")))
+        let range = found.first().copied().flatten();
+        let range = range.ok_or_else(|| no_range("the target", Step::DeclareTargetRange))?;
+        state.found.clipped(Some(range), ", found privately");
+        Ok(())
     }
 
-    /// The same of targets that are elsewhere, in parts as [`fit_elsewhere`](Self::fit_elsewhere) takes them, each row a unit of its own.
-    ///
-    /// # Errors
-    /// As there, if units were planned for, or a part can't be asked.
-    pub fn find_range_elsewhere(
-        &mut self,
-        parts: &Arc<dyn Parts>,
-        known: &[(u64, u64)],
-    ) -> Result<(f64, f64), FitError> {
-        self.fit.owned(None, 0)?;
-        self.range_of(|| {
-            let targets = Sensitive::new(numbers_elsewhere(parts.clone(), known.to_vec(), 1));
-            Ok(below_counts(&targets, 1).map_err(CuratorError::from).map_err(RunError::from)?)
-        })
-    }
-
-    /// Whether the target's range is to be found.
-    pub fn finds_range(&self) -> bool {
-        self.range.is_some()
-    }
-
-    /// Where a target of this moment is clipped: what that takes from its mean balances with what noise is planned to move predictions by. `None` where the
-    /// moment says nothing of a scale.
-    pub fn target_clip(&self, moment: Moment) -> Option<TargetClip> {
-        let planned =
-            self.early.as_ref().and_then(|planned| Some(planned.plan().ok()?.summary().predicted_excess_risk));
-        TargetClip::balanced(moment, planned.unwrap_or(f64::NAN))
-    }
-
-    /// The same of labels that occur so many times each.
-    fn frequent_labels(&mut self, counts: Vec<u64>) -> Result<Vec<usize>, FitError> {
-        let charged = self.session.is_charged();
-        let plan = self.labels.take().ok_or_else(|| FitError::Option("the classes are known already".into()))?;
-        // sorted by name is by place; a label that only rows have which do not count is not there
-        let named = |(place, count): (usize, u64)| (count > 0).then(|| (format!("{place:020}"), count));
-        let counts = Sensitive::new(counts.into_iter().enumerate().filter_map(named).collect::<BTreeMap<_, u64>>());
-        let stage = StageFacts { name: "labels", rests_on: DECLARED, stream: LABELS };
-        let found = self
-            .session
-            .stage::<_, FitError>(stage, plan.certificate(), |curator| {
-                Ok(curator.release(&plan, &counts).map_err(RunError::from)?.into_inner())
-            })
-            .map_err(|error| Self::spent(charged, error))?;
-        Ok(found.iter().filter_map(|name| name.parse().ok()).collect())
-    }
-
-    /// Fits the models. Targets of classes are their places from 0 to below `classes`; a record of another class, or without a
-    /// target, is an empty row with a target that is not a number. `owners` say whose the rows are, where units were planned for.
-    ///
-    /// # Errors
-    /// If no method applies to so many classes, a run fails, or owners were planned for and are not given, or the other way round.
-    /// What was charged stays charged.
-    pub fn fit(self, records: Bounded, classes: usize, owners: Option<&RowOwners>) -> Result<MatrixFitted, FitError> {
-        let charged = self.session.is_charged();
-        let fit = self.fit.clone();
-        let fitted = || {
-            fit.owned(owners, records.targets.len() as u64)?;
-            let positions = owners.filter(|owners| !owners.are_shared()).map(RowOwners::positions).transpose();
-            let records = match positions.map_err(|why| FitError::Option(why.to_string()))? {
-                Some(units) => records.by_content(&units),
-                None => records,
-            };
-            let Bounded { mut rows, targets } = records;
-            let named = owners.map(|owners| (owners.column(), owners.are_shared()));
-            let relation = fit.neighbours.relation;
-            let owned = owners.zip(fit.facts.units).map(|(owners, units)| {
-                let most = units.kept.map(|kept| kept.most).or(units.most_rows);
-                Owned::of(&units::placed(owners.clone(), units.count, relation), most)
-            });
-            self.models(classes, named, |planned, k, curator| {
-                let last = k + 1 == planned.models;
-                let rows = if last { std::mem::replace(&mut rows, Rows::new(0)) } else { rows.clone() };
-                let read = View::of(planned, k);
-                let targets = targets.iter().map(|&given| read.target(given)).collect();
-                let examples = Encoded::Memory(Examples { rows, targets });
-                Ok(units::run(planned.plan()?, examples, owned.as_ref(), curator, &Silent)?)
-            })
-        };
-        fitted().map_err(|error| Self::spent(charged, error))
-    }
-
-    /// The same of rows that are elsewhere, in parts of which is `known` how many records each has, and their digest: [`Shard`](super::Shard)s of the rows and targets that this was planned for, each asked by
-    /// its number for sums. Where units were planned for, `owner` is how one is called, and each has all of its rows in one part. Targets are numbers within `range`, if
-    /// that was found after the parts were made.
-    ///
-    /// # Errors
-    /// If the fit was not planned for such rows, no method applies, or a part is lost or changes. What was charged stays charged.
-    pub fn fit_elsewhere(
-        self,
-        parts: &Arc<dyn Parts>,
-        known: &[(u64, u64)],
-        classes: usize,
-        owner: Option<&str>,
-        range: Option<(f64, f64)>,
-    ) -> Result<MatrixFitted, FitError> {
-        let charged = self.session.is_charged();
-        let (facts, told) = (self.fit.facts, self.fit.options.elsewhere);
-        let counted = known.iter().map(|part| part.0).sum::<u64>();
-        // units without rows have a place all the same, where their number is public
-        let placed = facts.units.map(|units| match self.fit.neighbours.relation {
-            Relation::AddOrRemove => counted as usize,
-            Relation::ZeroOut | Relation::ReplaceOne => units.count.max(counted) as usize,
-        });
-        let fitted = || {
-            if !told {
-                return Err(FitError::Option("this fit was planned for rows that are here".into()));
+    fn settle(&self, state: &mut MatrixState, planned: &Planned) -> Result<Evidence, FitError> {
+        if state.found.range.is_none() {
+            let (range, clip) = self.public_range(planned)?;
+            state.found.clipped(range, "");
+            if let Some(clip) = clip {
+                state.found.note = Some(clip.in_words());
+                state.found.clip = Some(clip);
             }
-            if owner.is_some() != facts.units.is_some() {
-                return Err(FitError::Option("whether the parts hold units is not what was planned for".into()));
-            }
-            let named = owner.map(|owner| (owner.to_string(), false));
-            self.models(classes, named, |planned, k, curator| {
-                let rows = Elsewhere::new(parts.clone(), known.to_vec(), facts.features, facts.row_norm);
-                let rows = rows.read_as(Asked::Model(View::of(planned, k).within(range)).to_bytes());
-                let plan = planned.plan()?;
-                let released = match placed {
-                    None => plan.run_elsewhere(Run::new(plan.problem(), &Sensitive::new(rows), curator, &Silent)?)?,
-                    Some(count) => {
-                        let units = Sensitive::new(Units::elsewhere(rows, count));
-                        plan.run_units_elsewhere(Run::new(plan.problem(), &units, curator, &Silent)?)?
-                    }
-                };
-                Ok(released.into_inner())
-            })
-        };
-        fitted().map_err(|error| Self::spent(charged, error))
-    }
-
-    /// All models, each by `run`.
-    fn models(
-        mut self,
-        classes: usize,
-        named: Option<(String, bool)>,
-        mut run: impl FnMut(&Planned, usize, &mut Curator) -> Result<Solution, FitError>,
-    ) -> Result<MatrixFitted, FitError> {
-        let started = Instant::now();
-        let planned = match &self.early {
-            Some(planned) => planned.clone(),
-            None => self.fit.planned(classes)?,
-        };
-        let summary = planned.plan()?.summary();
-        let planning = self.planning + started.elapsed();
-        let mut solutions = Vec::with_capacity(planned.models);
-        for k in 0..planned.models {
-            let name = match planned.models {
-                1 => "model".to_string(),
-                all => format!("model {} of {all}", k + 1),
-            };
-            let stage = StageFacts { name: &name, rests_on: summary.rests_on().and(DECLARED), stream: k as u64 };
-            solutions.push(self.session.stage(stage, &summary.certificate, |curator| run(&planned, k, curator))?);
         }
-        let Closed { mut guarantee, releases, .. } = self.session.close();
-        guarantee.of_units(named);
+        let placeholder = MatrixRecords::Here {
+            records: Bounded { rows: Rows::new(0), targets: Vec::new() },
+            labels: None,
+            owners: None,
+        };
+        match std::mem::replace(&mut state.records, placeholder) {
+            MatrixRecords::Here { mut records, owners, .. } => {
+                if let Some(found) = &state.found.labels {
+                    let class = |place: f64| found.iter().position(|found| *found as f64 == place);
+                    let class = |place: f64| class(place).map_or(f64::NAN, |class| class as f64);
+                    records = records.read_as(class);
+                } else if let Some(range) = state.found.range {
+                    let view = View { loss: Loss::Squared, against: None, range: None };
+                    records = records.read_as(|given| view.within(Some(range)).scaled(given));
+                }
+                let positions = owners.as_ref().filter(|owners| !owners.are_shared()).map(RowOwners::positions);
+                if let Some(units) = positions.transpose().map_err(|why| FitError::Option(why.to_string().into()))? {
+                    records = records.by_content(&units);
+                }
+                state.named = owners.as_ref().map(|owners| (owners.column(), owners.are_shared()));
+                let relation = self.neighbours.relation;
+                state.owned = owners.zip(self.facts.units).map(|(owners, units)| {
+                    let most = units.kept.map(|kept| kept.most).or(units.most_rows);
+                    Owned::of(&units::placed(owners, units.count, relation), most)
+                });
+                state.settled = Some(records);
+            }
+            partitions @ MatrixRecords::Partitions { .. } => {
+                if let MatrixRecords::Partitions { owner, .. } = &partitions {
+                    state.named = owner.as_ref().map(|owner| (owner.clone(), false));
+                }
+                state.records = partitions;
+            }
+        }
+        Ok(Evidence::Enforced)
+    }
+
+    fn fit(
+        &self,
+        state: &mut MatrixState,
+        planned: &Planned,
+        k: usize,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Solution, FitError> {
+        let (plan, read) = (planned.plan()?, View::of(planned, k));
+        if let MatrixRecords::Partitions { parts, known, .. } = &state.records {
+            let rows = RemoteRecords::new(parts.clone(), known.clone(), self.facts.features, self.facts.row_norm);
+            let rows = rows.read_as(QueryTarget::Model(read.within(state.found.range)).to_bytes());
+            let released = match self.places(known) {
+                None => plan.run_remote(Run::new(plan.problem(), &Sensitive::new(rows), curator, progress)?)?,
+                Some(count) => {
+                    let units = Sensitive::new(Units::remote(rows, count));
+                    plan.run_remote_units(Run::new(plan.problem(), &units, curator, progress)?)?
+                }
+            };
+            return Ok(released.into_inner());
+        }
+        // settled before
+        let Some(records) = &mut state.settled else { return Err(FitError::Option("nothing is settled".into())) };
+        let last = k + 1 == planned.models;
+        let rows = if last { std::mem::replace(&mut records.rows, Rows::new(0)) } else { records.rows.clone() };
+        let targets = records.targets.iter().map(|&given| read.target(given)).collect();
+        let examples = Encoded::Memory(Examples { rows, targets });
+        Ok(units::run(plan, examples, state.owned.as_ref(), curator, progress)?)
+    }
+
+    fn units(&self, state: &MatrixState) -> Option<(String, bool)> {
+        state.named.clone()
+    }
+
+    fn answer(&self, state: MatrixState, taken: Taken) -> Result<MatrixFitted, FitError> {
+        let Taken { planned, solutions, closed: Closed { guarantee, releases, .. }, planning } = taken;
+        let Found { labels, range, clip, note } = state.found;
         let guarantee = match self.accountant {
             None => guarantee,
-            Some(accountant) => guarantee.accounted_by(accountant).map_err(|why| FitError::Option(why.to_string()))?,
+            Some(by) => guarantee.accounted_by(by).map_err(|why| FitError::Option(why.to_string().into()))?,
         };
-        Ok(MatrixFitted { planned, solutions, guarantee, releases, planning })
+        Ok(MatrixFitted { planned, solutions, guarantee, releases, planning, labels, range, clip, note })
     }
 }
 
+/// Targets of the records that count: all, or those that `counted` marks.
+fn counting<'a>(targets: &'a [f64], counted: &'a [bool]) -> impl Iterator<Item = (f64, usize)> + 'a {
+    let all = targets.iter().copied().zip(0..);
+    all.filter(|(_, i)| counted.is_empty() || counted[*i])
+}
+
 /// Refuses what is not done with parts.
-fn may_be_elsewhere(facts: &MatrixFacts, target: Target) -> Result<(), FitError> {
-    let refuse = |why: &str| Err(FitError::Option(why.into()));
+fn may_be_remote(facts: &MatrixFacts, target: Target, range: TargetRange) -> Result<(), FitError> {
+    let refuse = |why: &'static str| Err(FitError::Option(why.into()));
     match facts.units {
         _ if target.finds_labels() => refuse(
-            "which labels occur is not known beforehand, and what a part answers has a public shape; declare the classes",
+            "the classes are not declared, and remote records need them before the first pass; declare the classes",
+        ),
+        Some(_) if range == TargetRange::Found => refuse(
+            "the target has no declared range, and finding one takes a secret choice of one row per unit, which \
+             remote records cannot make; declare the range",
         ),
         Some(units) if units.kept.is_some() => refuse(
-            "a row with several owners is in no unit's mean, and which rows are kept follows from all of them at once; fit the table in one place",
+            "rows have several owners here, and which of them are kept depends on all partitions; fit the table in \
+             one place",
         ),
         Some(units) if units.most_rows.is_some() || units.clipping == UnitClipping::Row => refuse(
-            "which rows of a unit are kept is chosen by secret coins, which parts do not have: leave out the bound on its rows; a unit is clipped as one however many it has",
+            "a bound on the rows of a unit takes a secret choice of rows, which remote records cannot make; leave \
+             the bound out: a unit is clipped as a whole, whatever its number of rows",
         ),
         _ => Ok(()),
     }
@@ -515,7 +634,7 @@ fn may_be_elsewhere(facts: &MatrixFacts, target: Target) -> Result<(), FitError>
 /// Refuses a certificate that an accountant has no bound for.
 pub(super) fn accounted(accountant: &dyn Accountant, certificate: &Certificate) -> Result<(), FitError> {
     let bound = accountant.epsilon(certificate.event(), certificate.relation(), certificate.budget().delta());
-    bound.map(drop).map_err(|why| FitError::Option(why.to_string()))
+    bound.map(drop).map_err(|why| FitError::Option(why.to_string().into()))
 }
 
 #[cfg(test)]

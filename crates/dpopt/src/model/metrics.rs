@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How well a classifier does. Exact numbers of the table they were computed on: nothing here is private.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassificationMetrics {
-    /// Rows that count.
+    /// Number of rows that are scored.
     pub rows: usize,
     /// Rows that do not.
     pub left_out: LeftOut,
@@ -32,9 +32,9 @@ pub struct ClassificationMetrics {
 /// One class against all others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassMetrics {
-    /// Its label.
+    /// Label of the class.
     pub label: String,
-    /// Rows of it.
+    /// Number of rows of the class.
     pub rows: usize,
     /// Rows that are predicted to be of it.
     pub predicted: usize,
@@ -49,7 +49,7 @@ pub struct ClassMetrics {
 /// How well a regression does. Exact numbers of the table they were computed on: nothing here is private.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegressionMetrics {
-    /// Rows that count.
+    /// Number of rows that are scored.
     pub rows: usize,
     /// Rows that do not.
     pub left_out: LeftOut,
@@ -74,16 +74,16 @@ pub struct RegressionMetrics {
 /// Rows that are not scored, by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// Without a target.
+    /// Rows without a target.
     pub missing: usize,
-    /// With a label that is none of the model's.
+    /// Rows with a label that the model does not have.
     pub undeclared: usize,
     /// With a target that cannot be read, or unreadable as a whole.
     pub unreadable: usize,
 }
 
 impl LeftOut {
-    /// All of them.
+    /// Number of all rows left out, whatever the reason.
     pub fn all(self) -> usize {
         self.missing + self.undeclared + self.unreadable
     }
@@ -144,7 +144,7 @@ pub fn classification(
     })
 }
 
-/// Bins of probabilities.
+/// Bins of predicted probabilities for the calibration error.
 const BINS: usize = 10;
 
 fn calibration_error(probabilities: &[Vec<f64>], truth: &[usize]) -> f64 {

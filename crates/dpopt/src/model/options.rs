@@ -1,23 +1,17 @@
-//! Everything a fit can be told.
+//! Options of a fit beside the options of every run.
 
-use super::division::StageShares;
+use super::budget_split::StageShares;
 use super::embedding::EmbeddingRequest;
 use super::reading::Reading;
-use super::units::UnitOptions;
 use crate::moment::Moment;
-use crate::session::LedgerFile;
 use dpopt_data::{BadCells, Schema};
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::{MethodOptions, Registry};
-use dpopt_privacy::{Neighbours, Relation};
 
-/// Everything a fit can be told. The defaults need no tuning.
+/// Options of a fit beside the [options of every run](crate::RunOptions). The defaults need no tuning.
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/n^1.1, at most 0.01 | δ of the whole run |
-/// | `relation` | zero-out | which tables are neighbours |
-/// | `unit` | none: a row | whose rows are one unit of privacy |
 /// | `schema` | empty | public ranges, levels and kinds of columns |
 /// | `shares` | 5 % for undeclared labels | what private preparation may spend |
 /// | `method` | auto | method and hyper-parameters |
@@ -25,23 +19,16 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `embedding` | none | an embedding model instead of a linear one |
 /// | `regression` | false | the target is a number |
 /// | `classification` | false | it is said that the target holds labels |
-/// | `target_moment` | none | what is known of a number whose range nobody knows |
+/// | `target_moment` | none | the moment of a number of unknown range |
 /// | `loss` | logistic, or squared | of one score; of two classes where labels are predicted |
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
-/// | `ledger` | none | a budget kept across runs |
 /// | `bad_cells` | error | what to do with cells that cannot be read |
 /// | `reading` | as usual | how the table is read, kept in the model for its predictions |
 /// | `memory` | none | cap on the memory of encoded rows |
-/// | `insecure_seed` | none | reproducible noise, no privacy; not together with `ledger` |
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct FitOptions {
-    /// δ of the whole run. `None`: 1/n^1.1, at most 0.01.
-    pub delta: Option<f64>,
-    /// Which tables are neighbours.
-    pub relation: Relation,
-    /// Who is protected, where rows of one person are to be protected as a whole. `None`: each row by itself.
-    pub unit: Option<UnitOptions>,
-    /// Public declarations.
+    /// What is publicly declared of the columns.
     pub schema: Schema,
     /// What private preparation may spend.
     pub shares: StageShares,
@@ -63,29 +50,123 @@ pub struct FitOptions {
     pub loss: Option<Loss>,
     /// Public number of rows.
     pub rows: Option<u64>,
-    /// A budget kept in a file.
-    pub ledger: Option<LedgerFile>,
     /// What to do with cells that cannot be read.
     pub bad_cells: BadCells,
     /// Most bytes of encoded rows in memory: the rest goes to a temporary file, and only methods that read rows in batches
     /// apply. `None`: all rows in memory.
     pub memory: Option<u64>,
-    /// Reproducible noise for tests: no privacy against who knows the seed.
-    pub insecure_seed: Option<u64>,
     /// How the table is read, for the model.
     pub reading: Reading,
-    /// For the report: how the run was started.
-    pub command: Option<String>,
     /// For the report: where the public declarations come from.
     pub schema_source: Option<String>,
 }
 
-/// What is said of methods, and which methods there are: those that ship unless somebody brings a registry.
+impl FitOptions {
+    /// These options with [`schema`](#structfield.schema) set.
+    #[must_use]
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// These options with [`shares`](#structfield.shares) set.
+    #[must_use]
+    pub fn shares(mut self, shares: StageShares) -> Self {
+        self.shares = shares;
+        self
+    }
+
+    /// These options with [`method`](#structfield.method) set.
+    #[must_use]
+    pub fn method(mut self, method: MethodOptions) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// These options with [`registry`](#structfield.registry) set.
+    #[must_use]
+    pub fn registry(mut self, registry: impl Into<Option<Registry>>) -> Self {
+        self.registry = registry.into();
+        self
+    }
+
+    /// These options with [`embedding`](#structfield.embedding) set.
+    #[must_use]
+    pub fn embedding(mut self, embedding: impl Into<Option<EmbeddingRequest>>) -> Self {
+        self.embedding = embedding.into();
+        self
+    }
+
+    /// These options with [`regression`](#structfield.regression) set.
+    #[must_use]
+    pub fn regression(mut self, regression: bool) -> Self {
+        self.regression = regression;
+        self
+    }
+
+    /// These options with [`classification`](#structfield.classification) set.
+    #[must_use]
+    pub fn classification(mut self, classification: bool) -> Self {
+        self.classification = classification;
+        self
+    }
+
+    /// These options with [`target_moment`](#structfield.target_moment) set.
+    #[must_use]
+    pub fn target_moment(mut self, target_moment: impl Into<Option<Moment>>) -> Self {
+        self.target_moment = target_moment.into();
+        self
+    }
+
+    /// These options with [`loss`](#structfield.loss) set.
+    #[must_use]
+    pub fn loss(mut self, loss: impl Into<Option<Loss>>) -> Self {
+        self.loss = loss.into();
+        self
+    }
+
+    /// These options with [`rows`](#structfield.rows) set.
+    #[must_use]
+    pub fn rows(mut self, rows: impl Into<Option<u64>>) -> Self {
+        self.rows = rows.into();
+        self
+    }
+
+    /// These options with [`bad_cells`](#structfield.bad_cells) set.
+    #[must_use]
+    pub fn bad_cells(mut self, bad_cells: BadCells) -> Self {
+        self.bad_cells = bad_cells;
+        self
+    }
+
+    /// These options with [`memory`](#structfield.memory) set.
+    #[must_use]
+    pub fn memory(mut self, memory: impl Into<Option<u64>>) -> Self {
+        self.memory = memory.into();
+        self
+    }
+
+    /// These options with [`reading`](#structfield.reading) set.
+    #[must_use]
+    pub fn reading(mut self, reading: Reading) -> Self {
+        self.reading = reading;
+        self
+    }
+
+    /// These options with [`schema_source`](#structfield.schema_source) set.
+    #[must_use]
+    pub fn schema_source(mut self, schema_source: impl Into<Option<String>>) -> Self {
+        self.schema_source = schema_source.into();
+        self
+    }
+}
+
+/// Which methods there are and their options: those that ship unless the user gives a registry.
 #[derive(Clone, Debug)]
 pub struct MethodRequest {
     /// Which methods there are.
     pub registry: Registry,
-    /// What is said of them.
+    /// Name of the method, and its options.
     pub options: MethodOptions,
 }
 
@@ -97,15 +178,7 @@ impl From<MethodOptions> for MethodRequest {
 
 impl FitOptions {
     /// Which methods there are.
-    pub fn registry(&self) -> &Registry {
+    pub fn methods(&self) -> &Registry {
         self.registry.as_ref().unwrap_or(dpopt_linear::registry())
-    }
-
-    /// Which data sets are neighbours: those that differ in all rows of one unit, or in one row where nobody says whose it is.
-    pub fn neighbours(&self) -> Neighbours {
-        match self.unit {
-            None => Neighbours::of_records(self.relation),
-            Some(_) => Neighbours::of_users(self.relation),
-        }
     }
 }

@@ -5,6 +5,7 @@ use super::error::FitError;
 use dpopt_data::{BadCells, TableReader, label_counts, quantile_counts};
 use dpopt_mechanism::{Curator, LabelSelection, PrivateBounds};
 use dpopt_optimize::RunError;
+use dpopt_refusal::{Refusal, Step};
 
 /// Finds the labels of `target` that are frequent enough.
 pub(super) fn find_labels(
@@ -30,16 +31,14 @@ pub(super) fn find_bounds(
     let mut value = Vec::with_capacity(columns.len());
     for (column, bounds) in columns.iter().zip(found) {
         // the missing range is itself a released outcome, so it may be told
-        let (lower, upper) =
-            bounds.ok_or_else(|| no_range(&format!("`{column}`"), "declare lower and upper for it, or --ignore it"))?;
+        let (lower, upper) = bounds.ok_or_else(|| no_range(&format!("`{column}`"), Step::DeclareRangeOrIgnore))?;
         value.push((column.clone(), lower, upper));
     }
     Ok(value)
 }
 
 /// What is said where a released range is none, and what to do about it.
-pub(super) fn no_range(of: &str, instead: &str) -> FitError {
-    FitError::Option(format!(
-        "no range could be found for {of}: its 1% and 99% quantiles look the same at this budget; {instead}"
-    ))
+pub(super) fn no_range(of: &str, instead: Step) -> FitError {
+    let none = format!("no range was found for {of}: its 1 % and 99 % quantiles cannot be told apart at this budget");
+    FitError::Option(Refusal::of(none).or(instead))
 }

@@ -2,7 +2,7 @@
 
 use dpopt_objective::loss::{Loss, softplus};
 
-/// Probability of the second class at a released margin `score` (spec 17 §3.6 for the shifted logistic loss).
+/// Probability of the second class at a released margin `score`.
 ///
 /// The shifted loss softplus(m0 - y·s) is a conditional log loss up to normalisation: p = σ(m0+s)/(σ(m0+s)+σ(m0-s)).
 /// Losses without a probability model (hinge) give (1+s)/2 cut to [0, 1]: the right order, not calibrated.
@@ -16,7 +16,7 @@ pub fn of_margin(loss: &Loss, score: f64) -> f64 {
     }
 }
 
-/// Softmax in place.
+/// Replaces scores by their softmax, in place.
 pub fn softmax(scores: &mut [f64]) {
     let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;

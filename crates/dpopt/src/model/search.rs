@@ -32,9 +32,9 @@ pub struct SearchLaw {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchTheorem {
-    /// From (ε₁, δ₁) of a run.
+    /// From the (ε₁, δ₁) of one run.
     Approximate,
-    /// From the Rényi curve of a run.
+    /// From the Rényi curve of one run.
     Renyi,
 }
 
@@ -45,9 +45,9 @@ pub struct SearchPlan {
     pub run: Budget,
     /// Standard deviation of the noise in the sum of the validation scores, each in [0, 1].
     pub score_noise: f64,
-    /// Of the whole search.
+    /// The certified privacy event of the whole search.
     pub certificate: Certificate,
-    /// By which bound.
+    /// The theorem that bounds the cost of the search.
     pub theorem: SearchTheorem,
 }
 
@@ -155,7 +155,7 @@ impl SearchLaw {
         terms: Terms,
         mut train: impl FnMut(Budget) -> Result<Vec<Event>, E>,
     ) -> Result<SearchPlan, E> {
-        let option = |why: String| FitError::Option(why);
+        let option = |why: String| FitError::Option(why.into());
         let (epsilon, delta) = (terms.budget.epsilon(), terms.budget.delta());
         if delta <= 0.0 {
             return Err(
@@ -211,7 +211,7 @@ pub fn score_event(noise_multiplier: f64) -> Event {
 
 /// The pointwise largest Rényi curve of several events.
 struct Curve {
-    /// (order, divergence), increasing.
+    /// Pairs (order, Rényi divergence), by increasing order.
     costs: Vec<(f64, f64)>,
     /// The largest probability that is set aside.
     failure: f64,

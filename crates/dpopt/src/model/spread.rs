@@ -4,7 +4,7 @@ use super::error::FitError;
 use dpopt_data::{BadCells, Encoder, TableReader, column_histograms};
 use dpopt_mechanism::{Curator, Gaussian, HistogramShape};
 use dpopt_optimize::RunError;
-use dpopt_optimize::plan::Before;
+use dpopt_optimize::plan::PriorRelease;
 use dpopt_privacy::{Budget, Relation, special};
 
 /// Share of the squared privacy parameter μ that the histograms take. On generated tables 2 % were a little worse at few records and
@@ -12,7 +12,7 @@ use dpopt_privacy::{Budget, Relation, special};
 const SHARE: f64 = 0.05;
 
 /// Histograms are made only if their noise is below this share of the records: a cell of fewer is not divided.
-const MOST_NOISE: f64 = 1.0 / 6.0;
+const MAX_NOISE: f64 = 1.0 / 6.0;
 
 /// Histograms that were planned.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl SpreadPlan {
         }
         let mu = SHARE.sqrt() * special::gaussian_mu(budget.epsilon(), budget.delta());
         let plan = Self { shape, noise_multiplier: relation.sum_sensitivity() / mu };
-        (plan.noise() <= MOST_NOISE * rows as f64).then_some(plan)
+        (plan.noise() <= MAX_NOISE * rows as f64).then_some(plan)
     }
 
     /// Standard deviation of the noise of a count.
@@ -40,8 +40,8 @@ impl SpreadPlan {
     }
 
     /// What plans are certified together with.
-    pub(super) fn before(self, relation: Relation) -> Before {
-        Before::gaussian(self.noise_multiplier, self.shape.dimension(), relation)
+    pub(super) fn prior_release(self, relation: Relation) -> PriorRelease {
+        PriorRelease::gaussian(self.noise_multiplier, self.shape.dimension(), relation)
     }
 
     /// Counts the table's numbers, releases the counts, and spreads the encoder's columns by them.

@@ -3,21 +3,25 @@
 
 use super::error::FitError;
 use super::matrix::{DECLARED, MatrixFacts, accounted};
-use super::parts::View;
-use super::scheme::{Planned, Target};
-use super::{Division, StageShares};
+use super::partitions::View;
+use super::stage_plan::{Planned, Target};
+use super::{BudgetSplit, StageShares};
 use crate::guarantee::Guarantee;
-use crate::session::{Account, Entered, Opening, Session, StageFacts, default_delta};
+use crate::session::{Account, ActiveStage, Opening, Session, StageFacts, default_delta};
 use dpopt_linear::check_values;
 use dpopt_mechanism::{ReleaseRecord, Sensitive};
 use dpopt_objective::records::{Bounded, Examples};
 use dpopt_online::{LinearLearner, LinearStreamPlan, plan_linear_stream};
 use dpopt_optimize::plan::NotApplicable;
-use dpopt_optimize::{Candidate, MethodOptions};
+use dpopt_optimize::{Candidate, MethodOptions, Reason, Selection};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
+use dpopt_refusal::{Refusal, Step};
 
 /// Models of a stream, planned from public facts: `facts.rows` records in at most `batches` batches.
 pub struct MatrixStreamPlan {
+    pub(super) facts: MatrixFacts,
+    pub(super) target: Target,
+    pub(super) classes: usize,
     plan: LinearStreamPlan,
     planned: Planned,
     budget: Budget,
@@ -28,7 +32,7 @@ pub struct MatrixStreamPlan {
 pub struct MatrixStream {
     plan: MatrixStreamPlan,
     session: Session,
-    stages: Vec<(Entered, LinearLearner)>,
+    stages: Vec<(ActiveStage, LinearLearner)>,
     accountant: Option<&'static dyn Accountant>,
 }
 
@@ -49,12 +53,18 @@ impl MatrixStreamPlan {
     ) -> Result<Self, FitError> {
         if facts.units.is_some() {
             return Err(FitError::Option(
-                "a stream protects single records, each of which comes once; units of several rows can't be followed through it".into(),
+                "a stream protects single records, each of which is read once, and cannot protect units of several \
+                 rows; leave the unit out, or fit a table"
+                    .into(),
             ));
         }
         if target.finds_labels() {
             return Err(FitError::Option(
-                "a stream has no first look at its labels; declare the labels in the schema".into(),
+                Refusal::of(
+                    "the labels are not declared, and a stream cannot look for them first; declare the \
+                             labels",
+                )
+                .or(Step::DeclareLabels),
             ));
         }
         let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.rows)))?;
@@ -62,16 +72,19 @@ impl MatrixStreamPlan {
         let mut values = options.clone();
         values.method = None;
         check_values(&values)?;
-        let division = Division::new(budget, StageShares::default(), false, false)?;
+        let budget_split = BudgetSplit::new(budget, StageShares::default(), false, false)?;
         let neighbours = Neighbours::of_records(relation);
         let (loss, models) = target.models(classes);
         let problem = facts.problem(loss, neighbours);
-        let of_each = division.of_each_model(models)?;
+        let of_each = budget_split.of_each_model(models)?;
         let plan = plan_linear_stream(&problem, of_each, options, batches)?;
         let method = plan.summary().method;
         let candidates = vec![Candidate { method, plan: Ok(plan.prepared()) }];
-        let planned = Planned { problem, models, budget: of_each, candidates, chosen: Ok(0), in_parts: false };
-        Ok(Self { plan, planned, budget, neighbours })
+        // no other method learns from a stream
+        let selection = Selection { place: 0, reason: Reason::Only };
+        let planned =
+            Planned { problem, models, budget: of_each, candidates, selection: Ok(selection), in_parts: false };
+        Ok(Self { facts, target, classes, plan, planned, budget, neighbours })
     }
 
     /// The plan, as of every fit.
@@ -87,7 +100,7 @@ impl MatrixStreamPlan {
     /// Charges the account for the whole stream: the last that happens before a record counts.
     ///
     /// # Errors
-    /// As [`MatrixFit::open`](super::MatrixFit::open).
+    /// As [`Fit::run_on`](super::Fit::run_on).
     pub fn open(
         self,
         run: &str,
@@ -120,7 +133,7 @@ impl MatrixStreamPlan {
 
 impl MatrixStream {
     /// One step of all models along the records of a batch, each of which comes in this batch only. Targets as in
-    /// [`MatrixRun::fit`](super::MatrixRun::fit).
+    /// [`MatrixRecords::Here`](super::MatrixRecords::Here).
     ///
     /// # Errors
     /// If there are too many records, other features, or no batches are left; in a forked process. Nothing has changed then.
@@ -147,12 +160,12 @@ impl MatrixStream {
         self.stages.iter().map(|(_, learner)| learner.weights()).collect()
     }
 
-    /// Batches learned from.
+    /// Number of batches learned from so far.
     pub fn learned(&self) -> u64 {
         self.stages.first().map_or(0, |(_, learner)| learner.learned())
     }
 
-    /// What was planned.
+    /// The plan of the stream.
     pub fn plan(&self) -> &MatrixStreamPlan {
         &self.plan
     }
@@ -165,7 +178,7 @@ impl MatrixStream {
         let guarantee = self.session.guarantee().clone();
         match self.accountant {
             None => Ok(guarantee),
-            Some(by) => guarantee.accounted_by(by).map_err(|why| NotApplicable::Problem(why.to_string()).into()),
+            Some(by) => guarantee.accounted_by(by).map_err(|why| NotApplicable::Problem(why.to_string().into()).into()),
         }
     }
 
@@ -177,7 +190,7 @@ impl MatrixStream {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scheme::ClassLoss;
+    use super::super::stage_plan::ClassLoss;
     use super::*;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::records::Bounding;
@@ -233,7 +246,7 @@ mod tests {
                 stream.learn(records(100 * t, 100 * (t + 1))).unwrap();
             }
             let after = stream.weights();
-            assert!(stream.learn(records(0, 1)).unwrap_err().to_string().contains("all 30 batches"));
+            assert!(stream.learn(records(0, 1)).unwrap_err().to_string().contains("all 30 planned batches"));
             assert_eq!(stream.weights(), after);
             // the middle class needs two lines
             assert!(hits(&after) > 0.6, "{}", hits(&after));

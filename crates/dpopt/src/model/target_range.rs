@@ -1,4 +1,4 @@
-//! What a regression pays for the range of a target that nobody declares (docs/decisions/0021-the-range-of-a-target.md).
+//! What a regression pays for the range of an undeclared target (docs/decisions/0021-the-range-of-a-target.md).
 
 use dpopt_mechanism::PrivateBounds;
 use dpopt_privacy::{Budget, Neighbours};
@@ -14,7 +14,8 @@ pub(super) fn enough(budget: Budget, neighbours: Neighbours, counted: u64) -> Op
     })
 }
 
-/// The same, or the largest, which is then refused with the number of rows that would do.
+/// The least share of ε that finds the range of about `counted` targets; the largest share if none does, whose plan is then refused with the number of rows that
+/// would be enough.
 pub(super) fn share(budget: Budget, neighbours: Neighbours, counted: u64) -> f64 {
     let [.., most] = SHARES;
     enough(budget, neighbours, counted).unwrap_or(most)

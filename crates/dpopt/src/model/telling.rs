@@ -1,26 +1,28 @@
-//! What a fit tells of itself when it is done: its report.
+//! The report that a fit writes when it is done.
 
 use super::describe::general_assumptions;
 use super::error::FitError;
-use super::fit::Fit;
 use super::linear::Model;
-use super::scheme::Planned;
+use super::stage_plan::Planned;
+use super::table::NamedTable;
+use crate::provenance::Provenance;
 use crate::report::{Answer, Baseline, CandidateRow, Coefficient, DataFacts, Report};
 use dpopt_data::{BadCells, FeatureKind, listed};
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Assumption;
+use dpopt_refusal::Text;
 
-impl Fit {
+impl NamedTable {
     /// One sentence per source of public facts.
     pub(super) fn declarations(&self) -> Vec<String> {
-        let mut notes =
-            vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
+        let mut notes = vec![format!("The table has {} columns. This number is public.", self.table.columns().len())];
         if let Some(owned) = self.ownership() {
-            notes.push(format!("Of rows that several own so many were kept: {owned}."));
+            notes.push(format!("Ownership: {owned}."));
         }
         if let Some(source) = &self.options.schema_source {
             notes.push(format!(
-                "Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."
+                "Ranges, levels and kinds of columns are those declared in {source}. They are public and cost \
+                 nothing."
             ));
         }
         if self.layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }))
@@ -28,11 +30,12 @@ impl Fit {
             || self.layout.form.text.is_some()
         {
             let form = self.layout.in_words(&self.layout.form);
-            notes.push(format!("The encoder, settled by public facts: {form}."));
+            notes.push(format!("The encoder, chosen from public facts: {form}."));
         }
         if let Some(vectors) = &self.layout.vectors {
             notes.push(format!(
-                "Vectors of words from {}, which is public: {} words of {} numbers. Predictions need the same file (fingerprint {}).",
+                "Public word vectors from {}: {} words of {} numbers. Predictions need the same file (fingerprint \
+                 {}).",
                 vectors.name(),
                 vectors.words(),
                 vectors.dimension(),
@@ -40,13 +43,10 @@ impl Fit {
             ));
         }
         if !self.layout.undeclared.is_empty() {
-            notes.push(format!(
-                "Columns that nothing declares, taken as categories: {}.",
-                listed(&self.layout.undeclared)
-            ));
+            notes.push(format!("Undeclared columns, treated as categories: {}.", listed(&self.layout.undeclared)));
         }
         if !self.layout.ignored.is_empty() {
-            notes.push(format!("Columns that were not used: {}.", listed(&self.layout.ignored)));
+            notes.push(format!("Columns not used: {}.", listed(&self.layout.ignored)));
         }
         notes
     }
@@ -67,18 +67,19 @@ impl Fit {
             k => format!("Classification into {k} classes"),
         };
         let mut warnings = self.warnings.clone();
-        warnings.extend(summary.warnings.iter().cloned());
+        warnings.extend(summary.warnings.iter().cloned().map(Text::from));
         if self.options.bad_cells == BadCells::Error {
-            warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
+            warnings.push(BadCells::error_warning());
         }
         if self.table.quotes_join_lines() {
-            warnings.push(BadCells::QUOTED_NEWLINES.into());
+            warnings.push(BadCells::of_quoted_newlines());
         }
-        let general = general_assumptions(&self.options);
+        let general = general_assumptions(&self.run);
         Ok(Report {
             answer: Answer::LinearModel,
             software: env!("CARGO_PKG_VERSION").into(),
-            command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
+            provenance: Provenance::of_this_build(),
+            command: self.run.shown_command(),
             facts: DataFacts {
                 source: self.table.name(),
                 rows: Some(self.rows),
@@ -93,8 +94,7 @@ impl Fit {
             guarantee: model.guarantee().clone(),
             releases,
             candidates: planned.candidates.iter().map(CandidateRow::from).collect(),
-            chosen: planned.chosen.clone()?,
-            by_name: self.options.method.method.is_some(),
+            selection: planned.selection.clone()?,
             schedule: plan.schedule(),
             coefficients: model
                 .coefficients()
@@ -112,7 +112,7 @@ impl Fit {
             assumptions: summary.assumptions.iter().chain(&general).map(Assumption::to_string).collect(),
             warnings,
             planning_seconds,
-            ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+            ledger: self.run.shown_ledger(),
             receipt: model.receipt().cloned(),
         })
     }

@@ -2,72 +2,28 @@
 
 use super::error::FitError;
 use crate::report::Ownership;
+use crate::run::{UnitClipping, UnitOptions};
 use crate::session::SessionError;
-use dpopt_data::{Kind, RowOwners, Schema, TableReader, groups_of_units, kept_rows, unit_name};
+use dpopt_data::{Kind, RowOwners, Schema, TableReader, groups_of_units, kept_rows};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::records::{self, Encoded, KeptRows, Owners, RecordSet, UnitsError};
-use dpopt_optimize::plan::{Problem, RecordOf};
+use dpopt_optimize::plan::{Problem, RecordUnit};
 use dpopt_optimize::{Prepared, Run, RunError, Solution};
 use dpopt_privacy::Relation;
+use dpopt_refusal::{Refusal, Step, Text, option, text};
 use serde::Deserialize;
 use std::num::NonZeroU64;
 
-/// Who is protected where it is not a row: all rows with one value of a column, or of several columns where a row may have several owners.
-///
-/// What is released then is as private for a person with a thousand rows as for one with a single row. How a method gets there is a part of its plan: a
-/// method that sums gradients takes the mean of a unit's gradients and clips that; one that needs rows one by one takes the guarantee of a row for a group
-/// of `most_rows`.
-///
-/// A message has a sender and a recipient, and both are protected, each with all rows: name both columns. Rows are kept so that nobody owns more than `most_rows` of
-/// them, which is required then; who owns which rows is taken as known, and not protected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitOptions {
-    /// The column whose values are the units, or the columns: the same value is the same unit in all of them. None is a feature.
-    pub columns: Vec<String>,
-    /// Public bound k on the rows of a unit: of one with more, k are left, a uniform choice. `None`: no bound; methods that need rows one by one do not apply.
-    pub most_rows: Option<NonZeroU64>,
-    /// What is clipped.
-    pub clipping: UnitClipping,
-    /// Public number of units, at least as many as have rows; required under add-or-remove, a guess there. `None`: counted.
-    pub units: Option<u64>,
-}
-
-/// What is clipped where a unit may have several rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UnitClipping {
-    /// Whatever promises the smaller risk, of each method.
-    #[default]
-    Auto,
-    /// The mean of a unit's gradients; methods that need rows one by one do not apply.
-    Unit,
-    /// Each row; the guarantee of a row is taken for a group of as many as a unit may have.
-    Row,
-}
-
-impl UnitOptions {
-    /// How a unit is called: `person`, or "sender and recipient".
-    pub fn name(&self) -> String {
-        unit_name(&self.columns)
-    }
-
-    /// Whether a row may have several owners.
-    pub fn shares_rows(&self) -> bool {
-        self.columns.len() > 1
-    }
-}
-
-impl UnitClipping {
-    /// Refuses what needs a bound on the rows of a unit where there is none.
-    fn check(self, most_rows: Option<NonZeroU64>) -> Result<(), FitError> {
-        match (self, most_rows) {
-            (Self::Row, None) => Err(FitError::Option(
-                "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit".into(),
-            )),
-            _ => Ok(()),
-        }
+/// Refuses what needs a bound on the rows of a unit where there is none.
+fn check_bound(clipping: UnitClipping, most_rows: Option<NonZeroU64>) -> Result<(), FitError> {
+    match (clipping, most_rows) {
+        (UnitClipping::Row, None) => Err(FitError::Option(
+            text!["clipping row by row needs a public bound on the rows of a unit; give ", option("max_rows_per_unit")]
+                .into(),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -78,7 +34,7 @@ pub struct UnitFacts {
     pub count: u64,
     /// Public bound on the rows of a unit, as in [`UnitOptions`].
     pub most_rows: Option<NonZeroU64>,
-    /// What is clipped.
+    /// Whether the mean gradient of a unit is clipped, or each row's.
     pub clipping: UnitClipping,
     /// Rows that are kept, where a row may have several owners.
     pub kept: Option<KeptCounts>,
@@ -88,16 +44,16 @@ pub struct UnitFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptCounts {
-    /// k.
+    /// k: most rows of a unit that are kept.
     pub most: NonZeroU64,
-    /// Rows of whom nobody owns more than k: what a method sees.
+    /// Rows of which no unit owns more than k: what a method sees.
     pub rows: u64,
-    /// Rows of whom nobody owns two: what is counted before it.
+    /// Rows of which no unit owns two: what is counted before the method.
     pub one_each: u64,
 }
 
 impl KeptCounts {
-    /// Of the rows of `owners`; `None` where a row has one.
+    /// Counts of the kept rows of `owners`; `None` where a row has one owner.
     fn of(owners: &RowOwners, most: NonZeroU64) -> Option<Self> {
         let count = |most| Some(owners.kept(most)?.positions().len() as u64);
         Some(Self { most, rows: count(most)?, one_each: count(NonZeroU64::MIN)? })
@@ -110,45 +66,56 @@ fn check_shared(
     most_rows: Option<NonZeroU64>,
     relation: Relation,
 ) -> Result<NonZeroU64, FitError> {
-    let refused = |why: &str| Err(FitError::Option(why.into()));
+    let refused = |why: Text| Err(FitError::Option(why.into()));
     if clipping == UnitClipping::Unit {
-        return refused(
-            "a row with several owners is in none of their means, so that no unit can be clipped as one: leave --unit-clipping out, or say row",
-        );
+        return refused(text![
+            "rows have several owners here, so that a unit cannot be clipped as a whole; leave out ",
+            option("unit_clipping"),
+            ", or set it to row"
+        ]);
     }
     if relation == Relation::AddOrRemove {
         return refused(
-            "where a row has several owners it must be known who owns which rows: under add-or-remove one owner less lets others' rows in, and these push out those of \
-             yet others, without bound; use zero-out or replace-one",
+            "rows have several owners here, and under add-or-remove one owner more or less changes which rows of \
+             others are kept, without bound; use zero-out or replace-one"
+                .into(),
         );
     }
     match most_rows {
         Some(most) => Ok(most),
-        None => refused(
-            "where a row has several owners, rows are kept so that nobody owns more than so many: give the bound, --max-rows-per-unit",
-        ),
+        None => refused(text![
+            "rows have several owners here, and only so many rows of each owner can be kept; give a public bound, ",
+            option("max_rows_per_unit")
+        ]),
     }
 }
 
 impl UnitFacts {
     /// Refuses so few that nothing can be learned, a bound that is not there, and what several owners of a row leave no room for. `what`: how they are called.
     pub(super) fn check(&self, what: &str, relation: Relation) -> Result<(), FitError> {
-        self.clipping.check(self.most_rows)?;
+        check_bound(self.clipping, self.most_rows)?;
         if let Some(kept) = self.kept {
             check_shared(self.clipping, Some(kept.most), relation)?;
             if kept.rows < 2 {
-                return Err(FitError::Option(format!(
-                    "{} {} kept of all that have several owners: nothing private can be learned from so few",
-                    kept.rows,
-                    if kept.rows == 1 { "row is" } else { "rows are" }
-                )));
+                return Err(FitError::Option(
+                    format!(
+                        "only {} {} kept where rows have several owners, too few to learn from privately; raise the \
+                         bound on the rows of an owner",
+                        kept.rows,
+                        if kept.rows == 1 { "row is" } else { "rows are" }
+                    )
+                    .into(),
+                ));
             }
         }
         match self.count {
-            0 | 1 => Err(FitError::Option(format!(
-                "{} {what}: nothing private can be learned from so few; a useful answer takes some hundred at least",
-                self.count
-            ))),
+            0 | 1 => Err(FitError::Option(
+                format!(
+                    "{} {what}: too few to learn from privately; a useful answer takes at least some hundred",
+                    self.count
+                )
+                .into(),
+            )),
             _ => Ok(()),
         }
     }
@@ -161,10 +128,10 @@ impl UnitFacts {
     /// A problem of rows with a unit as record, or, where a row may have several, with the rows that are kept.
     pub(super) fn pooled(&self, problem: Problem) -> Problem {
         if let Some(KeptCounts { most, rows, .. }) = self.kept {
-            return Problem { record: RecordOf::UnitsRow { most }, rows, ..problem };
+            return Problem { record: RecordUnit::UnitsRow { most }, rows, ..problem };
         }
         let most = self.most_rows.filter(|_| self.clipping != UnitClipping::Unit);
-        let pooled = Problem { record: RecordOf::Unit { rows: problem.rows, most }, rows: self.count, ..problem };
+        let pooled = Problem { record: RecordUnit::Unit { rows: problem.rows, most }, rows: self.count, ..problem };
         match self.clipping {
             UnitClipping::Auto | UnitClipping::Unit => pooled,
             // a bound is there
@@ -189,7 +156,7 @@ pub(crate) fn coins(insecure_seed: Option<u64>) -> Result<NoiseSource, FitError>
     })
 }
 
-/// Whose rows a table's are.
+/// The owners of a table's rows.
 pub(crate) struct Units {
     asked: UnitOptions,
     owners: RowOwners,
@@ -209,15 +176,23 @@ impl Units {
         relation: Relation,
     ) -> Result<Self, FitError> {
         if asked.columns.iter().any(|column| column == target) {
-            return Err(FitError::Option(format!(
-                "`{target}` is both what is learned and the unit of privacy; name the column whose values are persons"
-            )));
+            return Err(FitError::Option(
+                format!(
+                    "`{target}` is both the target and the privacy unit; as the unit name the column that identifies \
+                 persons"
+                )
+                .into(),
+            ));
         }
         for column in &asked.columns {
             schema.declare(column, Kind::Ignored).map_err(|_| {
-                FitError::Option(format!(
-                    "`{column}` is the unit of privacy, and no feature; leave its declaration out, or say ignore = true"
-                ))
+                FitError::Option(
+                    format!(
+                        "`{column}` is the privacy unit and cannot be a feature; remove its declaration, or declare \
+                     ignore = true"
+                    )
+                    .into(),
+                )
             })?;
         }
         Self::of(asked, table, relation)
@@ -225,18 +200,28 @@ impl Units {
 
     /// One pass over the columns.
     pub(crate) fn of(asked: UnitOptions, table: &dyn TableReader, relation: Relation) -> Result<Self, FitError> {
-        asked.clipping.check(asked.most_rows)?;
+        check_bound(asked.clipping, asked.most_rows)?;
         let columns: Vec<&str> = asked.columns.iter().map(String::as_str).collect();
         if columns.is_empty() {
-            return Err(FitError::Option("name a column whose values are the units".into()));
+            return Err(FitError::Option(
+                "no column of privacy units is named; name the column that identifies \
+                                         persons"
+                    .into(),
+            ));
         }
         if let Some(twice) = (1..columns.len()).find(|at| columns[..*at].contains(&columns[*at])) {
-            return Err(FitError::Option(format!("the unit `{}` is named twice; once is enough", columns[twice])));
+            return Err(FitError::Option(
+                format!("the unit `{}` is named twice; once is enough", columns[twice]).into(),
+            ));
         }
         let bound = asked.shares_rows().then(|| check_shared(asked.clipping, asked.most_rows, relation)).transpose()?;
         if asked.units.is_none() && relation == Relation::AddOrRemove {
             return Err(FitError::Option(
-                "under add-or-remove the number of units is protected; give a public guess with --units".into(),
+                text![
+                    "under add-or-remove the number of units is protected; give a public guess with ",
+                    option("units")
+                ]
+                .into(),
             ));
         }
         let owners = RowOwners::read_all(table, &columns)?;
@@ -261,7 +246,7 @@ impl Units {
         self.facts().counted()
     }
 
-    /// Whose rows they are, for a run.
+    /// The owners of the rows, for a run.
     pub(super) fn owned(&self) -> Owned {
         Owned::of(&self.owners, self.asked.most_rows)
     }
@@ -287,7 +272,7 @@ impl Units {
         groups_of_units(&self.owners, groups, self.asked.most_rows, coins)
     }
 
-    /// Of `table` the rows that are kept, where a row may have several owners.
+    /// The rows of `table` that are kept, where a row may have several owners.
     pub(crate) fn kept<'a>(&self, table: &'a dyn TableReader) -> Option<impl TableReader + use<'a>> {
         Some(kept_rows(table, &self.owners.kept(self.kept?.most)?))
     }
@@ -326,11 +311,12 @@ impl Units {
     pub(crate) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
         match self.asked.units {
             Some(given) if relation != Relation::AddOrRemove && given != self.owners.units() => {
-                Err(FitError::Option(format!(
-                    "--units is {given}, and `{}` has more values than that, or the table fewer rows; give the number of units, leave --units out to count \
-                     them, or use --relation add-or-remove, which takes a guess",
-                    self.asked.name(),
-                )))
+                let found = format!(
+                    " is {given}, but `{}` has more values than that, or the table has fewer rows",
+                    self.asked.name()
+                );
+                let refusal = Refusal::of(text![option("units"), found]);
+                Err(FitError::Option(refusal.or("give the number of units").or(Step::CountUnits)))
             }
             _ => Ok(()),
         }
@@ -343,11 +329,11 @@ impl Units {
     }
 }
 
-/// Whose rows they are, as a run needs it.
+/// The owners of rows, in the form that a run needs.
 pub(super) enum Owned {
     /// Each row has one owner, of whom at most so many rows are taken.
     Units(Sensitive<Owners>, Option<NonZeroU64>),
-    /// A row may have several; nobody owns more than so many of these.
+    /// A row may have several owners; no unit owns more than so many of these rows.
     Rows(Sensitive<KeptRows>),
 }
 

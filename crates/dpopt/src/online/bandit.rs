@@ -1,56 +1,80 @@
-//! One of K arms in every round, where only the reward of the arm that was played is told.
+//! One of K arms in every round, where only the reward of the arm that was played is observed.
 
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
-use crate::session::{Account, Closed, Entered, Opening, Session, StageFacts};
+use crate::run::RunOptions;
+use crate::session::{ActiveStage, Closed, Opening, Session, StageFacts};
 use dpopt_mechanism::{CuratorError, NotApplicable, RoundLosses, SavedSums, SumsFile};
-use dpopt_objective::objective::Warrant;
+use dpopt_objective::objective::Evidence;
 use dpopt_online::{
     ArmPlayer, BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, Rewards, bandit_candidates,
     plan_bandit,
 };
+use dpopt_privacy::Budget;
 use dpopt_privacy::ledger::Receipt;
-use dpopt_privacy::{Budget, Neighbours, Relation};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Everything a game can be told besides K, T and ε.
+/// Options of a game besides K, T and the [options of every run](crate::RunOptions); δ is 0 unless it is given: noise is Laplace's, and pays no more than for its
+/// samplers.
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 0 | δ: noise is Laplace's, and pays no more than for its samplers |
-/// | `relation` | zero-out | which sequences of rewards are neighbours; add-or-remove is refused |
 /// | `rounds_per_user` | 1 | so many rounds are protected together, wherever they are |
 /// | `player` | the least bound | who plays |
 /// | `rewards` | independent | what is known of the rewards: whose bounds count where no player is named |
 /// | `switches` | 0 | regret is against best arms that change at most so often |
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct BanditOptions {
-    /// δ. `None`: 0, a pure guarantee of the exact laws.
-    pub delta: Option<f64>,
-    /// Which sequences of rewards are neighbours.
-    pub relation: Relation,
     /// Rounds that are protected together: for users who are in at most so many. `None`: 1.
     pub rounds_per_user: Option<u64>,
-    /// Who plays. `None`: whoever has the least bound for such rewards.
+    /// The algorithm that plays; `None` takes the one with the least bound for such rewards.
     pub player: Option<ArmPlayer>,
     /// What is known of the rewards: whose bounds count where no player is named. Privacy is the same.
     pub rewards: Rewards,
     /// The plays are held against the best arms that change at most so often.
     pub switches: u64,
-    /// Where the game is charged, as a whole.
-    pub account: Option<Box<dyn Account>>,
-    /// Reproducible noise for tests: no privacy against who knows the seed, and no charge.
-    pub insecure_seed: Option<u64>,
+}
+
+impl BanditOptions {
+    /// These options with [`rounds_per_user`](#structfield.rounds_per_user) set.
+    #[must_use]
+    pub fn rounds_per_user(mut self, rounds_per_user: impl Into<Option<u64>>) -> Self {
+        self.rounds_per_user = rounds_per_user.into();
+        self
+    }
+
+    /// These options with [`player`](#structfield.player) set.
+    #[must_use]
+    pub fn player(mut self, player: impl Into<Option<ArmPlayer>>) -> Self {
+        self.player = player.into();
+        self
+    }
+
+    /// These options with [`rewards`](#structfield.rewards) set.
+    #[must_use]
+    pub fn rewards(mut self, rewards: Rewards) -> Self {
+        self.rewards = rewards;
+        self
+    }
+
+    /// These options with [`switches`](#structfield.switches) set.
+    #[must_use]
+    pub fn switches(mut self, switches: u64) -> Self {
+        self.switches = switches;
+        self
+    }
 }
 
 /// A game that is under way.
 ///
 /// ```
+/// use dpopt::RunOptions;
 /// use dpopt::online::{Bandit, BanditOptions};
 /// // the second of two arms always gives more; the seed is for this page: without one the noise is secret
-/// let options = BanditOptions { insecure_seed: Some(1), ..BanditOptions::default() };
-/// let mut game = Bandit::open(2, 20_000, 1.0, options)?;
+/// let run = RunOptions::within(1.0).insecure_seed(1);
+/// let mut game = Bandit::open(2, 20_000, run, &BanditOptions::default())?;
 /// let mut won = 0.0;
 /// while let Some(arm) = game.play() {
 ///     let reward = [0.1, 0.9][arm];
@@ -62,7 +86,7 @@ pub struct BanditOptions {
 /// ```
 pub struct Bandit {
     session: Session,
-    stage: Entered,
+    stage: ActiveStage,
     plays: BanditPlays,
     receipt: Option<Receipt>,
     /// What was decided since the last save.
@@ -75,22 +99,22 @@ pub struct Bandit {
 #[serde(deny_unknown_fields)]
 struct Kept {
     plan: KeptBandit,
-    standing: BanditStanding,
+    tie_break: BanditStanding,
     receipt: Option<Receipt>,
     /// What was decided since the last save: (round, arm). It may have been shown, or not.
     recent: Vec<(u64, usize)>,
 }
 
-const FACTS: StageFacts = StageFacts { name: "bandit", rests_on: Warrant::Enforced, stream: 0 };
+const FACTS: StageFacts = StageFacts { name: "bandit", rests_on: Evidence::Enforced, stream: 0 };
 
 fn stated(
     arms: usize,
     rounds: u64,
-    epsilon: f64,
+    run: &RunOptions,
     options: &BanditOptions,
 ) -> Result<(BanditProblem, Budget), OnlineError> {
-    let budget = Budget::new(epsilon, options.delta.unwrap_or(0.0)).map_err(|e| OnlineError::Option(e.to_string()))?;
-    let (neighbours, rounds_per_user) = (Neighbours::of_rounds(options.relation), options.rounds_per_user.unwrap_or(1));
+    let budget = run.least().map_err(|e| OnlineError::Option(e.to_string()))?;
+    let (neighbours, rounds_per_user) = (super::of_rounds(run)?, options.rounds_per_user.unwrap_or(1));
     let BanditOptions { rewards, switches, .. } = *options;
     Ok((BanditProblem { arms, rounds, rounds_per_user, rewards, switches, neighbours }, budget))
 }
@@ -102,10 +126,10 @@ fn stated(
 pub fn explain_bandit(
     arms: usize,
     rounds: u64,
-    epsilon: f64,
+    run: &RunOptions,
     options: &BanditOptions,
 ) -> Result<BanditPlan, OnlineError> {
-    let (problem, budget) = stated(arms, rounds, epsilon, options)?;
+    let (problem, budget) = stated(arms, rounds, run, options)?;
     Ok(plan_bandit(&problem, budget, options.player)?)
 }
 
@@ -116,10 +140,10 @@ pub fn explain_bandit(
 pub fn compare_bandits(
     arms: usize,
     rounds: u64,
-    epsilon: f64,
+    run: &RunOptions,
     options: &BanditOptions,
 ) -> Result<Vec<(ArmPlayer, Result<BanditPlan, NotApplicable>)>, OnlineError> {
-    let (problem, budget) = stated(arms, rounds, epsilon, options)?;
+    let (problem, budget) = stated(arms, rounds, run, options)?;
     let wanted = |player: &ArmPlayer| options.player.is_none_or(|only| only == *player);
     let mut candidates = bandit_candidates(&problem, budget)?;
     candidates.retain(|(player, _)| wanted(player));
@@ -135,12 +159,17 @@ impl Bandit {
     ///
     /// # Errors
     /// If nothing is certified, or the account refuses.
-    pub fn open(arms: usize, rounds: u64, epsilon: f64, options: BanditOptions) -> Result<Self, OnlineError> {
-        Self::opened(arms, rounds, epsilon, options, None)
+    pub fn open(
+        arms: usize,
+        rounds: u64,
+        run: impl Into<RunOptions>,
+        options: &BanditOptions,
+    ) -> Result<Self, OnlineError> {
+        Self::opened(arms, rounds, &run.into(), options, None)
     }
 
-    /// The same, kept in a new file so that a killed process goes on where it was ([`save`](Self::save)). The place is reserved before
-    /// the charge.
+    /// Plans, charges and opens a game that is kept in a new file, so that a killed process can go on where it was ([`save`](Self::save)). The file is
+    /// reserved before the charge.
     ///
     /// # Errors
     /// If the file is there already, with an insecure seed, or as [`open`](Self::open).
@@ -148,25 +177,26 @@ impl Bandit {
         path: &Path,
         arms: usize,
         rounds: u64,
-        epsilon: f64,
-        options: BanditOptions,
+        run: impl Into<RunOptions>,
+        options: &BanditOptions,
     ) -> Result<Self, OnlineError> {
-        if options.insecure_seed.is_some() {
+        let run = run.into();
+        if run.insecure_seed.is_some() {
             return Err(super::seeded_session());
         }
-        Self::opened(arms, rounds, epsilon, options, Some(path))
+        Self::opened(arms, rounds, &run, options, Some(path))
     }
 
     fn opened(
         arms: usize,
         rounds: u64,
-        epsilon: f64,
-        options: BanditOptions,
+        run: &RunOptions,
+        options: &BanditOptions,
         path: Option<&Path>,
     ) -> Result<Self, OnlineError> {
-        let (problem, budget) = stated(arms, rounds, epsilon, &options)?;
+        let (problem, budget) = stated(arms, rounds, run, options)?;
         let plan = plan_bandit(&problem, budget, options.player)?;
-        let opening = Opening::new(problem.neighbours.within(budget), options.account, options.insecure_seed)?;
+        let opening = run.opening(problem.neighbours, budget)?;
         opening.quote(&[&plan.certificate])?;
         let file = path.map(SumsFile::create).transpose()?;
         let (mut session, file) = match opening.charge("online bandit", &[&plan.certificate]) {
@@ -196,7 +226,7 @@ impl Bandit {
         Self::resumed(path, SumsFile::open(path)?)
     }
 
-    /// The same, of a game whose session was moved to another file system: you vouch that nothing goes on where it was.
+    /// Goes on with a saved game whose session was moved to another file system: you vouch that nothing goes on where it was.
     ///
     /// # Errors
     /// As [`resume`](Self::resume); also if the session that it was copied from is still there.
@@ -206,14 +236,20 @@ impl Bandit {
 
     fn resumed(path: &Path, opened: (SumsFile, SavedSums, String)) -> Result<Self, OnlineError> {
         let (file, saved, public) = opened;
-        let damaged = |_| OnlineError::Option(format!("session {} is damaged, or of another version", path.display()));
-        let Kept { plan, standing, receipt, recent } = serde_json::from_str(&public).map_err(damaged)?;
+        let damaged = |_| {
+            OnlineError::Option(format!(
+                "session {} is damaged, or was written by another version; \
+                                                       open another game",
+                path.display()
+            ))
+        };
+        let Kept { plan, tie_break, receipt, recent } = serde_json::from_str(&public).map_err(damaged)?;
         let terms = plan.problem.neighbours.within(plan.budget);
         let plan = BanditPlan::of_kept(plan)?;
         // charged when the game was opened
         let mut session = Opening::new(terms, None, None)?.charge("online bandit", &[&plan.certificate])?;
         let mut stage = session.enter(FACTS, &plan.certificate)?;
-        let plays = plan.resume(&mut stage.curator, saved, standing)?;
+        let plays = plan.resume(&mut stage.curator, saved, tie_break)?;
         session.note(&stage);
         Ok(Self { session, stage, plays, receipt, recent, file: Some(file) })
     }
@@ -234,14 +270,14 @@ impl Bandit {
     pub fn save(&mut self) -> Result<Vec<(u64, usize)>, OnlineError> {
         let file = self.file.as_mut().ok_or_else(|| OnlineError::Option("this game has no session file".into()))?;
         let (plan, receipt, recent) = (self.plays.plan().kept(), self.receipt.clone(), self.recent.clone());
-        self.plays.save(file, |standing| {
-            let kept = Kept { plan, standing: standing.clone(), receipt, recent };
-            serde_json::to_string(&kept).map_err(|e| CuratorError::Unusable(e.to_string()))
+        self.plays.save(file, |tie_break| {
+            let kept = Kept { plan, tie_break: tie_break.clone(), receipt, recent };
+            serde_json::to_string(&kept).map_err(|e| CuratorError::Unusable(e.to_string().into()))
         })?;
         Ok(std::mem::take(&mut self.recent))
     }
 
-    /// Of a resumed game: what was decided up to its last save, (round, arm). Some of it may have been shown before: it is the same.
+    /// What a resumed game decided up to its last save, (round, arm). Some of it may have been shown before: it is the same.
     pub fn recent(&mut self) -> Vec<(u64, usize)> {
         std::mem::take(&mut self.recent)
     }
@@ -258,12 +294,12 @@ impl Bandit {
     pub fn observe(&mut self, reward: f64) -> Result<(), OnlineError> {
         if self.play().is_none() {
             return Err(OnlineError::Option(format!(
-                "all {} rounds that were planned and charged are played; open another game for more",
+                "all {} planned rounds are played; open another game, charged anew, for more",
                 self.plan().problem.rounds
             )));
         }
         if !reward.is_finite() {
-            return Err(OnlineError::Option("a reward is no finite number; give one in [0, 1]".into()));
+            return Err(OnlineError::Option("a reward is not a finite number; give a number in [0, 1]".into()));
         }
         self.plays.observe(&RoundLosses::of(&[reward])?)?;
         self.decided();
@@ -280,12 +316,12 @@ impl Bandit {
         self.plays.weights()
     }
 
-    /// What was planned.
+    /// The certified plan of the game.
     pub fn plan(&self) -> &BanditPlan {
         self.plays.plan()
     }
 
-    /// What is promised, per round.
+    /// The privacy guarantee of the game, per round.
     pub fn guarantee(&self) -> &Guarantee {
         self.session.guarantee()
     }
@@ -308,18 +344,20 @@ mod tests {
 
     #[test]
     fn a_game_is_promised_once_and_ends() {
-        let options = BanditOptions { insecure_seed: Some(4), ..BanditOptions::default() };
-        let mut game = Bandit::open(3, 500, 1.0, options).unwrap();
+        let run = RunOptions::within(1.0).insecure_seed(4);
+        let mut game = Bandit::open(3, 500, run, &BanditOptions::default()).unwrap();
         assert!(game.observe(f64::NAN).is_err() && game.observed() == 0);
         while let Some(arm) = game.play() {
             game.observe([0.1, 0.2, 7.0][arm]).unwrap();
         }
         assert_eq!(game.observed(), 500);
-        assert!(game.observe(0.0).unwrap_err().to_string().contains("all 500 rounds") && game.weights().len() == 3);
+        assert!(
+            game.observe(0.0).unwrap_err().to_string().contains("all 500 planned rounds") && game.weights().len() == 3
+        );
         let promised = game.close().guarantee;
         assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);
-        assert!(explain_bandit(3, 500, 1.0, &BanditOptions::default()).unwrap().regret_bound <= 500.0);
-        assert!(explain_bandit(1, 500, 1.0, &BanditOptions::default()).is_err());
+        assert!(explain_bandit(3, 500, &1.0.into(), &BanditOptions::default()).unwrap().regret_bound <= 500.0);
+        assert!(explain_bandit(1, 500, &1.0.into(), &BanditOptions::default()).is_err());
     }
 
     /// Killed at every hundredth round and resumed: the game ends, and arms and weights are those of one game.
@@ -334,7 +372,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");
         let options = || BanditOptions { player: Some(player), ..BanditOptions::default() };
-        let mut game = Bandit::open_at(&path, 3, 6000, 1.0, options()).unwrap();
+        let mut game = Bandit::open_at(&path, 3, 6000, 1.0, &options()).unwrap();
         assert_eq!(game.recent(), []);
         let mut shown = Vec::new();
         while game.observed() != 6000 {
@@ -360,10 +398,10 @@ mod tests {
         assert!(shown.iter().map(|(round, _)| *round).eq(2..=6000));
         let promised = game.close().guarantee;
         assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);
-        assert!(Bandit::open_at(&path, 3, 6000, 1.0, options()).is_err());
-        let seeded = || BanditOptions { insecure_seed: Some(1), ..options() };
-        assert!(Bandit::open_at(&directory.path().join("other"), 3, 6000, 1.0, seeded()).is_err());
-        let mut game = Bandit::open(3, 6000, 1.0, seeded()).unwrap();
+        assert!(Bandit::open_at(&path, 3, 6000, 1.0, &options()).is_err());
+        let seeded = || RunOptions::within(1.0).insecure_seed(1);
+        assert!(Bandit::open_at(&directory.path().join("other"), 3, 6000, seeded(), &options()).is_err());
+        let mut game = Bandit::open(3, 6000, seeded(), &options()).unwrap();
         while let Some(arm) = game.play() {
             game.observe([0.0, 1.0, 0.5][arm]).unwrap();
         }

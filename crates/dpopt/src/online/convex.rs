@@ -2,34 +2,42 @@
 
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
-use crate::session::{Account, Closed, Entered, Opening, Session, StageFacts, default_delta};
-use dpopt_objective::objective::Warrant;
+use crate::run::RunOptions;
+use crate::session::{ActiveStage, Closed, Session, StageFacts};
+use dpopt_objective::objective::Evidence;
 use dpopt_online::{ConvexPlan, ConvexPlays, ConvexProblem, Losses, PlayRegion, plan_convex};
+use dpopt_privacy::Budget;
 use dpopt_privacy::ledger::Receipt;
-use dpopt_privacy::{Budget, Neighbours, Relation};
 
-/// Everything a game can be told besides region, L, T and ε.
+/// Options of a game besides region, L, T and the [options of every run](crate::RunOptions); δ is 1/T^1.1 unless it is given, at most 0.01.
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/T^1.1, at most 0.01 | δ > 0 |
-/// | `relation` | zero-out | which sequences of gradients are neighbours; add-or-remove is refused |
 /// | `losses` | convex | what is known of the losses: decides which regret is proved |
 /// | `rounds_per_user` | 1 | so many rounds are protected together, wherever they are |
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ConvexOptions {
-    /// δ. `None`: 1/T^1.1, at most 0.01.
-    pub delta: Option<f64>,
-    /// Which sequences of gradients are neighbours.
-    pub relation: Relation,
     /// What is known of the losses. `None`: convex.
     pub losses: Option<Losses>,
     /// Rounds that are protected together: for users who are in at most so many. `None`: 1.
     pub rounds_per_user: Option<u64>,
-    /// Where the game is charged, as a whole.
-    pub account: Option<Box<dyn Account>>,
-    /// Reproducible noise for tests: no privacy against who knows the seed, and no charge.
-    pub insecure_seed: Option<u64>,
+}
+
+impl ConvexOptions {
+    /// These options with [`losses`](#structfield.losses) set.
+    #[must_use]
+    pub fn losses(mut self, losses: impl Into<Option<Losses>>) -> Self {
+        self.losses = losses.into();
+        self
+    }
+
+    /// These options with [`rounds_per_user`](#structfield.rounds_per_user) set.
+    #[must_use]
+    pub fn rounds_per_user(mut self, rounds_per_user: impl Into<Option<u64>>) -> Self {
+        self.rounds_per_user = rounds_per_user.into();
+        self
+    }
 }
 
 /// A game that is under way.
@@ -37,9 +45,9 @@ pub struct ConvexOptions {
 /// ```
 /// use dpopt::online::{Convex, ConvexOptions};
 /// use dpopt::optimize::online::PlayRegion;
-/// // (x − 0.5)² in every round, told by its slope
+/// // (x − 0.5)² in every round, given by its slope
 /// let region = PlayRegion::Box { lower: vec![-1.0], upper: vec![1.0] };
-/// let mut game = Convex::open(region, 3.0, 2000, 5.0, ConvexOptions::default())?;
+/// let mut game = Convex::open(region, 3.0, 2000, 5.0, &ConvexOptions::default())?;
 /// let mut last = 0.0;
 /// while let Some(x) = game.play() {
 ///     last = x[0];
@@ -51,7 +59,7 @@ pub struct ConvexOptions {
 /// ```
 pub struct Convex {
     session: Session,
-    stage: Entered,
+    stage: ActiveStage,
     plays: ConvexPlays,
 }
 
@@ -59,12 +67,11 @@ fn stated(
     region: PlayRegion,
     lipschitz: f64,
     rounds: u64,
-    epsilon: f64,
+    run: &RunOptions,
     options: &ConvexOptions,
 ) -> Result<(ConvexProblem, Budget), OnlineError> {
-    let delta = options.delta.unwrap_or_else(|| default_delta(rounds));
-    let budget = Budget::new(epsilon, delta).map_err(|e| OnlineError::Option(e.to_string()))?;
-    let (neighbours, losses) = (Neighbours::of_rounds(options.relation), options.losses.unwrap_or(Losses::Convex));
+    let budget = run.budget(rounds).map_err(|e| OnlineError::Option(e.to_string()))?;
+    let (neighbours, losses) = (super::of_rounds(run)?, options.losses.unwrap_or(Losses::Convex));
     let rounds_per_user = options.rounds_per_user.unwrap_or(1);
     Ok((ConvexProblem { region, lipschitz, rounds, losses, rounds_per_user, neighbours }, budget))
 }
@@ -77,10 +84,10 @@ pub fn explain_convex(
     region: PlayRegion,
     lipschitz: f64,
     rounds: u64,
-    epsilon: f64,
+    run: &RunOptions,
     options: &ConvexOptions,
 ) -> Result<ConvexPlan, OnlineError> {
-    let (problem, budget) = stated(region, lipschitz, rounds, epsilon, options)?;
+    let (problem, budget) = stated(region, lipschitz, rounds, run, options)?;
     Ok(plan_convex(&problem, budget)?)
 }
 
@@ -93,15 +100,15 @@ impl Convex {
         region: PlayRegion,
         lipschitz: f64,
         rounds: u64,
-        epsilon: f64,
-        options: ConvexOptions,
+        run: impl Into<RunOptions>,
+        options: &ConvexOptions,
     ) -> Result<Self, OnlineError> {
-        let (problem, budget) = stated(region, lipschitz, rounds, epsilon, &options)?;
+        let run = run.into();
+        let (problem, budget) = stated(region, lipschitz, rounds, &run, options)?;
         let plan = plan_convex(&problem, budget)?;
-        let terms = problem.neighbours.within(budget);
-        let opening = Opening::new(terms, options.account, options.insecure_seed)?;
+        let opening = run.opening(problem.neighbours, budget)?;
         let mut session = opening.charge("online convex", &[&plan.certificate])?;
-        let facts = StageFacts { name: "convex", rests_on: Warrant::Enforced, stream: 0 };
+        let facts = StageFacts { name: "convex", rests_on: Evidence::Enforced, stream: 0 };
         let mut stage = session.enter(facts, &plan.certificate)?;
         let plays = plan.open(&mut stage.curator)?;
         session.note(&stage);
@@ -122,7 +129,7 @@ impl Convex {
         if gradient.len() != d {
             let given = gradient.len();
             return Err(OnlineError::Option(format!(
-                "a gradient has {given} entries; give one for each of the {d} of a point"
+                "a gradient has {given} entries, and a point {d}; give one entry for each coordinate"
             )));
         }
         self.told(Some(gradient.to_vec()))
@@ -146,7 +153,7 @@ impl Convex {
             return Ok(());
         }
         Err(OnlineError::Option(format!(
-            "all {} rounds that were planned and charged are played; open another game for more",
+            "all {} planned rounds are played; open another game, charged anew, for more",
             self.plan().problem.rounds
         )))
     }
@@ -156,12 +163,12 @@ impl Convex {
         self.plays.observed()
     }
 
-    /// What was planned.
+    /// The certified plan of the game.
     pub fn plan(&self) -> &ConvexPlan {
         self.plays.plan()
     }
 
-    /// What is promised, per round.
+    /// The privacy guarantee of the game, per round.
     pub fn guarantee(&self) -> &Guarantee {
         self.session.guarantee()
     }
@@ -189,9 +196,9 @@ mod tests {
 
     #[test]
     fn a_game_is_promised_once_and_ends() {
-        let options = ConvexOptions { insecure_seed: Some(4), ..ConvexOptions::default() };
-        let mut game = Convex::open(region(), 1.0, 40, 1.0, options).unwrap();
-        assert!(game.observe(&[1.0]).unwrap_err().to_string().contains("2 of a point"));
+        let run = RunOptions::within(1.0).insecure_seed(4);
+        let mut game = Convex::open(region(), 1.0, 40, run, &ConvexOptions::default()).unwrap();
+        assert!(game.observe(&[1.0]).unwrap_err().to_string().contains("and a point 2;"));
         let mut plays = Vec::new();
         while let Some(x) = game.play() {
             assert!(x.iter().map(|x| x * x).sum::<f64>() <= 4.0 + 1e-12);
@@ -199,11 +206,11 @@ mod tests {
             game.observe(&[0.6, -0.8]).unwrap();
         }
         assert_eq!((plays.len(), game.observed()), (40, 40));
-        assert!(game.observe_nothing().unwrap_err().to_string().contains("all 40 rounds"));
+        assert!(game.observe_nothing().unwrap_err().to_string().contains("all 40 planned rounds"));
         let closed = game.close();
         assert!(closed.guarantee.certified_epsilon <= 1.0 && closed.guarantee.insecure_seed);
         assert_eq!(closed.releases.len(), 1);
-        let explained = explain_convex(region(), 1.0, 40, 1.0, &ConvexOptions::default()).unwrap();
+        let explained = explain_convex(region(), 1.0, 40, &1.0.into(), &ConvexOptions::default()).unwrap();
         assert!(explained.regret_bound > explained.problem.without_privacy());
     }
 
@@ -216,10 +223,9 @@ mod tests {
             access: Default::default(),
             unit: Vec::new(),
         };
-        let account = LedgerFile::account(Some(&ledger));
-        let seeded = ConvexOptions { account, insecure_seed: Some(1), ..ConvexOptions::default() };
-        assert!(Convex::open(region(), 1.0, 40, 1.0, seeded).is_err());
-        let pure = ConvexOptions { delta: Some(0.0), ..ConvexOptions::default() };
-        assert!(Convex::open(region(), 1.0, 40, 1.0, pure).is_err());
+        let options = ConvexOptions::default();
+        let seeded = RunOptions::within(1.0).ledger(ledger).insecure_seed(1);
+        assert!(Convex::open(region(), 1.0, 40, seeded, &options).is_err());
+        assert!(Convex::open(region(), 1.0, 40, RunOptions::within(1.0).delta(0.0), &options).is_err());
     }
 }

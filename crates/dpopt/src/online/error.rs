@@ -1,4 +1,4 @@
-//! Why a game is not played.
+//! The errors that stop a game.
 
 use crate::session::SessionError;
 use dpopt_mechanism::{CuratorError, NotApplicable};
@@ -7,14 +7,15 @@ use thiserror::Error;
 
 /// Why a game is not played, or does not go on. Nothing here shows a loss.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum OnlineError {
-    /// Nothing is planned.
+    /// No plan exists for the game.
     #[error(transparent)]
     Plan(#[from] NotApplicable),
-    /// Nothing is charged.
+    /// The account refuses the charge, or the session does not open.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Nothing is released or saved.
+    /// The curator refused a release: nothing is released or saved.
     #[error(transparent)]
     Release(#[from] CuratorError),
     /// A game does not go on.

@@ -5,69 +5,78 @@
 
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
-use crate::session::{Account, Closed, Entered, LedgerFile, Opening, Session, SessionError, StageFacts, default_delta};
+use crate::run::RunOptions;
+use crate::session::{ActiveStage, Closed, Opening, Session, SessionError, StageFacts};
 use dpopt_mechanism::{
     BlockExperts, ExpertPlays, ExpertsFile, Interactive, LazyExperts, NotApplicable, RoundLosses, SamplerError,
     SavedExperts,
 };
-use dpopt_objective::objective::Warrant;
+use dpopt_objective::objective::Evidence;
 use dpopt_online::{
-    ExpertLosses, ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of, plan_experts,
+    ExpertLosses, ExpertsMechanism, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of,
+    plan_experts,
 };
 use dpopt_privacy::ledger::Receipt;
-use dpopt_privacy::{Budget, Neighbours, Relation, certify};
+use dpopt_privacy::{Budget, certify};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Everything a game can be told besides d, T and ε.
+/// Options of a game besides d, T and the [options of every run](crate::RunOptions); δ is 1/T^1.1 unless it is given, at most 0.01.
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/T^1.1, at most 0.01 | δ; 0 for a pure guarantee |
-/// | `relation` | zero-out | which sequences of losses are neighbours; add-or-remove is refused |
 /// | `rounds_per_user` | 1 | so many rounds are protected together, wherever they are |
 /// | `player` | the least proved bound | lean, fresh, leader or blocks |
-/// | `losses` | any; with δ = 0 independent ones will do | which bounds on regret count where nobody is named; privacy is the same |
+/// | `losses` | any; with δ = 0 independent ones will do | which bounds on regret count where no player is named; privacy is the same |
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ExpertsOptions {
-    /// δ. `None`: 1/T^1.1, at most 0.01.
-    pub delta: Option<f64>,
-    /// Which sequences of losses are neighbours.
-    pub relation: Relation,
     /// Rounds that are protected together: for users who are in at most so many.
     pub rounds_per_user: u64,
-    /// Who plays. `None`: the least proved bound.
+    /// The algorithm that plays; `None` takes the one with the least proved bound.
     pub player: Option<Player>,
     /// What is known of the losses: which bounds count where no player is named. `None`: nothing; but a pure guarantee makes do with a bound for
     /// losses that are drawn independently.
     pub losses: Option<ExpertLosses>,
-    /// A budget kept in a file.
-    pub ledger: Option<LedgerFile>,
-    /// Reproducible coins for tests: no privacy against who knows the seed, no charge to a ledger, no session file.
-    pub insecure_seed: Option<u64>,
+}
+
+impl ExpertsOptions {
+    /// These options with [`rounds_per_user`](#structfield.rounds_per_user) set.
+    #[must_use]
+    pub fn rounds_per_user(mut self, rounds_per_user: u64) -> Self {
+        self.rounds_per_user = rounds_per_user;
+        self
+    }
+
+    /// These options with [`player`](#structfield.player) set.
+    #[must_use]
+    pub fn player(mut self, player: impl Into<Option<Player>>) -> Self {
+        self.player = player.into();
+        self
+    }
+
+    /// These options with [`losses`](#structfield.losses) set.
+    #[must_use]
+    pub fn losses(mut self, losses: impl Into<Option<ExpertLosses>>) -> Self {
+        self.losses = losses.into();
+        self
+    }
 }
 
 impl Default for ExpertsOptions {
     fn default() -> Self {
-        Self {
-            delta: None,
-            relation: Relation::ZeroOut,
-            rounds_per_user: 1,
-            player: None,
-            losses: None,
-            ledger: None,
-            insecure_seed: None,
-        }
+        Self { rounds_per_user: 1, player: None, losses: None }
     }
 }
 
 /// A game that is under way.
 ///
 /// ```
+/// use dpopt::RunOptions;
 /// use dpopt::online::{Experts, ExpertsOptions};
 /// // three experts, the last of whom is always right; a hundred rounds. The seed is for this page: without one the noise is secret
-/// let options = ExpertsOptions { insecure_seed: Some(1), ..ExpertsOptions::default() };
-/// let mut game = Experts::open(3, 100, 5.0, &options)?;
+/// let run = RunOptions::within(5.0).insecure_seed(1);
+/// let mut game = Experts::open(3, 100, run, &ExpertsOptions::default())?;
 /// let mut lost = 0.0;
 /// while let Some(expert) = game.play() {
 ///     let losses = [1.0, 0.5, 0.0];
@@ -80,7 +89,7 @@ impl Default for ExpertsOptions {
 /// ```
 pub struct Experts {
     session: Session,
-    stage: Entered,
+    stage: ActiveStage,
     plays: ExpertPlays,
     kept: Kept,
     file: Option<ExpertsFile>,
@@ -104,16 +113,15 @@ struct Kept {
     recent: Vec<(u64, usize)>,
 }
 
-/// A problem and a budget from what somebody said.
+/// A problem and a budget from the options of the user.
 fn stated(
     experts: usize,
     rounds: u64,
-    epsilon: f64,
+    run: &RunOptions,
     options: &ExpertsOptions,
 ) -> Result<(ExpertsProblem, Budget), OnlineError> {
-    let delta = options.delta.unwrap_or_else(|| default_delta(rounds));
-    let budget = Budget::new(epsilon, delta).map_err(|e| OnlineError::Option(e.to_string()))?;
-    let neighbours = Neighbours::of_rounds(options.relation);
+    let budget = run.budget(rounds).map_err(|e| OnlineError::Option(e.to_string()))?;
+    let neighbours = super::of_rounds(run)?;
     let rounds_per_user = options.rounds_per_user;
     Ok((ExpertsProblem { experts, rounds, rounds_per_user, neighbours, losses: options.losses }, budget))
 }
@@ -125,10 +133,10 @@ fn stated(
 pub fn explain_experts(
     experts: usize,
     rounds: u64,
-    epsilon: f64,
+    run: &RunOptions,
     options: &ExpertsOptions,
 ) -> Result<Vec<(Player, Result<ExpertsPlan, NotApplicable>)>, OnlineError> {
-    let (problem, budget) = stated(experts, rounds, epsilon, options)?;
+    let (problem, budget) = stated(experts, rounds, run, options)?;
     let wanted = |player: &Player| options.player.is_none_or(|only| only == *player);
     Ok(experts_candidates(&problem, budget).into_iter().filter(|(player, _)| wanted(player)).collect())
 }
@@ -137,33 +145,17 @@ impl Experts {
     /// Plans, charges and opens a game of `rounds` rounds among `experts` experts: ε for all of it, whatever is asked and told.
     ///
     /// # Errors
-    /// If nothing is certified, or the ledger refuses.
-    pub fn open(experts: usize, rounds: u64, epsilon: f64, options: &ExpertsOptions) -> Result<Self, OnlineError> {
-        Self::opened(experts, rounds, epsilon, options, None, LedgerFile::account(options.ledger.as_ref()))
-    }
-
-    /// The same charged to any account, kept in a new file if there is a path.
-    ///
-    /// # Errors
-    /// If the options name a ledger too, and as [`open`](Self::open) and [`open_at`](Self::open_at).
-    pub fn open_charged(
-        path: Option<&Path>,
+    /// If nothing is certified, or the payer refuses.
+    pub fn open(
         experts: usize,
         rounds: u64,
-        epsilon: f64,
+        run: impl Into<RunOptions>,
         options: &ExpertsOptions,
-        account: Option<Box<dyn Account>>,
     ) -> Result<Self, OnlineError> {
-        if options.ledger.is_some() {
-            return Err(OnlineError::Option("a game is charged to one account; leave the ledger out".into()));
-        }
-        if path.is_some() {
-            can_be_kept(options)?;
-        }
-        Self::opened(experts, rounds, epsilon, options, path, account)
+        Self::opened(experts, rounds, &run.into(), options, None)
     }
 
-    /// The same, kept in a new file so that a killed process goes on where it was ([`save`](Self::save)). The place is reserved before
+    /// As [`open`](Self::open), kept in a new file so that a killed process goes on where it was ([`save`](Self::save)). The place is reserved before
     /// the charge.
     ///
     /// # Errors
@@ -172,25 +164,23 @@ impl Experts {
         path: &Path,
         experts: usize,
         rounds: u64,
-        epsilon: f64,
+        run: impl Into<RunOptions>,
         options: &ExpertsOptions,
     ) -> Result<Self, OnlineError> {
-        can_be_kept(options)?;
-        let account = LedgerFile::account(options.ledger.as_ref());
-        Self::opened(experts, rounds, epsilon, options, Some(path), account)
+        let run = run.into();
+        can_be_kept(&run, options)?;
+        Self::opened(experts, rounds, &run, options, Some(path))
     }
 
     fn opened(
         experts: usize,
         rounds: u64,
-        epsilon: f64,
+        run: &RunOptions,
         options: &ExpertsOptions,
         path: Option<&Path>,
-        account: Option<Box<dyn Account>>,
     ) -> Result<Self, OnlineError> {
-        let (problem, budget) = stated(experts, rounds, epsilon, options)?;
-        let terms = problem.neighbours.within(budget);
-        let opening = Opening::new(terms, account, options.insecure_seed)?;
+        let (problem, budget) = stated(experts, rounds, run, options)?;
+        let opening = run.opening(problem.neighbours, budget)?;
         let plan = match (options.player, path) {
             // who can be saved
             (None, Some(_)) => {
@@ -208,12 +198,12 @@ impl Experts {
                 return Err(why.into());
             }
         };
-        let facts = StageFacts { name: "experts", rests_on: Warrant::Enforced, stream: 0 };
+        let facts = StageFacts { name: "experts", rests_on: Evidence::Enforced, stream: 0 };
         let mut stage = session.enter(facts, &plan.certificate)?;
-        let plays = match &plan.door {
-            ExpertsDoor::Lazy(door) => stage.curator.open(door)?,
-            ExpertsDoor::Leader(door) => stage.curator.open(door)?,
-            ExpertsDoor::Blocks(door) => stage.curator.open(door)?,
+        let plays = match &plan.mechanism {
+            ExpertsMechanism::Lazy(mechanism) => stage.curator.open(mechanism)?,
+            ExpertsMechanism::Leader(mechanism) => stage.curator.open(mechanism)?,
+            ExpertsMechanism::Blocks(mechanism) => stage.curator.open(mechanism)?,
         };
         session.note(&stage);
         let kept = Kept {
@@ -245,7 +235,7 @@ impl Experts {
         Self::resumed(path, ExpertsFile::open(path)?)
     }
 
-    /// The same, of a game whose session was moved to another file system: you vouch that nothing goes on where it was.
+    /// Goes on with a saved game whose session was moved to another file system: you vouch that nothing goes on where it was.
     ///
     /// # Errors
     /// As [`resume`](Self::resume); also if the session that it was copied from is still there.
@@ -255,37 +245,43 @@ impl Experts {
 
     fn resumed(path: &Path, opened: (ExpertsFile, SavedExperts, String)) -> Result<Self, OnlineError> {
         let (file, saved, public) = opened;
-        let damaged = || OnlineError::Option(format!("session {} is damaged, or of another version", path.display()));
+        let damaged = || {
+            OnlineError::Option(format!(
+                "session {} is damaged, or was written by another version; open \
+                                                      another game",
+                path.display()
+            ))
+        };
         let kept: Kept = serde_json::from_str(&public).map_err(|_| damaged())?;
         let ExpertsProblem { experts, rounds, rounds_per_user, neighbours, .. } = kept.problem;
         let relation = neighbours.relation;
         match (kept.player, kept.learning_rate, kept.resampling) {
             (Player::Blocks, Some(rate), _) => {
                 let ends = kept.block_ends.clone();
-                let door = BlockExperts::new(experts, rounds, ends, rate, rounds_per_user, relation)?;
-                Self::reopened(&door.resumed(saved)?, kept, file)
+                let mechanism = BlockExperts::new(experts, rounds, ends, rate, rounds_per_user, relation)?;
+                Self::reopened(&mechanism.resumed(saved)?, kept, file)
             }
             (_, Some(rate), Some(fresh)) => {
-                let door = LazyExperts::new(experts, rounds, kept.batch, rate, fresh, rounds_per_user, relation)?;
-                Self::reopened(&door.resumed(saved)?, kept, file)
+                let mechanism = LazyExperts::new(experts, rounds, kept.batch, rate, fresh, rounds_per_user, relation)?;
+                Self::reopened(&mechanism.resumed(saved)?, kept, file)
             }
             _ => Err(damaged()),
         }
     }
 
     fn reopened(
-        door: &impl Interactive<Opened = ExpertPlays>,
+        mechanism: &impl Interactive<Opened = ExpertPlays>,
         kept: Kept,
         file: ExpertsFile,
     ) -> Result<Self, OnlineError> {
-        let event = SamplerError::proved(door.sampler_error()?).paid(door.event(), kept.budget.delta());
+        let event = SamplerError::proved(mechanism.sampler_error()?).paid(mechanism.event(), kept.budget.delta());
         let terms = kept.problem.neighbours.within(kept.budget);
         let certificate = certify(&event, terms).map_err(SessionError::from)?;
         // charged when the game was opened
         let mut session = Opening::new(terms, None, None)?.charge("online experts", &[&certificate])?;
-        let facts = StageFacts { name: "experts", rests_on: Warrant::Enforced, stream: 0 };
+        let facts = StageFacts { name: "experts", rests_on: Evidence::Enforced, stream: 0 };
         let mut stage = session.enter(facts, &certificate)?;
-        let plays = stage.curator.open(door)?;
+        let plays = stage.curator.open(mechanism)?;
         session.note(&stage);
         Ok(Self { session, stage, plays, kept, file: Some(file) })
     }
@@ -320,7 +316,7 @@ impl Experts {
     fn check(&self, losses: usize) -> Result<(), OnlineError> {
         if self.is_over() {
             return Err(OnlineError::Option(format!(
-                "all {} rounds that were planned and charged are played; open another game for more",
+                "all {} planned rounds are played; open another game, charged anew, for more",
                 self.plays.rounds()
             )));
         }
@@ -353,7 +349,7 @@ impl Experts {
         Ok(std::mem::take(&mut self.kept.recent))
     }
 
-    /// Of a resumed game: what was decided up to its last save, (round, expert). Some of it may have been shown before: it is the same.
+    /// What a resumed game decided up to its last save, (round, expert). Some of it may have been shown before: it is the same.
     pub fn recent(&mut self) -> Vec<(u64, usize)> {
         std::mem::take(&mut self.kept.recent)
     }
@@ -373,7 +369,7 @@ impl Experts {
         &self.kept.problem
     }
 
-    /// Who plays.
+    /// The algorithm that plays.
     pub fn player(&self) -> Player {
         self.kept.player
     }
@@ -383,7 +379,7 @@ impl Experts {
         self.kept.regret_bound
     }
 
-    /// What is promised, per round.
+    /// The privacy guarantee of the game, per round.
     pub fn guarantee(&self) -> &Guarantee {
         self.session.guarantee()
     }
@@ -402,13 +398,14 @@ impl Experts {
 }
 
 /// Refuses a session file that could not be resumed.
-fn can_be_kept(options: &ExpertsOptions) -> Result<(), OnlineError> {
-    if options.insecure_seed.is_some() {
+fn can_be_kept(run: &RunOptions, options: &ExpertsOptions) -> Result<(), OnlineError> {
+    if run.insecure_seed.is_some() {
         return Err(super::seeded_session());
     }
     if options.player.is_some_and(|player| !player.can_be_saved()) {
         return Err(OnlineError::Option(
-            "a leader's noise is never written down, so that it has no session file; choose lean, fresh or blocks"
+            "the player leader has no session file, since its noise must never be stored; choose lean, fresh or \
+             blocks, or leave the session out"
                 .into(),
         ));
     }
@@ -418,6 +415,8 @@ fn can_be_kept(options: &ExpertsOptions) -> Result<(), OnlineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::LedgerFile;
+    use dpopt_privacy::{Neighbours, Relation};
 
     fn losses(round: u64) -> [f64; 4] {
         std::array::from_fn(|j| {
@@ -434,8 +433,8 @@ mod tests {
             access: Default::default(),
             unit: Vec::new(),
         };
-        let options = ExpertsOptions { delta: Some(1e-4), ledger: Some(ledger), ..Default::default() };
-        let mut game = Experts::open(4, 60, 1.0, &options).unwrap();
+        let (run, options) = (RunOptions::within(1.0).delta(1e-4).ledger(ledger), ExpertsOptions::default());
+        let mut game = Experts::open(4, 60, run.clone(), &options).unwrap();
         assert!(game.receipt().is_some());
         let mut rounds = 0;
         while let Some(expert) = game.play() {
@@ -452,7 +451,7 @@ mod tests {
         assert_eq!(closed.guarantee.protected(), "round");
         assert!(closed.guarantee.to_string().contains("per round, zero-out"), "{}", closed.guarantee);
         // the second game is beyond the ledger's total
-        assert!(matches!(Experts::open(4, 60, 1.0, &options), Err(OnlineError::Session(_))));
+        assert!(matches!(Experts::open(4, 60, run, &options), Err(OnlineError::Session(_))));
     }
 
     #[test]
@@ -464,8 +463,8 @@ mod tests {
             access: Default::default(),
             unit: Vec::new(),
         };
-        let options = ExpertsOptions { delta: Some(1e-4), ledger: Some(ledger.clone()), ..Default::default() };
-        Experts::open(4, 60, 1.0, &options).unwrap();
+        let run = RunOptions::within(1.0).delta(1e-4).ledger(ledger.clone());
+        Experts::open(4, 60, run, &ExpertsOptions::default()).unwrap();
         let rows = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-4).unwrap());
         let certificate = certify(&dpopt_privacy::Event::gaussian(20.0), rows).unwrap();
         let account = LedgerFile::account(Some(&ledger));
@@ -476,19 +475,18 @@ mod tests {
     fn a_saved_game_goes_on_at_no_charge() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");
-        for options in [
-            ExpertsOptions { delta: Some(1e-4), ..Default::default() },
-            ExpertsOptions { delta: Some(0.0), losses: Some(ExpertLosses::Any), ..Default::default() },
-            ExpertsOptions { delta: Some(0.0), player: Some(Player::Blocks), ..Default::default() },
-        ] {
-            goes_on(&path, &options);
+        let options = ExpertsOptions::default;
+        for (delta, options) in
+            [(1e-4, options()), (0.0, options().losses(ExpertLosses::Any)), (0.0, options().player(Player::Blocks))]
+        {
+            goes_on(&path, &RunOptions::within(1.0).delta(delta), &options);
             std::fs::remove_file(&path).unwrap();
             std::fs::remove_file(directory.path().join("session.mark")).unwrap();
         }
     }
 
-    fn goes_on(path: &Path, options: &ExpertsOptions) {
-        let mut game = Experts::open_at(path, 4, 60, 1.0, options).unwrap();
+    fn goes_on(path: &Path, run: &RunOptions, options: &ExpertsOptions) {
+        let mut game = Experts::open_at(path, 4, 60, run.clone(), options).unwrap();
         let by_blocks = options.player == Some(Player::Blocks);
         assert!(game.player().can_be_saved() && (game.player() == Player::Blocks) == by_blocks);
         for round in 0..17 {
@@ -510,25 +508,25 @@ mod tests {
         drop(game);
         let game = Experts::resume(path).unwrap();
         assert!(game.is_over() && game.play().is_none());
-        assert!(Experts::open_at(path, 4, 60, 1.0, options).is_err());
+        assert!(Experts::open_at(path, 4, 60, run.clone(), options).is_err());
     }
 
     #[test]
     fn what_cannot_be_saved_is_refused_before_the_charge() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");
-        for options in [
-            ExpertsOptions { insecure_seed: Some(1), ..Default::default() },
-            ExpertsOptions { player: Some(Player::Leader), ..Default::default() },
-        ] {
-            assert!(Experts::open_at(&path, 4, 60, 1.0, &options).is_err());
-        }
+        let seeded = RunOptions::within(1.0).insecure_seed(1);
+        assert!(Experts::open_at(&path, 4, 60, seeded, &Default::default()).is_err());
+        let leader = ExpertsOptions::default().player(Player::Leader);
+        assert!(Experts::open_at(&path, 4, 60, 1.0, &leader).is_err());
         assert!(Experts::open_at(&directory.path().join("none/session"), 4, 60, 1.0, &Default::default()).is_err());
         assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
         assert!(Experts::open(4, 60, -1.0, &Default::default()).is_err());
-        let added = ExpertsOptions { relation: Relation::AddOrRemove, ..Default::default() };
-        assert!(Experts::open(4, 60, 1.0, &added).is_err());
-        assert!(explain_experts(4, 60, 1.0, &added).unwrap().iter().all(|(_, plan)| plan.is_err()));
-        assert_eq!(explain_experts(4, 60, 1.0, &Default::default()).unwrap().len(), PLAYERS.len());
+        let (added, options) = (RunOptions::within(1.0).relation(Relation::AddOrRemove), ExpertsOptions::default());
+        assert!(explain_experts(4, 60, &added, &options).unwrap().iter().all(|(_, plan)| plan.is_err()));
+        assert!(Experts::open(4, 60, added, &options).is_err());
+        let by_unit = RunOptions::within(1.0).unit(crate::UnitOptions::of("person"));
+        assert!(Experts::open(4, 60, by_unit, &options).err().unwrap().to_string().contains("protects rounds"));
+        assert_eq!(explain_experts(4, 60, &1.0.into(), &options).unwrap().len(), PLAYERS.len());
     }
 }

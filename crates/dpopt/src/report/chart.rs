@@ -34,7 +34,7 @@ pub enum Mark {
     Line,
     /// A line without dots, for many points.
     Curve,
-    /// Dots alone.
+    /// Dots without a line between them.
     Dots,
     /// A dashed line: what a theory or a paper says.
     Dashed,
@@ -45,9 +45,9 @@ pub enum Mark {
 /// A value with its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Where.
+    /// Position on the horizontal axis.
     pub x: f64,
-    /// The value.
+    /// Value on the vertical axis.
     pub y: f64,
     /// Lower end of the band; `y` for none.
     pub low: f64,
@@ -55,7 +55,7 @@ pub struct Point {
     pub high: f64,
 }
 
-/// Named points.
+/// A named series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// In the legend; equal names in several panels are one entry.
@@ -79,7 +79,7 @@ impl Series {
         Self::marked(name, Mark::Curve, points)
     }
 
-    /// Dots alone.
+    /// A series drawn as dots without a line.
     pub fn dots(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::marked(name, Mark::Dots, points)
     }
@@ -121,11 +121,11 @@ impl Series {
 /// One coordinate system with its series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// Above the panel.
+    /// Title above the panel.
     pub title: String,
-    /// Horizontal axis.
+    /// The horizontal axis of the panel.
     pub x: Axis,
-    /// Vertical axis.
+    /// The vertical axis of the panel.
     pub y: Axis,
     /// What is drawn, first at the bottom.
     pub series: Vec<Series>,
@@ -134,12 +134,12 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// An empty panel.
+    /// A panel without any series.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { title: title.into(), x, y, series: Vec::new(), levels: Vec::new() }
     }
 
-    /// Adds a series.
+    /// Adds a series to the panel.
     pub fn with(mut self, series: Series) -> Self {
         self.series.push(series);
         self
@@ -155,9 +155,9 @@ impl Panel {
 /// Panels in a grid with one legend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// Row by row.
+    /// The panels, row by row.
     pub panels: Vec<Panel>,
-    /// Panels per row.
+    /// Number of panels in each row.
     pub columns: usize,
     /// Width and height of one panel in pixels.
     pub panel_size: (u32, u32),
@@ -175,7 +175,7 @@ impl Chart {
         Self { panels, columns, panel_size }
     }
 
-    /// The picture.
+    /// The chart as an SVG picture.
     ///
     /// # Errors
     /// There is no panel, or the drawing library failed.

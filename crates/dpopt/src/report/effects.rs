@@ -9,12 +9,12 @@ use serde::Serialize;
 pub enum Scale {
     /// The logarithm of the odds of a class, of two.
     LogOdds {
-        /// Its label.
+        /// Label of the class.
         class: String,
     },
     /// A score that speaks for a class, of two.
     Score {
-        /// Its label.
+        /// Label of the class.
         class: String,
     },
     /// Scores of several classes, each beside the mean of all.
@@ -24,7 +24,7 @@ pub enum Scale {
     },
     /// A number, in its own unit.
     Number {
-        /// The column's name.
+        /// Name of the target column.
         target: String,
     },
 }
@@ -43,9 +43,9 @@ pub struct Importance {
 pub struct Effects {
     /// What is added to.
     pub scale: Scale,
-    /// Of each output, columns and pairs of columns in the same order.
+    /// Shapes of each output: columns and pairs of columns in the same order.
     pub shapes: Vec<Vec<Shape>>,
-    /// Of the columns and pairs that have shapes, the largest first.
+    /// Importance of the columns and pairs that have shapes, the largest first.
     pub importance: Vec<Importance>,
     /// Columns whose values fall into slots of a hash: nothing can be said of single values, since nothing declares them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -101,7 +101,7 @@ pub(super) fn is_step(shape: &Shape) -> bool {
     matches!(shape, Shape::Levels { levels, .. } if levels.iter().map(|level| level.0.as_str()).eq(["0", "1"]))
 }
 
-/// Takes from maps what holds noise alone: knots between 0 and 1 of columns that are one of them, and the place for levels that nobody declared.
+/// Takes from maps what holds noise alone: knots between 0 and 1 of columns that are one of them, and the place for undeclared levels.
 fn without_what_no_value_has(shapes: &mut [Shape]) {
     let alone: Vec<Shape> = shapes.iter().filter(|shape| !matches!(shape, Shape::Map { .. })).cloned().collect();
     let kept = |column: &str, names: &[String]| -> Vec<usize> {

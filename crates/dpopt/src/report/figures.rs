@@ -3,7 +3,7 @@
 use super::markup::{escape, forbidden};
 use super::{Coefficient, Importance, IntervalRow};
 use dpopt_data::{Shape, Unit};
-use dpopt_privacy::words::number;
+use dpopt_privacy::rounding::number;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -12,8 +12,8 @@ const INK: RGBColor = RGBColor(1, 2, 3);
 const MUTED: RGBColor = RGBColor(4, 5, 6);
 const RULE: RGBColor = RGBColor(7, 8, 9);
 const ACCENT: RGBColor = RGBColor(10, 11, 12);
-/// Of several classes in one figure, in the order of the legend.
-const SERIES: [RGBColor; MOST_SERIES] = [
+/// Colours of several classes in one figure, in the order of the legend.
+const SERIES: [RGBColor; MAX_SERIES] = [
     ACCENT,
     RGBColor(13, 14, 15),
     RGBColor(16, 17, 18),
@@ -22,7 +22,7 @@ const SERIES: [RGBColor; MOST_SERIES] = [
     RGBColor(25, 26, 27),
 ];
 /// Classes in one figure, at most.
-pub(super) const MOST_SERIES: usize = 6;
+pub(super) const MAX_SERIES: usize = 6;
 
 const WIDTH: u32 = 480;
 const HEIGHT: u32 = 300;
@@ -124,7 +124,7 @@ pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
 /// Points on one line.
 struct Dots<'a> {
     name: &'a str,
-    /// Colour and value.
+    /// Number of the colour, and the value.
     values: Vec<(usize, f64)>,
     /// Half the length of a bar through a single point.
     noise: Option<f64>,
@@ -216,7 +216,7 @@ pub(super) fn importance(rows: &[Importance]) -> Option<String> {
         root.present()?;
         Ok(())
     };
-    finish(draw, "How far each column moves the answer")
+    finish(draw, "Root-mean-square effect of each column")
 }
 
 /// A mean with its interval, from inside to outside what noise, sampling and the clip may have moved; `None` where it has no width.
@@ -266,7 +266,7 @@ pub(super) fn interval(row: &IntervalRow) -> Option<String> {
 }
 
 /// Levels of a category that are drawn: the largest.
-pub(super) const MOST_LEVELS: usize = 10;
+pub(super) const MAX_LEVELS: usize = 10;
 
 /// One column, for each class its name, its colour and what it says: curves, or levels as points. `axis` says what is added to. `None` where nothing is said.
 pub(super) fn shape(classes: &[(&str, usize, &Shape)], axis: &str) -> Option<String> {
@@ -289,8 +289,8 @@ pub(super) fn shape(classes: &[(&str, usize, &Shape)], axis: &str) -> Option<Str
             if rows.len() > 2 {
                 rows.sort_by(|a, b| furthest(b).total_cmp(&furthest(a)));
             }
-            rows.truncate(MOST_LEVELS);
-            dotted(&rows, &format!("What {} adds to {axis}", shortened(column)))
+            rows.truncate(MAX_LEVELS);
+            dotted(&rows, &format!("Effect of {} on {axis}", shortened(column)))
         }
         Shape::Map { .. } => None,
     }
@@ -398,7 +398,7 @@ fn curves(column: &str, unit: Unit, classes: &[(&str, usize, &Shape)], axis: &st
         root.present()?;
         Ok(())
     };
-    finish(draw, &format!("What {column} adds to {axis}"))
+    finish(draw, &format!("Effect of {column} on {axis}"))
 }
 
 fn map(columns: (&str, &str), first: &[String], second: &[String], effects: &[Vec<f64>]) -> Option<String> {
@@ -444,7 +444,7 @@ fn map(columns: (&str, &str), first: &[String], second: &[String], effects: &[Ve
         root.present()?;
         Ok(())
     };
-    finish(draw, &format!("What {} and {} add to the score together", columns.0, columns.1))
+    finish(draw, &format!("Interaction of {} and {} in the score", columns.0, columns.1))
 }
 
 fn short_label(name: &str) -> String {

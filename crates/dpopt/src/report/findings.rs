@@ -4,7 +4,8 @@ use super::effects::{Effects, Importance, Scale, is_step};
 use super::markup::{Markup, Row, sentences};
 use super::{Answer, CandidateRow, Outcome, Report, figures};
 use dpopt_data::Shape;
-use dpopt_privacy::words::{count, number};
+use dpopt_privacy::rounding::{count, number};
+use dpopt_refusal::Text;
 
 /// Columns, and pairs of them, whose shapes are drawn.
 const SHAPES: usize = 8;
@@ -23,8 +24,9 @@ pub(super) fn quality(m: &mut Markup, report: &Report) {
                 m.element(
                     "p",
                     &format!(
-                        "{} on the {} {} that were kept aside: {}, between {} and {} with a probability of 95 %. The score was released with noise; the \
-                         band holds that noise and that they are a sample. It was the best of several, which makes scores a little too high.",
+                        "{} on the {} {} of the validation set: {}, with a 95 % interval from {} to {}. The score \
+                         was released with noise; the interval covers this noise and the sampling error. It is the \
+                         best score of several candidates, and so slightly optimistic.",
                         score.name,
                         count(score.held_out),
                         if report.facts.units.is_some() { "units" } else { "rows" },
@@ -37,59 +39,52 @@ pub(super) fn quality(m: &mut Markup, report: &Report) {
             None => {
                 m.element(
                     "p",
-                    "This run released no score of its answers. Rows that were kept aside give one (dpopt evaluate, or score in Python); that is \
-                     exact, and not private for those rows.",
+                    "This run released no score. To get one, evaluate the model on a test table (dpopt evaluate, or \
+                     score in Python); that score is exact and not private for the rows of the test table.",
                 );
             }
         }
-        if let Some(CandidateRow { outcome: Outcome::Planned(row), .. }) = report.candidates.get(report.chosen) {
+        if let Some(CandidateRow { outcome: Outcome::Planned(row), .. }) = report.chosen() {
             m.element("p", &excess(row.predicted_excess_risk, report));
         }
         calibration(m, report);
     }
     if !report.warnings.is_empty() {
         m.element("h3", "Warnings");
-        m.list(&sentences(&report.warnings));
+        let warnings: Vec<String> = report.warnings.iter().map(Text::to_string).collect();
+        m.list(&sentences(&warnings));
     }
 }
 
-/// The predicted excess risk in words, beside what a model has that says nothing.
+/// The predicted excess risk as text, beside what a model has that says nothing.
 fn excess(excess: f64, report: &Report) -> String {
     let predicted = format!(
-        "What to expect, predicted from public facts before a row was read: a mean loss about {} above that of the best model of this form, which \
-         nobody can know without the rows. This is the excess risk: the price of privacy.",
+        "Predicted excess risk: the mean loss is expected to be about {} above that of the best model of this form, \
+         which is the price of privacy. The prediction uses public facts only; no row was read for it.",
         number(excess)
     );
     let Some(baseline) = &report.baseline else {
-        return format!("{predicted} What the best model itself cannot predict comes on top.");
+        return format!("{predicted} The loss of the best model itself comes on top.");
     };
-    let verdict = if excess < 0.1 * baseline.loss {
-        "little beside it"
-    } else if excess < 0.5 * baseline.loss {
-        "a part of it that may matter"
-    } else if excess < baseline.loss {
-        "most of it: expect an answer that is little better than a guess"
-    } else {
-        "no less than it: expect an answer no better than a guess; more rows or a larger epsilon would help"
-    };
+    let verdict = baseline.verdict(excess);
     let (loss, share) = (number(baseline.loss), percent(excess / baseline.loss));
     match baseline.half_range {
         None => format!(
-            "{predicted} For comparison: {} has a mean loss of {loss}. The excess is {share} % of that: {verdict}.",
+            "{predicted} For comparison: {} has a mean loss of {loss}. The excess risk is {share} % of that: \
+             {verdict}.",
             baseline.answer
         ),
         Some(half) => {
             let target = &report.facts.target;
             let error = if baseline.squared {
                 let error = number((2.0 * excess).sqrt() * half);
-                format!(
-                    " In the unit of {target} it is like a further error of {error} in each prediction (root mean square)."
-                )
+                format!(" In the unit of {target} this adds a root-mean-square error of {error} to the predictions.")
             } else {
                 String::new()
             };
             format!(
-                "{predicted}{error} For comparison: {} is off by up to {}, a loss of at most {loss}. The excess is {share} % of that: {verdict}.",
+                "{predicted}{error} For comparison: {} is off by up to {}, a loss of at most {loss}. The excess risk \
+                 is {share} % of that: {verdict}.",
                 baseline.answer,
                 number(half)
             )
@@ -111,18 +106,21 @@ fn calibration(m: &mut Markup, report: &Report) {
     let number_is_predicted = report.baseline.as_ref().is_some_and(|baseline| baseline.half_range.is_some());
     let text = match calibrated {
         Some(release) if number_is_predicted => format!(
-            "Calibrated: {} noisy sums over all rows, a part of the guarantee, set scale and offset of the predictions, so that they agree with the target on \
-             average.",
+            "Calibrated: scale and offset of the predictions were fitted from {} noisy sums over all rows, so that \
+             predictions match the target on average. These sums are part of the guarantee.",
             release.count
         ),
         Some(release) => format!(
-            "Calibrated: {} noisy sums over all rows, a part of the guarantee, set scale and offset of the scores, so that, as far as their noise lets \
-             see, 30 % of the rows that are given a probability of 30 % have the class.",
+            "Calibrated: scale and offset of the scores were fitted from {} noisy sums over all rows, so that, up to \
+             this noise, 30 % of the rows with a predicted probability of 30 % have the class. These sums are part \
+             of the guarantee.",
             release.count
         ),
         // nothing was promised of numbers, and of the runs of a search no releases are told
         None if number_is_predicted || report.baseline.is_none() || report.score.is_some() => return,
-        None => "Not calibrated: this run spent nothing on it. Probabilities order rows; how large they are may be too sure, or not sure enough.".into(),
+        None => "Not calibrated: no budget was spent on it. Predicted probabilities rank rows, but may be too \
+                 extreme or not extreme enough. A share of the budget for calibration mends that."
+            .into(),
     };
     m.element("p", &text);
 }
@@ -135,9 +133,10 @@ pub(super) fn importance(m: &mut Markup, effects: &Effects) {
         m.element(
             "p",
             &format!(
-                "How far the values of a column, or of two beyond what each does alone, move {}: a root mean square, computed from released weights without a \
-                 further look at the rows. Noise added for privacy is in it, so that short bars may say nothing. Levels of a category count alike, since how \
-                 frequent they are was not released.",
+                "The root-mean-square effect of a column on {}, or of a pair of columns beyond the effects of each. \
+                 It is computed from the released weights alone. It includes the noise added for privacy, so that \
+                 short bars may be noise only. All levels of a category have equal weight, since their frequencies \
+                 were not released.",
                 moved(&effects.scale)
             ),
         );
@@ -148,7 +147,7 @@ pub(super) fn importance(m: &mut Markup, effects: &Effects) {
         }
         let shown = rows.len().min(TABLE_ROWS);
         let cells = |row: &Importance| Row::new(vec![row.columns.join(" and "), number(row.value)]);
-        m.raw("<details><summary>").text("The same as a table").raw("</summary>\n");
+        m.raw("<details><summary>").text("As a table").raw("</summary>\n");
         m.table(
             &format!("{shown} of {} columns and pairs of columns.", rows.len()),
             &["column", "#importance"],
@@ -160,8 +159,8 @@ pub(super) fn importance(m: &mut Markup, effects: &Effects) {
         m.element(
             "p",
             &format!(
-                "Not ranked: {}. What stands there falls into slots of a public hash, and nothing declares which values there are; most slots hold noise and \
-                 nothing else. Declared levels give a column its place here.",
+                "Not ranked: {}. Their values are hashed and not declared, so that most of their features are noise. \
+                 Declare the levels of a column to have it ranked.",
                 dpopt_data::listed(&effects.hashed)
             ),
         );
@@ -220,7 +219,8 @@ pub(super) fn effects(m: &mut Markup, effects: &Effects) {
                     let most = (0..all.len()).max_by(|a, b| all[*a].reach().total_cmp(&all[*b].reach()))?;
                     let class = classes.get(most).map_or(String::new(), |class| format!(", for “{class}”"));
                     let caption = format!(
-                        "{} and {} together{class}, beyond what each does alone: blue cells add, grey ones take away",
+                        "{} and {}: interaction{class}, beyond the effects of each; blue cells add, grey cells \
+                         subtract",
                         columns.0, columns.1
                     );
                     Some((figures::map_of(all[most])?, caption))
@@ -232,8 +232,12 @@ pub(super) fn effects(m: &mut Markup, effects: &Effects) {
                         .map(|(colour, at)| (classes.get(*at).map_or("", String::as_str), colour, all[*at]))
                         .collect();
                     let caption = match shape {
-                        Shape::Levels { column, levels } if levels.len() > figures::MOST_LEVELS => {
-                            format!("{column}: the {} levels of {} that move most", figures::MOST_LEVELS, levels.len())
+                        Shape::Levels { column, levels } if levels.len() > figures::MAX_LEVELS => {
+                            format!(
+                                "{column}: the {} of {} levels with the largest effects",
+                                figures::MAX_LEVELS,
+                                levels.len()
+                            )
                         }
                         shape => shape.columns().join(" and "),
                     };
@@ -245,9 +249,10 @@ pub(super) fn effects(m: &mut Markup, effects: &Effects) {
     if drawn.is_empty() {
         return;
     }
-    m.element("h2", "What the model says of each column");
+    m.element("h2", "The effect of each column");
     let step = if effects.shapes.iter().flatten().any(is_step) {
-        " A number between 0 and 1 is drawn at 0 and at 1 alone, unless a released histogram shows values in between."
+        " A column with the range 0 to 1 is drawn at 0 and 1 only, unless a released histogram shows values in \
+         between."
     } else {
         ""
     };
@@ -267,7 +272,7 @@ fn most_moved(effects: &Effects) -> Vec<usize> {
     let size = |output: &Vec<Shape>| output.iter().map(Shape::mean_square).sum::<f64>();
     let mut outputs: Vec<(usize, f64)> = effects.shapes.iter().map(size).enumerate().collect();
     outputs.sort_by(|a, b| b.1.total_cmp(&a.1));
-    outputs.truncate(figures::MOST_SERIES);
+    outputs.truncate(figures::MAX_SERIES);
     let mut places: Vec<usize> = outputs.into_iter().map(|(at, _)| at).collect();
     places.sort_unstable();
     places
@@ -276,21 +281,24 @@ fn most_moved(effects: &Effects) -> Vec<usize> {
 fn introduction(scale: &Scale) -> String {
     let added = match scale {
         Scale::LogOdds { class } => format!(
-            "What a value adds to the log-odds of “{class}”, around 0: what is above 0 speaks for it; 0.7 doubles the odds, −0.7 halves them."
+            "Effect on the log-odds of “{class}”, centred at 0: values above 0 make it more likely; 0.7 doubles the \
+             odds, −0.7 halves them."
         ),
         Scale::Score { class } => {
-            format!("What a value adds to the score, around 0: what is above 0 speaks for “{class}”.")
+            format!("Effect on the score, centred at 0: values above 0 make “{class}” more likely.")
         }
-        Scale::Scores { .. } => "What a value adds to the score of each class, beside the mean of all classes: where the line of a class is 0.7 above that of another, the \
-             value doubles its odds against it."
+        Scale::Scores { .. } => "Effect on the score of each class, relative to the mean of all classes: where the \
+                                 line of one class is 0.7 above that of another, the odds of the first against the \
+                                 second double."
             .into(),
         Scale::Number { target } => {
-            format!("What a value adds to the predicted {target}, in the unit of {target}, around 0.")
+            format!("Effect on the predicted {target}, in the unit of {target}, centred at 0.")
         }
     };
     format!(
-        "{added} Drawn from the released weights alone: the columns and pairs of columns that matter most. Where many rows lie a horizontal axis is stretched, if \
-         the encoder spreads its numbers. Noise added for privacy is in the pictures; where it is large, curves are rough."
+        "{added} Shown are the columns and pairs of columns with the largest effects, computed from the released \
+         weights alone. The horizontal axis follows the private quantiles if the encoder uses them. The curves \
+         include the noise added for privacy, and are rough where it is large."
     )
 }
 
@@ -301,7 +309,7 @@ fn legend(m: &mut Markup, classes: &[String], drawn: &[usize]) {
         m.raw(&format!("<span class=\"key k{colour}\">")).text(&classes[*at]).raw("</span> ");
     }
     if drawn.len() < classes.len() {
-        m.text(&format!("({} of {} classes: those that columns move most)", drawn.len(), classes.len()));
+        m.text(&format!("({} of {} classes: those with the largest effects)", drawn.len(), classes.len()));
     }
     m.raw("</p>\n");
 }

@@ -1,12 +1,13 @@
 //! The page, in the order a reader asks: what is promised, how good the answer is and what it says, what was released, at what price, how to check it.
 
 use super::markup::{Markup, Row, capital, sentences};
-use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, figures, findings};
+use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, checklist, figures, findings};
 use crate::guarantee::Guarantee;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
-use dpopt_privacy::words::{count, detection_bound, neighbours, number, probability, probability_up, rounded_up};
+use dpopt_privacy::rounding::{count, detection_bound, neighbours, number, probability, probability_up, rounded_up};
 use dpopt_privacy::{Event, Relation, Unit, accountant};
+use dpopt_refusal::option;
 
 const STYLE: &str = include_str!("style.css");
 /// Coefficients shown in the figure; the table has more.
@@ -46,13 +47,14 @@ pub(super) fn page(report: &Report) -> String {
     plan(&mut m, report);
     curves(&mut m, report);
     foundations(&mut m, report);
+    checklist::section(&mut m, report);
     reproduce(&mut m, report);
     not_applicable(&mut m, report);
     m.raw("<footer>");
     m.text(&format!(
-        "Planned and certified in {} s. Timings of work on the records are left out on purpose. dpopt {}.",
+        "Planned and certified in {} s. Timings of work on the records are left out on purpose. {}.",
         number((report.planning_seconds * 100.0).round() / 100.0),
-        report.software
+        report.provenance
     ));
     m.raw("</footer>\n</main>\n</body>\n</html>\n");
     m.finish()
@@ -62,20 +64,24 @@ fn notices(m: &mut Markup, report: &Report) {
     if report.guarantee.grade == Grade::Research {
         m.element(
             "p class=\"notice\"",
-            "Research grade: the privacy of this method is not proved or not enforced. Treat the model as if no \
-             guarantee were given.",
+            "Research grade: the privacy of this method is not proved or not enforced. Treat the result as if it had \
+             no guarantee.",
         );
     }
     if report.guarantee.grade == Grade::Checked {
         m.element(
             "p class=\"notice\"",
-            "Checked, not proved: code that is not part of this library was tried on made-up records before the first release. A test found nothing; that is no proof.",
+            "Checked, not proved: code from outside this library was tested on synthetic records before the first \
+             release. The tests passed, which is not a proof.",
         );
     }
     if report.guarantee.insecure_seed {
         m.element(
             "p class=\"notice\"",
-            "Made with a fixed seed (--insecure-seed): the noise is predictable, so there is no privacy. For tests only.",
+            &format!(
+                "Made with a fixed seed ({}): the noise is predictable, so there is no privacy. For tests only.",
+                option("insecure_seed")
+            ),
         );
     }
     if !report.guarantee.evidence.is_empty() {
@@ -90,7 +96,7 @@ fn opening(m: &mut Markup, report: &Report) {
         Answer::LinearModel => format!("A private model of {}", report.facts.target),
         Answer::Mean { .. } => "A private mean of vectors".into(),
         Answer::Means { .. } => "Private means of columns".into(),
-        Answer::Minimum => format!("A private minimum of {}", report.facts.target),
+        Answer::Minimum => format!("A private minimizer of {}", report.facts.target),
         Answer::Agreed { .. } => "What groups of records agree on".into(),
     };
     let shape = match report.answer {
@@ -129,7 +135,7 @@ fn size(report: &Report) -> String {
     match (report.facts.rows.map(|rows| format!("{} rows", count(rows))), units) {
         (Some(rows), Some(units)) => format!("{rows} of {units}"),
         (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => "rows that were not counted".into(),
+        (None, None) => "an uncounted number of rows".into(),
     }
 }
 
@@ -138,11 +144,11 @@ fn released(m: &mut Markup, report: &Report) {
     let entries = count(report.coefficients.len() as u64);
     let mut items = vec![match report.answer {
         Answer::LinearModel => {
-            format!("The {entries} weights of a linear model for {}, with noise in them.", report.facts.target)
+            format!("The {entries} weights of a linear model for {}, with noise added.", report.facts.target)
         }
         Answer::Mean { error_bound } => format!(
-            "A vector with {entries} entries that differ from 0. With probability 0.95 its l2 distance from the mean of the \
-             {}(shrunk) vectors is at most {}.",
+            "A vector with {entries} nonzero entries. With probability 0.95 its l2 distance from the mean of the \
+             {}clipped vectors is at most {}.",
             match (&report.facts.ownership, report.facts.units) {
                 (Some(_), _) => "kept ",
                 (None, Some(_)) => "units' ",
@@ -151,29 +157,28 @@ fn released(m: &mut Markup, report: &Report) {
             number(error_bound)
         ),
         Answer::Means { confidence } => format!(
-            "{entries} means, each with an interval. With a probability of at least {} all intervals hold the means of the law that the records were drawn from.",
+            "{entries} means, each with a confidence interval. With a probability of at least {} all intervals \
+             contain the means of the distribution that the records were drawn from.",
             number(confidence)
         ),
         Answer::Minimum => {
-            format!("The {entries} parameters that minimize {}, with noise in them.", report.facts.target)
+            format!("The {entries} parameters that minimize {}, with noise added.", report.facts.target)
         }
         Answer::Agreed { found: true } => {
             format!(
-                "{entries} numbers, with noise in them: the mean of those answers of “{}” that agree.",
+                "{entries} numbers: the mean of those answers of “{}” that agree, with noise added.",
                 report.facts.target
             )
         }
         Answer::Agreed { found: false } => {
             format!(
-                "That too few answers of “{}” agree. This is an answer, too, and was paid for.",
+                "The fact that too few answers of “{}” agree. This is a release, too, and cost its budget.",
                 report.facts.target
             )
         }
     }];
     items.extend(report.facts.preparation.iter().cloned());
-    items.push(
-        "This report. Everything in it is public knowledge, the plan, or computed from what was released.".into(),
-    );
+    items.push("This report. All of it is public, part of the plan, or computed from what was released.".into());
     m.list(&items);
 }
 
@@ -184,10 +189,10 @@ fn guarantee(m: &mut Markup, report: &Report) {
     m.element(
         "p",
         &format!(
-            "Take two tables that differ in one {}: {}. Every outcome of this run is almost as likely with the one as \
-             with the other: probabilities differ at most by the factor e^ε = {}, apart from a probability of {}. \
-             Someone who knows all other rows and tries to tell which of the two was used, and accepts 5% false \
-             alarms, succeeds at most {}% of the time.",
+            "Take two tables that differ in one {}: {}. The probability of any outcome of this run under one table \
+             is at most e^ε = {} times its probability under the other, plus δ = {}. Someone who knows all other \
+             rows, tries to tell which of the two tables was used and accepts 5 % false alarms succeeds with a \
+             probability of at most {} %.",
             g.protected(),
             neighbours(g.relation, g.unit),
             number(g.epsilon.exp()),
@@ -200,7 +205,8 @@ fn guarantee(m: &mut Markup, report: &Report) {
         m.element(
             "p",
             &format!(
-                "Whose each row is is the same in both tables, and taken as known: {}. A row with several owners is protected for each of them, for one at a time.",
+                "Ownership is the same in both tables and public: {}. A row with several owners is protected for \
+                 each of them, one at a time.",
                 Guarantee::OWNERSHIP
             ),
         );
@@ -231,8 +237,8 @@ fn guarantee(m: &mut Markup, report: &Report) {
         rows.push(together(g));
     }
     m.table(
-        "Allowed and certified. ε is rounded up; the lower bound is what the worst pair of tables attains; slack is δ \
-         added for numerical error, already inside.",
+        "Budget and certificate of each stage. ε is rounded up. The lower bound is attained by some pair of \
+         neighbouring tables. Slack is δ added for numerical error, already included.",
         &["stage", "#ε allowed", "#δ", "#ε certified", "#lower bound", "#slack in δ", "accountant"],
         &rows,
     );
@@ -261,34 +267,45 @@ fn not_protected(m: &mut Markup, report: &Report) {
         Relation::AddOrRemove => {}
         Relation::ZeroOut | Relation::ReplaceOne => items.push(
             match (report.facts.rows, report.facts.units) {
-                (_, None) => "The number of rows: it is treated as public.",
-                (None, Some(_)) => "The number of units: it is treated as public.",
-                (Some(_), Some(_)) => "The number of rows and the number of units: they are treated as public.",
+                (_, None) => "The number of rows, which is public.",
+                (None, Some(_)) => "The number of units, which is public.",
+                (Some(_), Some(_)) => "The number of rows and the number of units, which are public.",
             }
             .into(),
         ),
     }
+    if report.guarantee.relation != Relation::AddOrRemove
+        && report.guarantee.unit != Unit::Record
+        && report.facts.rows.is_some()
+    {
+        items.push("How many rows one unit has: what the unit's rows say is protected, and not their number.".into());
+    }
     if report.guarantee.public_ownership {
-        items.push(format!("Ownership: {}; nor how many rows are kept, which follows from it.", Guarantee::OWNERSHIP));
+        items.push(format!(
+            "Ownership: {}; neither is the number of rows that are kept, which depends on it.",
+            Guarantee::OWNERSHIP
+        ));
     }
     items.push("The column names, declared ranges, levels and labels, the settings and the plan: all public.".into());
     items.push(
-        "What the table as a whole says. If smoking raises a risk, the answer may show it for every smoker, whether or \
-         not their row was used."
+        "What is true of the population. If smoking raises a risk, the answer may show it for every smoker, whether \
+         or not their row was used."
             .into(),
     );
     if report.guarantee.unit == Unit::Record {
         items.push(
-            "People with several rows: the guarantee is for one row. With k rows per person it weakens to about k·ε."
+            "People with several rows: the guarantee is for one row. With k rows per person it is k·ε with a δ of \
+             k·e^((k−1)·ε)·δ (group privacy). Name the column of persons as the privacy unit to protect them as a \
+             whole."
                 .into(),
         );
     }
     items.push(
-        "How long the run took, how much memory it used, and error messages: those are seen by whoever runs dpopt, not \
-         by whoever gets the answer. Do not publish them."
+        "The run time, the memory used and error messages, which only the person who runs dpopt sees: do not publish \
+         them."
             .into(),
     );
-    items.push("Numbers that dpopt evaluate prints about a holdout: they are exact, not private.".into());
+    items.push("What dpopt evaluate prints about a test table: its numbers are exact, not private.".into());
     m.list(&items);
 }
 
@@ -316,12 +333,12 @@ fn ledger(m: &mut Markup, report: &Report) {
     }
     let caption = match &report.ledger {
         Some(path) => format!(
-            "Each kind of release, in order. The whole cost was written to {path}{} before any row was read.",
+            "Each kind of release, in order. The whole cost was charged to {path}{} before any row was read.",
             report.receipt.as_ref().map_or(String::new(), |r| format!(" as charge {} (check {})", r.number, r.check))
         ),
         None => {
-            "Each kind of release, in order. No ledger file was kept: nothing stops a second run on the same table \
-                 from spending again."
+            "Each kind of release, in order. No ledger was used, so that nothing adds up the cost of several runs on \
+             the same table; give every run the same ledger to bound it."
                 .into()
         }
     };
@@ -336,30 +353,35 @@ fn epsilon_of(records: &[ReleaseRecord], relation: Relation, delta: f64) -> Opti
 
 fn plan(m: &mut Markup, report: &Report) {
     m.element("h2", "The plan");
-    if let Some(CandidateRow { method, outcome: Outcome::Planned(row) }) = report.candidates.get(report.chosen) {
+    if let Some(CandidateRow { method, outcome: Outcome::Planned(row) }) = report.chosen() {
         m.element(
             "p",
             &format!(
-                "Method {method}: {} noisy {} with noise multiplier {}, about {} {}: {}. All of it was decided from public facts, \
-                 before the first row was read. The method was run because {}.",
+                "Method {method}: {} noisy {} with noise multiplier {}, about {} {}: {}. All of this was chosen from \
+                 public facts, before the first row was read. The method was chosen because {}.",
                 count(row.steps),
                 if row.steps == 1 { "step" } else { "steps" },
                 number(row.noise_multiplier),
                 number(row.gradients),
                 match report.answer {
                     Answer::LinearModel => {
-                        "gradients of single rows. Predicted excess of the mean loss (above)"
+                        "gradients of single rows. Predicted excess risk, as explained above"
                     }
-                    Answer::Means { .. } => "records read. Half width of an interval over the root of the moment, the mean over columns:",
+                    Answer::Means { .. } =>
+                        "records read. Half width of an interval divided by the moment's bound, \
+                                             averaged over columns",
                     Answer::Mean { .. } => "vectors read. Proved bound on the l2 error (probability 0.95)",
                     Answer::Minimum => {
-                        "evaluations of single records. Bound on the expected excess of the mean loss, if the objective is convex, its slopes are at \
-                         most the clip norm and the declared distance is true"
+                        "evaluations of single records. Bound on the expected excess of the mean loss, if the \
+                         objective is convex, its gradients are at most the clip norm and the declared distance \
+                         holds"
                     }
-                    Answer::Agreed { .. } => "runs of the command. Noise in each number over the radius, in units of half its range:",
+                    Answer::Agreed { .. } =>
+                        "runs of the command. Standard deviation of the noise in each number, \
+                                              divided by the radius",
                 },
                 number(row.predicted_excess_risk),
-                report.why_chosen()
+                report.selection.reason
             ),
         );
     }
@@ -367,7 +389,7 @@ fn plan(m: &mut Markup, report: &Report) {
         .candidates
         .iter()
         .enumerate()
-        .filter_map(|(i, c)| Some(Row { cells: planned_cells(c)?, marked: i == report.chosen }))
+        .filter_map(|(i, c)| Some(Row { cells: planned_cells(c)?, marked: i == report.selection.place }))
         .collect();
     m.table(
         &match report.answer {
@@ -376,7 +398,7 @@ fn plan(m: &mut Markup, report: &Report) {
                  the best model of this form."
                     .to_string()
                     + &report.baseline.as_ref().map_or(String::new(), |baseline| {
-                        format!(" Beside it: {} has a loss of {}{}.", baseline.answer, if baseline.half_range.is_some() { "at most " } else { "" }, number(baseline.loss))
+                        format!(" For comparison: {} has a loss of {}{}.", baseline.answer, if baseline.half_range.is_some() { "at most " } else { "" }, number(baseline.loss))
                     })
             }
             _ => "The methods that apply, in order of preference; the marked one was run.".into(),
@@ -421,7 +443,7 @@ fn planned_cells(candidate: &CandidateRow) -> Option<Vec<String>> {
 /// The methods that could not be run, folded; nothing if all could.
 fn not_applicable(m: &mut Markup, report: &Report) {
     let refused = |c: &CandidateRow| match &c.outcome {
-        Outcome::Refused { not_applicable } => Some(Row::new(vec![c.method.clone(), not_applicable.clone()])),
+        Outcome::Refused { not_applicable } => Some(Row::new(vec![c.method.clone(), not_applicable.to_string()])),
         Outcome::Planned(_) => None,
     };
     let rows: Vec<Row> = report.candidates.iter().filter_map(refused).collect();
@@ -432,7 +454,7 @@ fn not_applicable(m: &mut Markup, report: &Report) {
     m.raw("<details class=\"last\"><summary>")
         .text(&format!("{} {methods} not apply, and why", rows.len()))
         .raw("</summary>\n");
-    m.table("Of no use for this table and these settings.", &["method", "why"], &rows);
+    m.table("Methods that cannot run on this table with these settings.", &["method", "why"], &rows);
     m.raw("</details>\n");
 }
 
@@ -446,14 +468,8 @@ fn curves(m: &mut Markup, report: &Report) {
         })
         .collect();
     let drawn = [
-        (
-            figures::privacy_curve(&curve, (g.epsilon, g.delta)),
-            "The same run at other values of ε: the δ that goes with each.",
-        ),
-        (
-            figures::epsilon_over_steps(&steps_curve(report)),
-            "How ε grows with the noisy steps of the model stage, at its δ.",
-        ),
+        (figures::privacy_curve(&curve, (g.epsilon, g.delta)), "The δ of this run at other values of ε."),
+        (figures::epsilon_over_steps(&steps_curve(report)), "ε after each noisy step of the model stage, at its δ."),
     ];
     if drawn.iter().all(|(figure, _)| figure.is_none()) {
         return;
@@ -515,8 +531,9 @@ fn intervals(m: &mut Markup, intervals: &Intervals) {
     m.element(
         "p",
         &format!(
-            "With a probability of at least {} all intervals hold at once. Half a width is the sum of three: noise added for privacy, by its exact law; sampling, by \
-             Bennett's inequality with the variance that the moment allows; and what clipping moved, which the moment bounds for certain.",
+            "With a probability of at least {} all intervals hold at once. The half width has three parts: the noise \
+             added for privacy (its exact distribution), the sampling error (Bennett's inequality with the largest \
+             variance that the moment permits) and the clipping bias (bounded by the moment).",
             number(intervals.confidence)
         ),
     );
@@ -529,7 +546,7 @@ fn intervals(m: &mut Markup, intervals: &Intervals) {
         m.raw("</div>\n");
         m.element(
             "p",
-            "Each on a scale of its own. From the released mean outwards: what noise, then sampling, then the clip may have moved it.",
+            "Each interval has its own scale. From the released mean outwards: noise, sampling error, clipping bias.",
         );
     }
     let shown = intervals.rows.len().min(TABLE_ROWS);
@@ -551,12 +568,12 @@ fn intervals(m: &mut Markup, intervals: &Intervals) {
             "#clip bias ±",
             "#centre",
             "#clipped at ±",
-            "#moment's root",
+            "#moment's bound",
         ],
         &rows,
     );
     m.element("h3", "What the intervals rest on");
-    m.element("p", "Privacy rests on none of this.");
+    m.element("p", "The privacy guarantee does not depend on any of these assumptions.");
     m.list(&sentences(&intervals.rests_on));
 }
 
@@ -583,16 +600,18 @@ fn coefficients(m: &mut Markup, report: &Report) {
     m.element(
         "p",
         if matches!(report.answer, Answer::Mean { .. }) {
-            "The noise is the standard deviation of what was added to each coordinate for privacy. The projection pulled every \
-             entry toward 0 by the same amount, and set the small ones to 0."
+            "Noise: the standard deviation of what was added to each coordinate for privacy. The projection then \
+             moved every entry toward 0 by the same amount and set small ones to 0."
         } else if matches!(report.answer, Answer::Minimum) {
-            "Released parameters. Nothing is known in general about how much of the noise of the steps is left in one of them."
+            "The released parameters. There is no general bound on the noise that the steps leave in a single \
+             parameter."
         } else if matches!(report.answer, Answer::Agreed { .. }) {
-            "The noise is the standard deviation of what was added for privacy. What sampling, and groups that are smaller than the table, do to an answer is not in it."
+            "Noise: the standard deviation of what was added for privacy. It does not include sampling error, or the \
+             effect of groups that are smaller than the table."
         } else if has_noise {
-            "Features are scaled so that every row has norm at most 1. The noise is an upper bound on the standard \
-             deviation of what was added for privacy; where the data determine a coefficient well, less of it is left. \
-             Sampling error and shrinkage are not in it."
+            "Features are scaled so that every row has norm at most 1. Noise: an upper bound on the standard \
+             deviation of the noise in a coefficient; it is smaller where the data determine the coefficient well. \
+             It does not include sampling error and shrinkage."
         } else {
             "Features are scaled so that every row has norm at most 1. The plan of this method has no simple bound on \
              the noise of a single coefficient."
@@ -602,8 +621,9 @@ fn coefficients(m: &mut Markup, report: &Report) {
         m.element(
             "p",
             &format!(
-                "{} of the {} weights are left out here, since they belong to no value that is known: slots of a hash, of which nothing declares which values \
-                 fall into them, and knots between 0 and 1 of columns that are one of them. Most hold noise and nothing else.",
+                "{} of the {} weights are left out, since they belong to no known value: hashed features of \
+                 undeclared values, and knots between 0 and 1 of columns that hold only 0 and 1. Most of them are \
+                 noise.",
                 count(slots as u64),
                 count(report.coefficients.len() as u64)
             ),

@@ -1,6 +1,6 @@
 //! Writing well-formed markup: every text and attribute escaped, every element closed.
 
-use dpopt_privacy::words::foreign_lines;
+use dpopt_privacy::rounding::foreign_lines;
 
 /// A document under construction.
 pub(super) struct Markup(String);
@@ -16,7 +16,7 @@ impl Markup {
         self
     }
 
-    /// Escaped text.
+    /// Appends `text` with its special characters escaped.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         self.0.push_str(&escape(text));
         self
@@ -95,7 +95,7 @@ pub(super) fn sentences(items: &[String]) -> Vec<String> {
     items.iter().map(|item| capital(item) + stop(item)).collect()
 }
 
-/// With a capital first letter.
+/// The text with a capital first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut rest = text.chars();
     let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();

@@ -18,11 +18,11 @@ pub struct Ownership {
     pub rows_of_an_owner: f64,
     /// Rows of the owner who has most.
     pub most_rows_of_an_owner: u64,
-    /// k: nobody owns more of the rows that are kept.
+    /// k: most rows that a unit owns of those that are kept.
     pub bound: u64,
     /// Rows that are kept.
     pub kept: u64,
-    /// Rows that count before a model, of whom nobody owns two.
+    /// Rows that count before a model, of which no unit owns two.
     pub one_each: u64,
 }
 
@@ -31,8 +31,10 @@ impl Display for Ownership {
         let Self { rows, owners, rows_of_an_owner, most_rows_of_an_owner, bound, kept, one_each, .. } = self;
         write!(
             f,
-            "a row may have several owners ({}): of {rows} rows of {owners} owners ({rows_of_an_owner:.1} each on average, {most_rows_of_an_owner} at most) {kept} are kept, \
-             so that nobody owns more than {bound} of them; {one_each} count where one row of each is counted. Which ones follows from who owns what alone, and {}",
+            "a row may have several owners ({}): {kept} of {rows} rows of {owners} owners are kept, at most {bound} \
+             per owner (an owner has {rows_of_an_owner:.1} rows on average and at most {most_rows_of_an_owner}); \
+             {one_each} rows are used where each owner counts once. Which rows are kept depends on ownership alone, \
+             and {}",
             self.columns.join(", "),
             Guarantee::OWNERSHIP
         )

@@ -3,8 +3,9 @@
 use super::account::Account;
 use super::error::SessionError;
 use dpopt_data::unit_name;
-use dpopt_privacy::filter::Refusal;
+use dpopt_privacy::filter::{Refusal, Rule};
 use dpopt_privacy::ledger::{Access, Found, Ledger, LedgerError, Purpose, Quote, Receipt};
+use dpopt_privacy::rounding::probability_up;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, Unit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,11 @@ pub struct LedgerFile {
 }
 
 impl LedgerFile {
+    /// A budget of `total` in the file `path`, created by the first charge. It is waited for as long as usual, and no callback is told what a charge costs.
+    pub fn new(path: impl Into<PathBuf>, total: Budget) -> Self {
+        Self { path: path.into(), total, access: Access::default(), unit: Vec::new() }
+    }
+
     fn open(&self, neighbours: Neighbours) -> Result<Ledger, LedgerError> {
         // one file, one data set: the file's name says which, and may change
         let label = match self.unit.as_slice() {
@@ -44,19 +50,38 @@ impl LedgerFile {
         Ledger::prepare(&self.path, &purpose, self.access)
     }
 
-    /// A quote in a sentence.
+    /// A quote in a few sentences: what the run spends, rounded up, and what is left, rounded down.
     pub fn told(&self, quote: &Quote) -> String {
-        let percent = |share: f64| (share * 1e4).ceil() / 100.0;
-        format!(
-            "{}: this run takes the spent share from {} % to {} % of epsilon {}, delta {:e}, added up by the {} rule{}",
+        let total = self.total.delta();
+        let mut told = format!(
+            "{}: this run spends {} % of the total budget (epsilon {}, delta {total:e}); {} % is left",
             self.path.display(),
-            percent(quote.before),
-            percent(quote.after),
+            (1e4 * (quote.after - quote.before)).ceil() / 100.0,
             self.total.epsilon(),
-            self.total.delta(),
-            quote.rule,
-            if quote.first { ", which this first charge fixes for good" } else { "" }
-        )
+            (1e4 * (1.0 - quote.after)).floor() / 100.0,
+        );
+        if quote.first {
+            let how = match quote.rule {
+                Rule::Renyi => "by their Rényi divergence, so that their epsilons do not simply add",
+                Rule::Zcdp => "by zCDP, so that their epsilons do not simply add",
+                Rule::Gdp => "by Gaussian DP, so that their epsilons do not simply add",
+                Rule::Basic => "by adding their epsilons and their deltas",
+            };
+            told.push_str(&format!(
+                ". Runs are composed {how} (the {} rule); this first run fixes the rule for the life of the ledger",
+                quote.rule
+            ));
+        } else {
+            told.push_str(&format!(" under the {} rule", quote.rule));
+        }
+        if quote.delta > total {
+            told.push_str(&format!(
+                ". The run's own delta {} is above the total delta, and the total still holds: the ledger composes \
+                 the noise of the runs at its own delta, not their (epsilon, delta)",
+                probability_up(quote.delta)
+            ));
+        }
+        told
     }
 
     /// Refuses when not even half of the noise cost of a run within `terms` would be accepted. So a spent ledger is
@@ -72,10 +97,21 @@ impl LedgerFile {
         match ledger.quote(&certificate) {
             Ok(_) => Ok(()),
             Err(LedgerError::Refused { path, refusal: Refusal::Exceeded { rule, needed, left, .. } }) => {
-                let (epsilon, delta) = (budget.epsilon(), budget.delta());
-                Err(SessionError::Hopeless { path, rule, left, half: needed, epsilon, delta })
+                let room = ledger.room(budget.delta())?;
+                Err(SessionError::Hopeless { path, rule, left, half: needed, terms, room })
             }
             Err(other) => Err(other.into()),
+        }
+    }
+
+    /// The quote, or the refusal of what is too much with what would fit.
+    fn quoted(ledger: &mut Ledger, whole: &Certificate) -> Result<Quote, SessionError> {
+        match ledger.quote(whole) {
+            Err(LedgerError::Refused { path, refusal: refusal @ Refusal::Exceeded { .. } }) => {
+                let delta = whole.budget().delta();
+                Err(SessionError::Exceeded { path, refusal, delta, room: ledger.room(delta)? })
+            }
+            quote => Ok(quote?),
         }
     }
 }
@@ -89,7 +125,7 @@ impl LedgerFile {
         Ok(Ledger::open(path)?.status()?.find(receipt) == Found::There)
     }
 
-    /// As an account of a run.
+    /// The ledger file as an account of a run.
     pub fn account(file: Option<&Self>) -> Option<Box<dyn Account>> {
         file.map(|file| Box::new(file.clone()) as Box<dyn Account>)
     }
@@ -97,13 +133,13 @@ impl LedgerFile {
 
 impl Account for LedgerFile {
     fn quote(&self, whole: &Certificate) -> Result<Option<Quote>, SessionError> {
-        Ok(Some(self.open(whole.neighbours())?.quote(whole)?))
+        Self::quoted(&mut self.open(whole.neighbours())?, whole).map(Some)
     }
 
     /// Tells the rule and the cost, then appends a run to the file, synced, or refuses.
     fn charge(&self, run: &str, whole: &Certificate) -> Result<Option<Receipt>, SessionError> {
         let mut ledger = self.open(whole.neighbours())?;
-        let quote = ledger.quote(whole)?;
+        let quote = Self::quoted(&mut ledger, whole)?;
         (self.access.tell)(&self.told(&quote));
         let receipt = ledger.charge(run, whole)?;
         dpopt_process::locked(&CHARGED).map(|mut files| files.insert(self.path.clone()));

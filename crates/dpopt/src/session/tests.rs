@@ -15,7 +15,7 @@ fn part(neighbours: Neighbours) -> Certificate {
 }
 
 fn stage(name: &str, stream: u64) -> StageFacts<'_> {
-    StageFacts { name, rests_on: Warrant::Proved, stream }
+    StageFacts { name, rests_on: Evidence::Proved, stream }
 }
 
 /// A noisy sum of three numbers.
@@ -102,8 +102,8 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
         opening.charge("run", &[&part(users)]).map(drop).map_err(|why| why.to_string())
     };
     assert_eq!(charge(of("patient")), Ok(()));
-    let told = charge(of("visit")).unwrap_err();
-    assert!(told.contains("values of patient") && told.contains("values of visit"), "{told}");
+    let message = charge(of("visit")).unwrap_err();
+    assert!(message.contains("values of patient") && message.contains("values of visit"), "{message}");
 }
 
 #[test]
@@ -192,27 +192,27 @@ fn an_account_of_the_callers_own_is_charged_before_the_first_stage_and_may_refus
 
 #[test]
 fn one_vouched_stage_makes_a_run_research_grade() {
-    let vouched = |name, stream| StageFacts { rests_on: Warrant::Vouched, ..stage(name, stream) };
+    let assumed = |name, stream| StageFacts { rests_on: Evidence::Assumed, ..stage(name, stream) };
     let mut session = opened(1);
     session.stage(stage("first", 0), &part(RECORDS), sum).unwrap();
     // a stage that is refused promises nothing
-    assert!(session.stage(vouched("second", 0), &part(RECORDS), sum).is_err());
+    assert!(session.stage(assumed("second", 0), &part(RECORDS), sum).is_err());
     assert_eq!(session.guarantee().grade, Grade::Certified);
-    session.stage(vouched("second", 1), &part(RECORDS), sum).unwrap();
+    session.stage(assumed("second", 1), &part(RECORDS), sum).unwrap();
     assert_eq!(session.guarantee().grade, Grade::Research);
     // what comes after does not mend it
     let mut session = opened(1);
-    session.stage(vouched("first", 0), &part(RECORDS), sum).unwrap();
+    session.stage(assumed("first", 0), &part(RECORDS), sum).unwrap();
     session.stage(stage("second", 1), &part(RECORDS), sum).unwrap();
     assert_eq!(session.close().guarantee.grade, Grade::Research);
     // what is found while a stage runs counts too
     let mut session = opened(1);
-    let entered = session.enter(stage("first", 0), &part(RECORDS)).unwrap();
-    session.rest_on(Warrant::Public);
+    let active = session.enter(stage("first", 0), &part(RECORDS)).unwrap();
+    session.rest_on(Evidence::Public);
     assert_eq!(session.guarantee().grade, Grade::Certified);
-    session.rest_on(Warrant::Vouched);
-    session.rest_on(Warrant::Enforced);
-    session.note(&entered);
+    session.rest_on(Evidence::Assumed);
+    session.rest_on(Evidence::Enforced);
+    session.note(&active);
     assert_eq!(session.close().guarantee.grade, Grade::Research);
 }
 

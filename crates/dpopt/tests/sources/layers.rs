@@ -1,7 +1,7 @@
 //! docs/architecture.md lists the crates, and the modules of each crate, from the lowest layer up: a crate or module uses
 //! only those above it in its list. At no depth do modules use each other in a circle. Test code may use anything.
 //!
-//! The crates come from `cargo metadata`. Whoever names what a module re-exports uses the module that defines it. A module
+//! The crates come from `cargo metadata`. A use of what a module re-exports counts as a use of the module that defines it. A module
 //! and its parts are one: parts may use what their module defines.
 
 use super::reader::{Place, architecture, listed};
@@ -295,7 +295,7 @@ struct Package {
     published: bool,
     /// The crates of the workspace that it uses outside of tests.
     uses: BTreeSet<String>,
-    /// Its library and its programs.
+    /// Syntax trees of the crate's library and of its programs.
     trees: Vec<Tree>,
 }
 
@@ -373,10 +373,16 @@ fn crates_use_only_crates_above_them_in_the_list() {
         );
         // what is trusted for privacy, and who may read what is sensitive
         let on: &[&str] = match name.as_str() {
-            "dpopt-kernel" => &["dpopt-noise", "dpopt-objective", "dpopt-privacy", "dpopt-process"],
-            "dpopt-mechanism" => {
-                &["dpopt-draws", "dpopt-kernel", "dpopt-noise", "dpopt-objective", "dpopt-privacy", "dpopt-process"]
-            }
+            "dpopt-kernel" => &["dpopt-noise", "dpopt-objective", "dpopt-privacy", "dpopt-process", "dpopt-refusal"],
+            "dpopt-mechanism" => &[
+                "dpopt-draws",
+                "dpopt-kernel",
+                "dpopt-noise",
+                "dpopt-objective",
+                "dpopt-privacy",
+                "dpopt-process",
+                "dpopt-refusal",
+            ],
             _ => continue,
         };
         assert_eq!(*uses, on.iter().map(ToString::to_string).collect(), "what {name} uses");
@@ -413,7 +419,7 @@ fn parallel_work_is_done_by_threads_of_the_own_process() {
 }
 
 /// A crate of these files, and what is wrong in it if `low` and `high` are its layers.
-fn made_up(files: &[(&str, &str)]) -> (Tree, Vec<String>) {
+fn for_tests(files: &[(&str, &str)]) -> (Tree, Vec<String>) {
     let files: BTreeMap<String, &str> = files.iter().map(|(name, text)| (format!("src/{name}"), *text)).collect();
     let trees = [tree("src/lib.rs", &|path| files.get(path).map(|text| text.to_string()))];
     let wrong = upward(&trees, &["low".into(), "high".into()]);
@@ -451,7 +457,7 @@ fn upward_uses_are_seen_in_whatever_form() {
         "use crate::Handed;",
         "fn g() { crate::Again::new() }",
     ] {
-        let (_, wrong) = made_up(&[root, ("low.rs", low), high, ("high/part.rs", "pub fn f() {}")]);
+        let (_, wrong) = for_tests(&[root, ("low.rs", low), high, ("high/part.rs", "pub fn f() {}")]);
         assert!(!wrong.is_empty() && wrong.iter().all(|w| w.starts_with("low uses high")), "{low}: {wrong:?}");
     }
 }
@@ -465,21 +471,21 @@ fn other_uses_are_none() {
         "#[cfg(test)] #[allow(unused)] use crate::{high::High};",
         "#[cfg(test)] mod tests;",
         "#[cfg(test)] #[path = \"low_tests.rs\"] mod tests;",
-        "struct S { #[cfg(test)] planted: crate::high::High }",
+        "struct S { #[cfg(test)] injected: crate::high::High }",
         "impl S { #[cfg(test)] fn f() { crate::high::f() } fn g() { #[cfg(test)] let x = crate::high::f(); } }",
         "use dpopt::high::High; use crate::low::Own; use super::low::Other; use std::fmt;",
         "mod high { pub fn f() {} } fn g() { self::high::f() }",
         "pub(crate) fn g(value: crate::low::Own) {}",
     ] {
         let high = ("high.rs", "use crate::low::f; fn g() { super::low::h() }");
-        let (_, wrong) = made_up(&[ROOT, ("low.rs", low), high]);
+        let (_, wrong) = for_tests(&[ROOT, ("low.rs", low), high]);
         assert_eq!(wrong, Vec::<String>::new(), "{low}");
     }
 }
 
 #[test]
 fn every_module_has_a_layer() {
-    let (_, wrong) = made_up(&[("lib.rs", "mod low; mod third;"), ("low.rs", ""), ("third.rs", "")]);
+    let (_, wrong) = for_tests(&[("lib.rs", "mod low; mod third;"), ("low.rs", ""), ("third.rs", "")]);
     assert_eq!(wrong, ["`third` is in no layer", "there is no module `high`"]);
     let document =
         "# A\n## Layers of `x`\n\n1. `low`: below `high`\n2. `high`: uses `low`\n\n## Layers of `x-y`\n\n1. `no`: none";
@@ -499,11 +505,11 @@ fn circles_and_globs_are_seen() {
         ("use super::c::*;", "use super::*;", "", 0),
     ] {
         let files = [ROOT, ("low.rs", ""), ("high.rs", face), ("high/a.rs", a), ("high/b.rs", b), ("high/c.rs", c)];
-        let (all, wrong) = made_up(&files);
+        let (all, wrong) = for_tests(&files);
         let found = (wrong.len(), circles(&all).len(), globs(&all).len());
         assert_eq!(found, (0, expected, 2 * usize::from(a.contains('*'))), "{a} {b} {c}");
     }
-    let (all, wrong) = made_up(&[ROOT, ("low.rs", "use crate::high::f;"), ("high.rs", "use crate::low::g;")]);
+    let (all, wrong) = for_tests(&[ROOT, ("low.rs", "use crate::high::f;"), ("high.rs", "use crate::low::g;")]);
     assert_eq!((wrong.len(), circles(&all).len()), (1, 2));
 }
 
@@ -511,10 +517,10 @@ fn circles_and_globs_are_seen() {
 fn the_way_past_the_curator_and_parallel_calls_are_seen() {
     for (text, named, reexported, parallel) in [
         ("use dpopt_mechanism::{past_the_curator as p};", 1, false, 0),
-        ("fn f() { dpopt_mechanism::past_the_curator::made_up(&x); }", 1, false, 0),
-        ("fn f() { assert!(past_the_curator::made_up(&x)); }", 1, false, 0),
+        ("fn f() { dpopt_mechanism::past_the_curator::read_for_tests(&x); }", 1, false, 0),
+        ("fn f() { assert!(past_the_curator::read_for_tests(&x)); }", 1, false, 0),
         ("#[cfg(test)] mod tests { use a::past_the_curator; }", 0, false, 0),
-        ("mod b { pub(crate) use dpopt_mechanism::past_the_curator::made_up; }", 1, true, 0),
+        ("mod b { pub(crate) use dpopt_mechanism::past_the_curator::read_for_tests; }", 1, true, 0),
         ("fn f() { x.par_iter().map(g).collect() }", 0, false, 1),
         ("fn f() { assert!(x.par_iter().all(g)) }", 0, false, 1),
         ("fn f() { in_threads(|| x.par_iter().map(g).collect()) }", 0, false, 0),
@@ -524,7 +530,7 @@ fn the_way_past_the_curator_and_parallel_calls_are_seen() {
         ("#[cfg(test)] mod tests { fn f() { x.par_iter() } }", 0, false, 0),
         ("fn par_of(x: u8) { par_of(x) }", 0, false, 0),
     ] {
-        let (all, _) = made_up(&[("lib.rs", text)]);
+        let (all, _) = for_tests(&[("lib.rs", text)]);
         let root = &all[&Place::new()];
         assert_eq!((root.past_the_curator, root.in_threads.1.len()), ((named, reexported), parallel), "{text}");
     }

@@ -20,9 +20,9 @@ pub fn files(root: &str, read: &dyn Fn(&str) -> Option<String>) -> BTreeMap<Plac
         let path = if place.is_empty() { root.to_string() } else { format!("{folder}/{}.rs", place.join("/")) };
         let text = read(&path).unwrap_or_else(|| panic!("no file {path}"));
         let mut file = syn::parse_file(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
-        let mut without_tests = WithoutTests { here: place.clone(), elsewhere: Vec::new() };
+        let mut without_tests = WithoutTests { here: place.clone(), other_files: Vec::new() };
         without_tests.visit_file_mut(&mut file);
-        open.extend(without_tests.elsewhere);
+        open.extend(without_tests.other_files);
         all.insert(place, file);
     }
     all
@@ -68,7 +68,7 @@ impl<T: ToTokens, P: Default> Nodes for Punctuated<T, P> {
 /// Takes out what is for tests, and notes which modules have files of their own.
 struct WithoutTests {
     here: Place,
-    elsewhere: Vec<Place>,
+    other_files: Vec<Place>,
 }
 
 macro_rules! strip {
@@ -91,14 +91,14 @@ impl VisitMut for WithoutTests {
         self.here.push(node.ident.to_string());
         match &mut node.content {
             Some((_, items)) => items.strip(),
-            None => self.elsewhere.push(self.here.clone()),
+            None => self.other_files.push(self.here.clone()),
         }
         visit_mut::visit_item_mod_mut(self, node);
         self.here.pop();
     }
 }
 
-/// docs/architecture.md.
+/// The text of docs/architecture.md.
 #[allow(dead_code, reason = "not every test program reads it")]
 pub fn architecture() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/architecture.md");

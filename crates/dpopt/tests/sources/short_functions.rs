@@ -58,7 +58,7 @@ fn lines_are_counted_from_the_name_to_the_brace() {
         "fn one() {{}}\n\npub trait T {{\n    fn declared(\n        a: [u8; 2],\n    ) -> u8;\n    fn short() -> u8;\n    \
          pub(crate) const fn long<T>(\n        a: T,\n    ) -> u8\n    where\n        T: Copy,\n    {{\n{body}    }}\n}}\n\n\
          #[cfg(test)]\nmod tests {{\n    fn test() {{\n    }}\n}}\n\nm! {{ fn within() {{\n\n}} }}\n\n#[cfg(test)]\n\
-         mod declared_elsewhere;\n\nfn last(f: fn(u8)) {{\n    fn inner() {{}}\n}}\n"
+         mod declared_outside;\n\nfn last(f: fn(u8)) {{\n    fn inner() {{}}\n}}\n"
     );
     let mut found = Vec::new();
     for file in super::reader::files("src/lib.rs", &|_| Some(source.clone())).values() {

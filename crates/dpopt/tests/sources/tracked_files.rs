@@ -7,7 +7,7 @@ use std::process::Command;
 const LARGEST_BINARY: u64 = 200_000;
 
 /// Paths that git tracks, or `None` outside a git checkout (an unpacked archive).
-fn tracked(root: &Path) -> Option<Vec<String>> {
+pub fn tracked(root: &Path) -> Option<Vec<String>> {
     if !root.join(".git").exists() {
         return None;
     }

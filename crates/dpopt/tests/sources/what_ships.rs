@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The feature.
+/// The feature of the kernel that opens sensitive values.
 const FEATURE: &str = "past-the-curator";
 
 /// The feature, as `cargo tree` writes it.
 const THE_WAY: &str = "feature \"past-the-curator\"";
 
-/// What cargo answers.
+/// What cargo prints for `arguments`.
 fn cargo(arguments: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output =
@@ -77,7 +77,7 @@ fn dependents<'a>(metadata: &'a serde_json::Value, name: &str) -> BTreeSet<&'a s
     packages.filter(depends).map(|package| package["name"].as_str().expect("a name")).collect()
 }
 
-/// Whoever depends on the kernel can name its module `beside`, and so read what is sensitive.
+/// A crate that depends on the kernel can name its module `beside`, and so read what is sensitive.
 #[test]
 fn only_the_crate_beside_the_kernel_depends_on_it() {
     let metadata = cargo(&["metadata", "--offline", "--no-deps", "--format-version", "1"]);

@@ -1,4 +1,4 @@
-//! The states of all coordinates, brought up to date one by one (spec 19 §3.7–3.8).
+//! The states of all coordinates, brought up to date one by one (docs/proofs/lazy-noise.md).
 
 use super::product::Additive;
 use super::recursion::{Gap, Recursion};
@@ -39,14 +39,14 @@ struct Seats {
     since: Vec<u32>,
     /// The iterate, negated, in steps of the public grid of reads.
     values: Vec<f64>,
-    /// Gradient sums, in grid units.
+    /// Gradient sums, in quanta (integers of the grid).
     gradients: Vec<i64>,
     /// How many seats are taken: the vectors are longer.
     taken: usize,
 }
 
 impl Seats {
-    /// Room for so many more.
+    /// Makes room for so many more seats.
     #[inline]
     fn reserve(&mut self, more: usize) {
         let wanted = self.taken + more;
@@ -230,7 +230,7 @@ impl<const P: usize> Cells<P> {
         self.bring(first, stream);
     }
 
-    /// The same for one coordinate.
+    /// Gives coordinate `j` its seat in this step, and brings it up to date if it had none.
     #[inline]
     pub(super) fn seat_one(&mut self, j: usize, stream: &mut Stream) -> u32 {
         let first = self.seats.taken;
@@ -374,7 +374,7 @@ fn catch_up<const P: usize>(
     cell.state = next;
 }
 
-/// round(x/2^shift).
+/// x/2^`shift`, rounded to the nearest integer.
 #[inline]
 fn rounded(x: i128, shift: u32) -> i64 {
     (x.wrapping_add(1 << (shift - 1)) >> shift) as i64

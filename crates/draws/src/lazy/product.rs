@@ -7,7 +7,7 @@ use dpopt_noise::parts::Fixed;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Coefficient {
     mantissa: u128,
-    /// At most 255; larger ones are 0 after rounding for every state.
+    /// The shift, at most 255: with a larger one the coefficient is 0 after rounding for every state.
     shift: u32,
     negative: bool,
 }
@@ -20,7 +20,7 @@ const POWER_OF_TWO: u128 = 1 << 127;
 pub(super) struct TooLarge;
 
 impl Coefficient {
-    /// `value`·`factor`·2^`exponent`.
+    /// The coefficient `value`·`factor`·2^`exponent`.
     pub(super) fn new<const L: usize>(value: &Fixed<L>, factor: u64, exponent: i32) -> Result<Self, TooLarge> {
         let Some((mantissa, value_exponent)) = significand(value) else {
             return Ok(Self::default());
@@ -79,11 +79,11 @@ impl Coefficient {
 /// from the coefficients one by one, on a shorter way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Additive {
-    /// Of c; 0 if the catch-up is not of this kind.
+    /// Mantissa of c; 0 if the catch-up is not of this kind.
     mantissa: u128,
-    /// Of c, beyond 128.
+    /// Binary places of c beyond 128.
     shift: u32,
-    /// k.
+    /// The power k of two that scales the gradient.
     left: u32,
 }
 

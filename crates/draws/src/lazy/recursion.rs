@@ -1,4 +1,4 @@
-//! The linear recursion of a noisy descent and the joint law of many of its steps (spec 19 §3.3–3.5).
+//! The linear recursion of a noisy descent and the joint law of many of its steps (docs/proofs/lazy-noise.md).
 //!
 //! State x = (u, m, S): u = −w the negated iterate, m the momentum, S the weighted sum of iterates; m and S only if used. A step
 //! with input g + z is x ← M·x + B·(g + z):  m ← βm + g + z,  u ← a·u + r·m,  S ← S + θ·u. All entries are non-negative, so
@@ -9,20 +9,20 @@ use super::product::{Additive, Coefficient, TooLarge};
 use dpopt_noise::parts::Fixed;
 use std::collections::HashMap;
 
-/// 320 fraction bits.
+/// Words of the coefficients: 320 fraction bits.
 const L: usize = 6;
 type High = Fixed<L>;
 
 /// The public coefficients of a step, as exact numbers in [0, 1].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rule {
-    /// a.
+    /// The decay a of the iterate.
     pub(super) decay: High,
     /// r: learning rate over the largest one.
     pub(super) rate: High,
-    /// β.
+    /// The momentum β.
     pub(super) momentum: High,
-    /// θ.
+    /// The weight θ of the iterate in the average.
     pub(super) weight: High,
 }
 
@@ -43,7 +43,7 @@ struct Block<const P: usize> {
 /// How the state moves from just before step s to just before step t.
 #[derive(Clone, Debug)]
 pub(super) struct Gap<const P: usize> {
-    /// Φ.
+    /// Φ: what a unit of each component of the state becomes.
     pub(super) map: [[Coefficient; P]; P],
     /// What a unit of the gradient of step s adds.
     pub(super) drift: [Coefficient; P],
@@ -76,7 +76,7 @@ impl<const P: usize> Gap<P> {
     }
 }
 
-/// Scales from the recursion's units (one grid unit of the gradient sum) to those of the stored state.
+/// Scales from the recursion's unit (one quantum of the gradient sum) to that of the stored state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     /// f: the state is stored in units of 2^-f.
@@ -121,7 +121,7 @@ impl<const P: usize> Block<P> {
         (Self { map, covariance }, input)
     }
 
-    /// `self` after `first`.
+    /// The block of the steps of `first`, followed by those of `self`.
     fn after(&self, first: &Self) -> Self {
         let through = product(&self.map, &first.covariance);
         let mut covariance = self.covariance;
@@ -219,7 +219,7 @@ impl<const P: usize> Recursion<P> {
         block
     }
 
-    /// Steps `from`..`to`.
+    /// The block of the steps `from`..`to`.
     fn block(&mut self, from: u32, to: u32) -> Block<P> {
         if from == to {
             return Block::identity();
@@ -240,7 +240,7 @@ impl<const P: usize> Recursion<P> {
         self.power(last, rest).after(&block)
     }
 
-    /// From just before step `from` to just before step `to` > `from`.
+    /// How the state moves from just before step `from` to just before step `to` > `from`.
     pub(super) fn gap(&mut self, from: u32, to: u32) -> Result<Gap<P>, TooLarge> {
         let later = self.block(from + 1, to);
         let (first, input) = Block::step(&self.runs[self.run_of(from)].1, self.parts);
@@ -464,10 +464,10 @@ pub(super) mod tests {
 
     #[test]
     fn variances_of_the_literature() {
-        // spec 19 §3.2: a = .9, m = 7
+        // a = .9 and m = 7 steps at once: Σ a^(2i) over i < 7
         let none = Parts { momentum: false, sum: false };
         close(recursion::<1>(none, &[(7, rule(0.9, 1.0, 0.0, 0.0))]).covariance(0, 7)[0][0], 4.0591161866);
-        // §3.3: η = 1/√(t+1), a = 1 − .01η, steps 5..11; rates relative to 1
+        // η = 1/√(t+1), a = 1 − .01η, steps 5..11; rates relative to 1
         let runs: Vec<(u32, Rule)> = (0..12)
             .map(|t| {
                 let eta = 1.0 / f64::from(t + 1).sqrt();
@@ -477,14 +477,14 @@ pub(super) mod tests {
         let mut scheduled = recursion::<1>(none, &runs);
         close(scheduled.block(5, 12).map[0][0].to_f64(), 0.976_445_612_189_067_3);
         close(scheduled.covariance(5, 12)[0][0], 0.802_171_877_712_853_7);
-        // §3.4: a = .9, m = 7 with the sum, and the trap a = 1 − 1e-6
+        // a = .9, m = 7 with the sum, and the trap a = 1 − 1e-6
         let sum = Parts { momentum: false, sum: true };
         let c = recursion::<2>(sum, &[(7, rule(0.9, 1.0, 0.0, 1.0))]).covariance(0, 7);
         close(c[0][1], 15.638_264_320_8);
         close(c[1][1], 89.722_831_113_1);
         let c = recursion::<2>(sum, &[(10, rule(1.0 - 1e-6, 1.0, 0.0, 1.0))]).covariance(0, 10);
         close(c[1][1], 384.997_360_01);
-        // §3.5: momentum .9, η = .1, ten steps (m in units of the gradient: Var m = 4.623)
+        // momentum .9, η = .1, ten steps (m in units of the gradient: Var m = 4.623)
         let both = Parts { momentum: true, sum: false };
         let c = recursion::<2>(both, &[(10, rule(1.0 - 1e-4, 0.1, 0.9, 0.0))]).covariance(0, 10);
         close(c[0][0], 2.019_559_713_7);

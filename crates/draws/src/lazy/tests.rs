@@ -184,7 +184,7 @@ fn with_all_coordinates_touched_lazy_is_dense_exactly() {
 
 #[test]
 fn the_covariance_of_a_linear_run_is_that_of_the_dense_one() {
-    // spec 19 §3.5: gradient c·(sum of reads) on public supports, state (w, m, S); both runs as matrices over their noises
+    // gradient c·(sum of reads) on public supports, state (w, m, S); both runs as matrices over their noises
     const SUPPORTS: [&[usize]; 10] = [&[0], &[1], &[0, 2], &[0], &[2], &[0, 1], &[0], &[2, 0], &[0], &[1]];
     let c = 0.5;
     let parts = recursion::Parts { momentum: true, sum: true };

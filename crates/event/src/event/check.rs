@@ -1,4 +1,4 @@
-//! Parameter ranges and nesting traps of events (spec 18 §1, §1.1). Passing the check does not mean that some
+//! Parameter ranges and nesting traps of events. Passing the check does not mean that some
 //! accountant supports the event.
 
 use super::Event;
@@ -32,9 +32,9 @@ struct Around<'a> {
     count: u64,
     /// Public size of the enclosing fixed-size sample.
     batch: Option<u64>,
-    /// Inside a gate.
+    /// Whether it lies inside a gate.
     gated: bool,
-    /// Inside any sampling.
+    /// Whether it lies inside any kind of sampling.
     sampled: bool,
     /// Inside a sample of fixed size.
     refilled: bool,
@@ -182,7 +182,8 @@ fn under(event: &Event, relation: Relation) -> Result<(), String> {
             "adding a record would move the others to other leaves; use zero-out"
         }
         (Event::SampledWithoutReplacement { .. } | Event::SampledWithReplacement { .. }, Relation::AddOrRemove) => {
-            "a sample of fixed size uses the number of records; use zero-out or replace-one"
+            "a sample of fixed size depends on the number of records, which add-or-remove protects; use zero-out or \
+             replace-one"
         }
         (Event::Parallel { .. }, Relation::AddOrRemove) => {
             "adding a record may move the borders of blocks; use zero-out or replace-one"

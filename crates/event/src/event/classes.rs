@@ -1,7 +1,7 @@
 //! The classes of events as data, one per entry: what a package in another language makes its own classes from.
 
 use super::entries::entries;
-use super::table::{OWN, PEER};
+use super::table::{OWN, PEER, Range};
 use super::{Event, GlmLink};
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub struct Class {
     pub name: &'static str,
     /// The module that has it, `module_name` in JSON.
     pub module: &'static str,
-    /// What the event is.
+    /// What the event is, in one sentence.
     pub about: String,
     /// Its fields, in the order of JSON.
     pub fields: Vec<ClassField>,
@@ -21,10 +21,13 @@ pub struct Class {
 /// A field of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassField {
-    /// Its name in JSON.
+    /// The field's name in JSON.
     pub name: &'static str,
     /// `real`, `whole`, `word`, `event`; `reals`, `wholes`, `events` for lists of them; `real or none`, `whole or none`.
     pub kind: &'static str,
+    /// What its number, or each of its numbers, may be: `any`, `at least 0`, `at least 0 or infinity`, `at least 1`, `at least 2`, `above 0`, `0 to 1`,
+    /// `0 to below 1`.
+    pub range: &'static str,
     /// The value of a field that is left out, as Rust and Python write it; none where it must be given.
     pub default: Option<String>,
 }
@@ -54,6 +57,7 @@ macro_rules! described {
                 fields: Vec::<Vec<ClassField>>::from([$(fields(
                     |event| if let Event::$variant { $field, .. } = event { Some($field) } else { None },
                     stringify!($field),
+                    Range::$range,
                     described!(@ $($default)?),
                 )),*]).concat(),
             }),*]
@@ -70,21 +74,26 @@ fn about(lines: &[&str]) -> String {
 }
 
 /// The description of the field that `_of` finds in an event.
-fn fields<P: Part>(_of: impl Fn(&Event) -> Option<&P>, name: &'static str, default: Option<P>) -> Vec<ClassField> {
-    P::fields(name, default)
+fn fields<P: Part>(
+    _of: impl Fn(&Event) -> Option<&P>,
+    name: &'static str,
+    range: Range,
+    default: Option<P>,
+) -> Vec<ClassField> {
+    P::fields(name, range.in_words(), default)
 }
 
-/// A field's type.
+/// The type of a field of an event.
 trait Part: Sized {
-    fn fields(name: &'static str, default: Option<Self>) -> Vec<ClassField>;
+    fn fields(name: &'static str, range: &'static str, default: Option<Self>) -> Vec<ClassField>;
 }
 
 /// `Part` of types with one field, by its kind.
 macro_rules! part {
     ($($type:ty => $kind:literal),*) => {
         $(impl Part for $type {
-            fn fields(name: &'static str, default: Option<Self>) -> Vec<ClassField> {
-                vec![ClassField { name, kind: $kind, default: default.map(|value| format!("{value:?}")) }]
+            fn fields(name: &'static str, range: &'static str, default: Option<Self>) -> Vec<ClassField> {
+                vec![ClassField { name, kind: $kind, range, default: default.map(|value| format!("{value:?}")) }]
             }
         })*
     };
@@ -101,12 +110,17 @@ part!(
 );
 
 impl Part for GlmLink {
-    fn fields(name: &'static str, _: Option<Self>) -> Vec<ClassField> {
-        let none = || Some("None".to_owned());
+    fn fields(name: &'static str, range: &'static str, _: Option<Self>) -> Vec<ClassField> {
+        let more = |name, kind, range: Range| ClassField {
+            name,
+            kind,
+            range: range.in_words(),
+            default: Some("None".to_owned()),
+        };
         vec![
-            ClassField { name, kind: "word", default: None },
-            ClassField { name: "smoothness", kind: "real or none", default: none() },
-            ClassField { name: "classes", kind: "whole or none", default: none() },
+            ClassField { name, kind: "word", range, default: None },
+            more("smoothness", "real or none", Range::AtLeast0),
+            more("classes", "whole or none", Range::From2),
         ]
     }
 }
@@ -147,11 +161,11 @@ mod tests {
         let all = classes();
         let class = all.iter().find(|class| class.name == "DiscreteGaussianDpEvent").unwrap();
         assert!(class.about.starts_with("Integer noise") && class.about.contains(".\n\n`sensitivity` is"), "{class:?}");
-        let fields: Vec<_> = class.fields.iter().map(|f| (f.name, f.kind, f.default.as_deref())).collect();
+        let fields: Vec<_> = class.fields.iter().map(|f| (f.name, f.kind, f.range, f.default.as_deref())).collect();
         let expected = [
-            ("sigma", "real", None),
-            ("sensitivity", "real", Some("1.0")),
-            ("dimension", "whole or none", Some("None")),
+            ("sigma", "real", "at least 0", None),
+            ("sensitivity", "real", "at least 1", Some("1.0")),
+            ("dimension", "whole or none", "at least 1", Some("None")),
         ];
         assert_eq!(fields, expected);
     }

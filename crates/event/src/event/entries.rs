@@ -168,7 +168,7 @@ macro_rules! entries {
                 [nothing or no_op "" "nothing is released" {}]
             /// Something is released without protection; every accountant refuses it.
             NonPrivate "NonPrivateDpEvent" PEER {}
-                [non_private "" "something is released without protection" {}]
+                [non_private "" "a release without protection" {}]
             // what has no name in the language: `M x 1000` and `M + M'` are written so
             /// Something without a description; every accountant refuses it.
             Unsupported "UnsupportedDpEvent" PEER {}

@@ -1,4 +1,4 @@
-//! From one record to a group, and from one relation to another (spec 18 §9).
+//! From one record to a group, and from one relation to another (docs/proofs/accounting-groups.md).
 //!
 //! The rules bound what any mechanism with the stated guarantee can do. Describing the group's own event (shift kC)
 //! is tighter where it is possible; the accountants do that for Gaussian and Laplace noise.
@@ -40,14 +40,14 @@ pub fn of_kind(size: u64, event: &Event) -> Option<Event> {
 }
 
 /// Group sizes up to which [`pure`] follows every step.
-const MOST_STEPS: u64 = 512;
+const MAX_STEPS: u64 = 512;
 
-/// What k steps at a pure ε come to: (E, δ(E)) where the largest possible profile has its kinks, E ≥ 0 increasing, and at 0; between them it is linear in e^E.
+/// The composition of k steps at a pure ε: (E, δ(E)) where the largest possible profile has its kinks, E ≥ 0 increasing, and at 0; between them it is linear in e^E.
 /// P(S) is at most min(e^ε·Q(S), 1 − e^−ε·(1 − Q(S))) at each step, and the k-fold of that is attained
 /// (docs/proofs/accounting-groups.md). The last E is kε, where δ is 0.
 pub fn pure(size: u64, epsilon: f64) -> Vec<(f64, f64)> {
     let end = approximate(size, epsilon, 0.0);
-    if size > MOST_STEPS || epsilon > 300.0 {
+    if size > MAX_STEPS || epsilon > 300.0 {
         return vec![end];
     }
     // losses (2j − k)ε: ln of the mass under Q, from the largest on
@@ -113,7 +113,7 @@ pub fn renyi(size: u64, order: f64, curve: &impl Fn(f64) -> f64) -> f64 {
     factor * renyi(left, 2.0 * order, curve) + renyi(right, 2.0 * order - 1.0, curve)
 }
 
-/// The same event where its records may be replaced by others although its stated guarantees are for `relation`: under
+/// `event` where records may be replaced by others although its stated guarantees are for `relation`: under
 /// zero-out a replacement is two steps, so stated μ, ε, ρ grow; noise events stay, their accountants double the
 /// shift. `None` if a stated guarantee has no such conversion.
 ///

@@ -1,4 +1,4 @@
-//! Round trips and garbage.
+//! Events as JSON: round trips, and refusals of what is no event.
 
 use crate::event::{Event, GlmLink};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
-//! The same mechanism with fewer nodes: a flat list of parts with counts, and the sampler errors taken out.
+//! Simplifies an event without changing its mechanism: a flat list of parts with counts, and the sampler errors taken out.
 //!
-//! Only exact rules (spec 18 §1.1, §1.2): one sample shared by several Gaussian releases is one Gaussian release;
+//! Only exact rules: one sample shared by several Gaussian releases is one Gaussian release;
 //! Poisson sampling twice is sampling once; sampling everything is not sampling. σ is rounded down and q up.
 
 use super::{Event, EventError};
@@ -57,7 +57,7 @@ impl Event {
             Event::ExponentialMechanism { epsilon } => Event::ExponentialMechanism { epsilon: grown(*epsilon)? },
             Event::PermuteAndFlip { epsilon } => Event::PermuteAndFlip { epsilon: grown(*epsilon)? },
             Event::DiscreteLaplace { noise_parameter, sensitivity } => {
-                let sensitivity = sensitivity.checked_mul(size).filter(|s| *s <= MOST_INTEGERS)?;
+                let sensitivity = sensitivity.checked_mul(size).filter(|s| *s <= MAX_INTEGERS)?;
                 Event::DiscreteLaplace { noise_parameter: *noise_parameter, sensitivity }
             }
             _ => return None,
@@ -66,7 +66,7 @@ impl Event {
 }
 
 /// Beyond it not every integer is a double.
-const MOST_INTEGERS: u64 = 1 << 53;
+const MAX_INTEGERS: u64 = 1 << 53;
 
 /// Sum rounded up: `terms` additions, each within u.
 fn up(x: f64) -> f64 {

@@ -23,14 +23,30 @@ pub(super) enum Range {
     AtLeast1,
     /// Finite and above 0.
     Positive,
-    /// [0, 1].
+    /// Numbers from 0 to 1, both included.
     Probability,
-    /// [0, 1).
+    /// Numbers from 0, and below 1.
     BelowOne,
     /// Whole numbers from 1.
     From1,
     /// Whole numbers from 2.
     From2,
+}
+
+impl Range {
+    /// The range in words, as the description of a class has it.
+    pub(super) fn in_words(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::AtLeast0 => "at least 0",
+            Self::AtLeast0OrInfinity => "at least 0 or infinity",
+            Self::AtLeast1 | Self::From1 => "at least 1",
+            Self::Positive => "above 0",
+            Self::Probability => "0 to 1",
+            Self::BelowOne => "0 to below 1",
+            Self::From2 => "at least 2",
+        }
+    }
 }
 
 /// The value of a field.

@@ -23,7 +23,7 @@ macro_rules! language {
         $(#[doc = $about:literal])*
         $variant:ident $class:literal $module:ident { $($fields:tt)* } $([$($language:tt)*])?
     )*) => {
-        /// Every mechanism.
+        /// Every mechanism of the language.
         static MECHANISMS: &[Mechanism] = &[$($(language!(@row $variant $($language)*),)?)*];
     };
     (@row $variant:ident $name:ident $(or $alias:ident)* $parameters:literal $meaning:literal $($arguments:tt)*) => {
@@ -64,15 +64,56 @@ pub fn mechanisms() -> &'static [Mechanism] {
     MECHANISMS
 }
 
+/// The mechanism of that name, which may be one of its other names; in any case of letters.
+///
+/// ```
+/// let named = dpopt_event::expression::mechanism("Exponential_Mechanism");
+/// assert_eq!(named.map(|mechanism| mechanism.name()), Some("exponential"));
+/// ```
+pub fn mechanism(name: &str) -> Option<&'static Mechanism> {
+    let lower = name.to_ascii_lowercase();
+    MECHANISMS.iter().find(|mechanism| mechanism.names.contains(&lower.as_str()))
+}
+
+impl Mechanism {
+    /// The name by which it is listed.
+    ///
+    /// ```
+    /// assert_eq!(dpopt_event::expression::mechanisms()[0].name(), "gaussian");
+    /// ```
+    pub fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// How it is written where somebody left its parameters out: with an example if there is only one.
+    fn needs(&self, name: &str) -> String {
+        let (written, meaning) = (self.written, self.meaning);
+        let parameters = written[self.name().len()..].trim_matches(['(', ')']);
+        match parameters {
+            "" => format!("`{name}` needs brackets: '{written}' ({meaning})"),
+            one if one.chars().all(|c| c.is_ascii_lowercase()) => format!(
+                "`{name}` needs its parameter in brackets: '{written}', for example '{}(1)' ({meaning})",
+                self.name()
+            ),
+            _ => format!("`{name}` needs its parameters in brackets: '{written}' ({meaning})"),
+        }
+    }
+}
+
 impl Parser<'_> {
-    /// The arguments of the mechanism `name`, up to its closing bracket. An error at position 0 is one of the name.
-    pub(super) fn mechanism(&mut self, name: &str) -> Parsed<Event> {
-        let lower = name.to_ascii_lowercase();
-        let Some(found) = MECHANISMS.iter().find(|mechanism| mechanism.names.contains(&lower.as_str())) else {
-            let names: Vec<_> = MECHANISMS.iter().map(|mechanism| mechanism.names[0]).collect();
-            let message = format!("`{name}` is not a mechanism; there are {}", names.join(", "));
-            return Err(ExpressionError { position: 0, message });
+    /// The mechanism `name`, which begins at the character `position`, with its arguments up to its closing bracket.
+    pub(super) fn mechanism(&mut self, name: &str, position: usize) -> Parsed<Event> {
+        let of_name = |message: String| ExpressionError { position, message, name: Some(name.into()) };
+        let Some(found) = mechanism(name) else {
+            let names: Vec<_> = MECHANISMS.iter().map(Mechanism::name).collect();
+            return Err(of_name(format!("`{name}` is not a mechanism; give one of {}", names.join(", "))));
         };
+        let open = self.eat("(");
+        self.skip_space();
+        let empty = self.rest().starts_with(')') && !found.written.ends_with("()");
+        if !open || empty {
+            return Err(of_name(found.needs(name)));
+        }
         (found.read)(self)
     }
 }
@@ -169,7 +210,7 @@ impl Parser<'_> {
         Ok((of, size))
     }
 
-    /// `x: y, x: y`.
+    /// Reads a list of pairs, `x: y, x: y`.
     fn pairs(&mut self) -> Parsed<(Vec<f64>, Vec<f64>)> {
         let (mut left, mut right) = (vec![], vec![]);
         loop {
@@ -204,10 +245,7 @@ impl Parser<'_> {
                 self.close()?;
                 Ok(GlmLink::Softmax { classes })
             }
-            _ => Err(ExpressionError {
-                position: start + 1,
-                message: "expected monotone, smooth(BOUND) or softmax(CLASSES)".into(),
-            }),
+            _ => Err(ExpressionError::at(start + 1, "expected monotone, smooth(BOUND) or softmax(CLASSES)")),
         }
     }
 }

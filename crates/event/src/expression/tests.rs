@@ -1,4 +1,4 @@
-//! Every mechanism that can be written, and what is said of texts that are none.
+//! Every mechanism that can be written, and the errors of texts that are none.
 
 use super::*;
 use crate::event::GlmLink;
@@ -123,6 +123,11 @@ fn says_where_and_what_is_wrong() {
         ("tree(1)", 7, "number of steps"),
         ("users(?, gaussian(1))", 7, "expected a number"),
         ("objective(1, 1, probit)", 17, "monotone"),
+        ("laplace", 1, "`laplace` needs its parameter in brackets: 'laplace(b)', for example 'laplace(1)' (Laplace"),
+        ("2 x gaussian( )", 5, "'gaussian(z)', for example 'gaussian(1)' (Gaussian noise, standard deviation z"),
+        ("poisson", 1, "needs its parameters in brackets: 'poisson(q, M)' (M on a Poisson sample"),
+        ("nothing", 1, "`nothing` needs brackets: 'nothing()'"),
+        ("gaussian(z)", 10, "expected a number"),
     ] {
         let error = parse(text, None).unwrap_err();
         assert!(error.position == position && error.message.contains(part), "{text}: {error}");
@@ -136,7 +141,8 @@ fn a_name_that_is_none_is_answered_by_all_names() {
                  mixture, chi_square, tree, objective, pure, approx, epsilon_delta, propose_test_release, gdp, zcdp, rdp, profile, poisson, \
                  gated, truncated_poisson, random_allocation, subset, draws, best_of, parallel, users, approximate, nothing, non_private";
     let error = parse("gausian(1)", None).unwrap_err();
-    assert_eq!(error.message, format!("`gausian` is not a mechanism; there are {names}"));
+    assert_eq!(error.message, format!("`gausian` is not a mechanism; give one of {names}"));
+    assert_eq!(error.name.as_deref(), Some("gausian"));
     let listed: Vec<_> = mechanisms().iter().filter_map(|mechanism| mechanism.written.split('(').next()).collect();
     assert_eq!(listed.join(", "), names);
 }

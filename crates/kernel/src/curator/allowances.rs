@@ -3,16 +3,16 @@
 //! Compositions, in whatever way they nest, are lists of their leaves. What samples, or splits into blocks, stays one leaf: it is
 //! taken by a release on such a sample, or by [opening the blocks](crate::Blocks), each of which then has allowances of its own.
 //! An event for users who own several records is a list of what is released of the records: that no user owns more is what
-//! [`PublicShape::of_a_unit`](crate::PublicShape) says of them, and whoever runs a plan holds the two against each other.
+//! [`PublicShape::of_a_unit`](crate::PublicShape) says of them, and what runs a plan compares the two.
 
 use crate::sampler_error::{SamplerError, Sum};
 use dpopt_privacy::{Certificate, Event};
 
-/// Of one curator.
+/// The releases that one curator may still make, and what its samplers may be off.
 #[derive(Clone)]
 pub(crate) struct Allowances {
     leaves: Vec<Leaf>,
-    /// What samplers may be off in all, and what they were so far. `None` if nobody counts.
+    /// What samplers may be off in all, and what they were so far. `None` if it is not counted.
     distance: Option<Sum>,
     drawn: Sum,
 }
@@ -36,21 +36,21 @@ pub(crate) enum Denied {
 }
 
 impl Allowances {
-    /// Of a certificate.
+    /// All releases of a certificate's event.
     pub(crate) fn certified(certificate: &Certificate) -> Self {
         let pays = certificate.budget().delta() > 0.0;
         let distance = if pays { planned(certificate.event()) } else { Sum::default().and(UNPAID, 1.0) };
         Self { distance: Some(distance), ..Self::exact(certificate.event()) }
     }
 
-    /// Of an event whose samplers are taken as exact.
+    /// All releases of an event whose samplers are taken as exact.
     pub(crate) fn exact(event: &Event) -> Self {
         let mut leaves = Vec::new();
         flatten(event, 1, &mut leaves);
         Self { leaves, distance: None, drawn: Sum::default() }
     }
 
-    /// Of one of `blocks` blocks whose event stands in this one's: samplers are counted where this one counts them, and what
+    /// The releases of one of `blocks` blocks, whose event is part of this one's: samplers are counted where this one counts them, and what
     /// nothing pays for is shared.
     pub(crate) fn of_block(&self, event: &Event, pays: bool, blocks: usize) -> Self {
         let own = if pays { planned(event) } else { Sum::default().and(UNPAID / blocks as f64, 1.0) };
@@ -129,7 +129,7 @@ pub(crate) fn planned(event: &Event) -> Sum {
 
 fn add_planned(event: &Event, times: f64, sum: &mut Sum) {
     match event {
-        // of a number of runs that is secret: they are the door's own
+        // the number of runs is secret: the mechanism counts their samplers itself
         Event::RepeatAndSelect { .. } => {}
         Event::SelfComposed { event, count } => add_planned(event, times * *count as f64, sum),
         Event::Approximate { total_variation, event } => {

@@ -16,7 +16,7 @@ pub struct BatchId {
 /// How a batch was drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sampling {
-    /// Nobody is left to chance: all records of a block, or all there are.
+    /// Full batch: every record of the block, or of the run, is included.
     All,
     Poisson {
         probability: f64,
@@ -46,7 +46,7 @@ pub struct FixedBatch {
 }
 
 impl FixedBatch {
-    /// Which batch it is.
+    /// The number that ties sums over this batch to it.
     pub fn id(&self) -> BatchId {
         self.id
     }
@@ -57,29 +57,29 @@ impl FixedBatch {
     }
 
     /// The batch as sums take it, which ask for no order: what is released of it still is of a sample without replacement.
-    pub fn unordered(mut self) -> PoissonBatch {
+    pub fn unordered(mut self) -> Batch {
         self.records.sort_unstable();
-        PoissonBatch::of(self.id, self.records)
+        Batch::of(self.id, self.records)
     }
 }
 
 /// A sample of the records for one sum: each is in it with probability q, independently and secretly, unless it was made of a [`FixedBatch`] or of all.
 /// Neither cloneable nor readable; whatever is computed on it carries its id, and with it how it was drawn.
-pub struct PoissonBatch {
+pub struct Batch {
     pub(crate) id: BatchId,
     pub(crate) records: Vec<u64>,
     pub(crate) drawn_here: bool,
-    /// Of records that are elsewhere: what decides who of how many is in it, there.
+    /// For remote records: the key by which those who hold them find out which ones are in the batch, and the number of all records.
     pub(crate) key: Option<(SubsetKey, u64)>,
 }
 
-impl PoissonBatch {
-    /// Of these records.
+impl Batch {
+    /// A batch of these records, drawn in this process.
     pub(crate) fn of(id: BatchId, records: Vec<u64>) -> Self {
         Self { id, records, drawn_here: true, key: None }
     }
 
-    /// Which batch it is.
+    /// The number that ties sums over this batch to it.
     pub fn id(&self) -> BatchId {
         self.id
     }
@@ -89,7 +89,7 @@ impl PoissonBatch {
         self.drawn_here
     }
 
-    /// What decides who is in it, if those who hold the records are told; q, and of how many records.
+    /// For remote records: the key that decides which ones are in the batch, q, and the number of all records.
     pub(crate) fn told(&self) -> Option<(&SubsetKey, f64, u64)> {
         match (&self.key, self.id.sampling) {
             (Some((key, records)), Sampling::Poisson { probability }) => Some((key, probability, *records)),
@@ -97,7 +97,7 @@ impl PoissonBatch {
         }
     }
 
-    /// Indices of the sampled records, increasing; none of records that are elsewhere.
+    /// Indices of the sampled records, increasing; empty for remote records.
     pub(crate) fn records(&self) -> &[u64] {
         &self.records
     }

@@ -5,7 +5,7 @@
 //! batches among them, and refuses whatever was not computed on such a batch.
 
 use super::Curator;
-use super::door::{Interactive, Opening, sealed};
+use super::mechanism::{Interactive, InteractiveStart, sealed};
 use crate::refused::CuratorError;
 use dpopt_noise::Purpose;
 use dpopt_privacy::Event;
@@ -46,9 +46,9 @@ pub struct Blocks {
 /// The records of one block.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// Of how many records in all.
+    /// Number of all records, those of other blocks included.
     pub(crate) records: usize,
-    /// Places in the order.
+    /// Places of the block's records in the order of all records.
     pub(crate) places: Range<usize>,
     /// Which record stands at which place; `None`: each at its own.
     pub(crate) order: Option<Arc<[u64]>>,
@@ -83,8 +83,8 @@ impl Blocks {
         Ok(Self { borders, events, shuffled: false })
     }
 
-    /// The same blocks of the records in an order that coins of the run make when the blocks are opened: whatever order records come in, each block
-    /// is a uniform choice of them.
+    /// Takes the records of the blocks in a random order that coins of the run make when the blocks are opened: whatever order records come in, each
+    /// block is a uniform choice of them.
     pub fn shuffled(self) -> Self {
         Self { shuffled: true, ..self }
     }
@@ -102,7 +102,7 @@ impl Blocks {
 impl sealed::Sealed for Blocks {}
 
 impl Interactive for Blocks {
-    /// A curator per block.
+    /// One curator for each block.
     type Opened = Vec<Curator>;
 
     fn event(&self) -> Event {
@@ -118,8 +118,8 @@ impl Interactive for Blocks {
         Ok(0.0)
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<Vec<Curator>, CuratorError> {
-        let Opening { noise, allowances, pays, relation, seen } = opening;
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<Vec<Curator>, CuratorError> {
+        let InteractiveStart { noise, allowances, pays, relation, seen } = opening;
         if pays {
             // the event as the certificate has it: nothing is rounded twice
             let denied = |_| CuratorError::Inexact { label: self.label() };

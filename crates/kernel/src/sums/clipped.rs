@@ -1,55 +1,44 @@
-//! Sums of clipped per-record gradients of any objective, in exact integers (spec 19 §1.3, docs/proofs/gaussian-sum.md).
+//! Sums of clipped per-record gradients of any objective, in exact integers (docs/proofs/gaussian-sum.md).
 //!
 //! Each record's gradient is clipped to C, truncated toward zero to a public grid with a proof that its norm is at most C, and
 //! summed in wrapping integers: the sensitivity is exact whatever the objective puts, and the order of summation (so the number of
 //! threads) does not matter. A gradient `slope ⊗ row` is clipped through the scalar ‖slope‖·‖row‖ and never materialised.
 
+use super::aggregate_query::{AggregateQuery, Sample};
 use super::contributions::{add_up, merge_equal};
 use super::grid_sum::GridSum;
-use super::question::{Question, Sample};
 use crate::Sensitive;
-use crate::curator::batch::{BatchId, PoissonBatch};
+use crate::curator::batch::{Batch, BatchId};
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::objective::{Gradient, Objective, Point};
-use dpopt_objective::records::{PartsError, ReadError, RecordSet, Row};
+use dpopt_objective::records::{PartitionsError, ReadError, RecordSet, Row};
+use dpopt_process::stop::paced;
 use std::convert::Infallible;
 use std::ops::Range;
 
 /// Records that a thread takes at least.
 const GRAIN: usize = 64;
 
-/// An objective's gradients, each clipped to l2 norm C on a public grid.
+/// An objective's gradients, each clipped to l2 norm C on a public grid. `dpopt_optimize::oracle` makes a plan of many such sums, with clip norm, grid and
+/// event said once.
 ///
 /// ```
-/// use dpopt_kernel::{Clipped, Curator, Gaussian, SamplerError};
+/// use dpopt_kernel::{Clipped, Curator, Gaussian, SamplerError, Sensitive};
 /// use dpopt_noise::{Grid, NoiseSource};
 /// use dpopt_objective::objective::Closures;
-/// use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
-/// use dpopt_kernel::Sensitive;
+/// use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
 ///
-/// // robust regression through the origin: Σ r²/(1 + r²) with r = y − x·t, which is not convex
-/// let loss = Closures::new(
-///     1,
-///     |x: &[f64], &(t, y): &(f64, f64)| { let r = y - x[0] * t; r * r / (1.0 + r * r) },
-///     |x: &[f64], &(t, y): &(f64, f64), g: &mut [f64]| { let r = y - x[0] * t; g[0] = -2.0 * r * t / (1.0 + r * r).powi(2) },
-/// );
-/// let records: Vec<(f64, f64)> = (0..20_000).map(|i| { let t = f64::from(i % 200) / 200.0; (t, 3.0 * t) }).collect();
-///
-/// let (steps, clip_norm, n) = (50, 1.0, records.len() as f64);
-/// let records = Sensitive::new(records);
-/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6)?);
-/// let samplers = SamplerError::rounded(1.0) * steps as f64;
-/// let (z, certificate) = calibrate::noise(|z| samplers.on(Event::gaussian(z).self_composed(steps)), terms)?;
-/// let grid = Grid::for_sum(clip_norm, z * clip_norm, n as u64, 1);
+/// let loss = Closures::new(1, |x: &[f64], r: &f64| (x[0] - r).powi(2) / 2.0, |x: &[f64], r: &f64, g: &mut [f64]| g[0] = x[0] - r);
+/// let records = Sensitive::new(vec![0.5; 20_000]);
+/// let (z, clip_norm) = (4.0, 1.0);
+/// let grid = Grid::for_sum(clip_norm, z * clip_norm, 20_000, 1);
 /// let (clipped, noise) = (Clipped::new(loss, clip_norm, grid)?, Gaussian::new(z, clip_norm, grid, 1, "gradient"));
-/// let mut curator = Curator::new(&certificate, NoiseSource::secure()?);
-/// let mut x = vec![0.0];
-/// for _ in 0..steps {
-///     let gradient = curator.release(&noise, &clipped.sum(&records, &x))?;
-///     x[0] -= 2.0 * gradient.get()[0] / n;
-/// }
-/// assert!((x[0] - 3.0).abs() < 0.1);
+/// let event = SamplerError::rounded(1.0).on(Event::gaussian(z));
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.5, 1e-6)?);
+/// let mut curator = Curator::new(&certify(&event, terms)?, NoiseSource::secure()?);
+/// let gradient = curator.release(&noise, &clipped.sum(&records, &[0.0]))?;
+/// assert!((gradient.get()[0] / 20_000.0 + 0.5).abs() < 0.01);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -73,12 +62,12 @@ impl<O> Clipped<O> {
         Clipped { objective, quantizer: self.quantizer }
     }
 
-    /// Whose gradients they are.
+    /// The objective whose gradients are clipped.
     pub fn objective(&self) -> &O {
         &self.objective
     }
 
-    /// C.
+    /// The l2 clip norm C.
     pub fn clip_norm(&self) -> f64 {
         self.quantizer.clip_norm()
     }
@@ -103,25 +92,25 @@ impl<O> Clipped<O> {
         O: Objective<R>,
     {
         let records = records.expose();
-        let Ok(units) = self.add_up(records, x, records.len(), |i| i);
-        Sensitive::new(self.grid_sum(units, None))
+        let Ok(quanta) = self.add_up(records, x, records.len(), |i| i);
+        Sensitive::new(self.grid_sum(quanta, None))
     }
 
-    /// The same over a Poisson batch, which is used up.
+    /// Sums the clipped gradients of the records in `batch` at `x`; consumes the batch.
     ///
     /// # Panics
     /// As [`sum`](Self::sum).
-    pub fn sum_batch<R>(&self, records: &Sensitive<R>, batch: PoissonBatch, x: &[f64]) -> Sensitive<GridSum>
+    pub fn sum_batch<R>(&self, records: &Sensitive<R>, batch: Batch, x: &[f64]) -> Sensitive<GridSum>
     where
         R: RecordSet<Error = Infallible>,
         O: Objective<R>,
     {
         let sampled = batch.records();
-        let Ok(units) = self.add_up(records.expose(), x, sampled.len(), |i| sampled[i] as usize);
-        Sensitive::new(self.grid_sum(units, Some(batch.id())))
+        let Ok(quanta) = self.add_up(records.expose(), x, sampled.len(), |i| sampled[i] as usize);
+        Sensitive::new(self.grid_sum(quanta, Some(batch.id())))
     }
 
-    /// The same over all records or over a batch of them, wherever they are.
+    /// Sums the clipped gradients at `x` of all records or of those in a batch, in memory, on disk or remote.
     ///
     /// # Errors
     /// If a record can't be read.
@@ -131,7 +120,7 @@ impl<O> Clipped<O> {
     pub fn sum_of<R: RecordSet>(
         &self,
         records: &Sensitive<R>,
-        batch: Option<PoissonBatch>,
+        batch: Option<Batch>,
         x: &[f64],
     ) -> Result<Sensitive<GridSum>, ReadError>
     where
@@ -139,9 +128,9 @@ impl<O> Clipped<O> {
     {
         let records = records.expose();
         let (clip_norm, grid) = (self.clip_norm(), self.grid().exponent());
-        let gradients = |of, sample| Question::Gradients { of, clip_norm, grid, sample }.at(x);
+        let gradients = |of, sample| AggregateQuery::Gradients { of, clip_norm, grid, sample }.at(x);
         let width = self.objective.dimension();
-        let told = match (&batch, self.objective.in_words()) {
+        let told = match (&batch, self.objective.spec()) {
             (None, Some(of)) => records.ask(&mut || gradients(of.clone(), None), width),
             (Some(batch), Some(of)) => batch.told().filter(|told| told.2 == records.len() as u64).and_then(|told| {
                 let sample = |firsts: &[u64]| Sample::new(told, firsts);
@@ -150,19 +139,19 @@ impl<O> Clipped<O> {
             (_, None) => None,
         };
         let of_others = batch.as_ref().is_some_and(|batch| batch.told().is_some());
-        if told.is_none() && (of_others || records.is_elsewhere()) {
-            return Err(PartsError::Single.into());
+        if told.is_none() && (of_others || records.is_remote()) {
+            return Err(PartitionsError::Single.into());
         }
-        let units = match (told, &batch) {
+        let quanta = match (told, &batch) {
             (Some(told), _) => told,
             (None, None) => self.add_up(records, x, records.len(), |i| i),
             (None, Some(batch)) => self.add_up(records, x, batch.records().len(), |i| batch.records()[i] as usize),
         };
-        Ok(Sensitive::new(self.grid_sum(units.map_err(Into::into)?, batch.as_ref().map(PoissonBatch::id))))
+        Ok(Sensitive::new(self.grid_sum(quanta.map_err(Into::into)?, batch.as_ref().map(Batch::id))))
     }
 
-    fn grid_sum(&self, units: Vec<i64>, batch: Option<BatchId>) -> GridSum {
-        GridSum { units, grid: self.grid(), clip_norm: self.clip_norm(), batch }
+    fn grid_sum(&self, quanta: Vec<i64>, batch: Option<BatchId>) -> GridSum {
+        GridSum { quanta, grid: self.grid(), clip_norm: self.clip_norm(), batch }
     }
 
     /// The integer sum over a range of records.
@@ -195,8 +184,8 @@ impl<O> Clipped<O> {
         add_up(count, dimension, GRAIN, |range| {
             let mut weights = Dense { x, sum: vec![0i64; dimension] };
             let mut scratch = Scratch::default();
-            // a batch of more records than there are finds nothing beyond them, and nobody hears of it
-            for i in range.map(&record).filter(|&i| i < records.len()) {
+            // a batch of more records than there are finds nothing beyond them, and nothing shows it
+            for i in paced(range.map(&record).filter(|&i| i < records.len())) {
                 self.add_record(records, i, &mut weights, &mut scratch)?;
             }
             Ok(weights.sum)
@@ -215,7 +204,7 @@ impl<O> Clipped<O> {
         O: Objective<R>,
     {
         let (mut touched, mut scratch) = (Touched::at(point), Scratch::default());
-        for i in which.filter(|&i| i < records.len()) {
+        for i in paced(which.filter(|&i| i < records.len())) {
             self.add_record(records, i, &mut touched, &mut scratch)?;
         }
         Ok(touched.entries())
@@ -235,7 +224,7 @@ impl<O> Clipped<O> {
         O: Objective<R>,
     {
         let dimension = self.objective.dimension();
-        let Scratch { objective, units } = scratch;
+        let Scratch { objective, quanta } = scratch;
         weights.next_record();
         match self.objective.gradient(weights, records, i, objective)? {
             Gradient::Zero => {}
@@ -249,13 +238,13 @@ impl<O> Clipped<O> {
                     _ => self.add_outer(slope, width, row, weights),
                 }
             }
-            Gradient::Entries { places, values } => self.add_entries(places, values, dimension, units, weights),
+            Gradient::Entries { places, values } => self.add_entries(places, values, dimension, quanta, weights),
             Gradient::Dense(values) => {
                 // a longer vector is cut, so that what is clipped is what is summed
                 let most = values.len().min(dimension);
-                self.quantizer.quantize(&mut values[..most], units);
+                self.quantizer.quantize(&mut values[..most], quanta);
                 // what the record did not read it does not touch: lazy noise has a place for what was read only
-                units.iter().enumerate().filter(|(_, z)| **z != 0).for_each(|(at, &z)| weights.add(at, z));
+                quanta.iter().enumerate().filter(|(_, z)| **z != 0).for_each(|(at, &z)| weights.add(at, z));
             }
         }
         Ok(())
@@ -269,9 +258,9 @@ impl<O> Clipped<O> {
             return;
         }
         let mut values: Vec<f64> = row.values().iter().map(|&x| c * f64::from(x)).collect();
-        let mut units = Vec::new();
-        self.quantizer.quantize(&mut values, &mut units);
-        row.columns().iter().zip(units).for_each(|(&j, z)| weights.add(j as usize, z));
+        let mut quanta = Vec::new();
+        self.quantizer.quantize(&mut values, &mut quanta);
+        row.columns().iter().zip(quanta).for_each(|(&j, z)| weights.add(j as usize, z));
     }
 
     /// slope ⊗ row with ‖slope‖·‖row‖ ≤ C. The factor leaves room for every rounding below (each product errs by at most
@@ -300,19 +289,19 @@ impl<O> Clipped<O> {
         places: &[usize],
         values: &mut [f64],
         dimension: usize,
-        units: &mut Vec<i64>,
+        quanta: &mut Vec<i64>,
         weights: &mut W,
     ) {
         let increasing = places.windows(2).fold(true, |all, pair| all & (pair[0] < pair[1]));
         if increasing && places.len() == values.len() && places.last().is_none_or(|&last| last < dimension) {
-            self.add_vector(places.iter().copied(), values, units, weights);
+            self.add_vector(places.iter().copied(), values, quanta, weights);
             return;
         }
         let mut entries: Vec<(usize, f64)> = places.iter().copied().zip(values.iter().copied()).collect();
         entries.retain(|entry| entry.0 < dimension && entry.1.is_finite());
         merge_equal(&mut entries, |a, b| a + b);
         let mut values: Vec<f64> = entries.iter().map(|entry| entry.1).collect();
-        self.add_vector(entries.iter().map(|entry| entry.0), &mut values, units, weights);
+        self.add_vector(entries.iter().map(|entry| entry.0), &mut values, quanta, weights);
     }
 
     /// clip(values), at different places below the dimension.
@@ -321,24 +310,24 @@ impl<O> Clipped<O> {
         &self,
         places: impl Iterator<Item = usize>,
         values: &mut [f64],
-        units: &mut Vec<i64>,
+        quanta: &mut Vec<i64>,
         weights: &mut W,
     ) {
         match self.quantizer.vector_factor(values) {
             Some(factor) => places.zip(values.iter()).for_each(|(at, g)| weights.add(at, (factor * g) as i64)),
             None => {
-                self.quantizer.quantize(values, units);
-                places.zip(units.iter()).for_each(|(at, &z)| weights.add(at, z));
+                self.quantizer.quantize(values, quanta);
+                places.zip(quanta.iter()).for_each(|(at, &z)| weights.add(at, z));
             }
         }
     }
 }
 
-/// Buffers of one record.
+/// Buffers for the gradient of one record.
 #[derive(Default)]
 pub struct Scratch<S> {
     pub(crate) objective: S,
-    units: Vec<i64>,
+    quanta: Vec<i64>,
 }
 
 /// Weights as a record sees them: some are read, then its clipped gradient is added to a sum of integers.
@@ -346,8 +335,8 @@ pub trait Weights: Point {
     /// What was scored belongs to another record from here on.
     #[inline]
     fn next_record(&mut self) {}
-    /// Adds to coordinate `at`.
-    fn add(&mut self, at: usize, units: i64);
+    /// Adds `units` steps of the grid to coordinate `at`.
+    fn add(&mut self, at: usize, quanta: i64);
     /// Adds trunc(`scale`·value) per column of a line.
     #[inline]
     fn add_scaled(&mut self, line: usize, width: usize, row: Row<'_>, scale: f64) {
@@ -386,9 +375,9 @@ impl Point for Dense<'_> {
 
 impl Weights for Dense<'_> {
     #[inline]
-    fn add(&mut self, at: usize, units: i64) {
+    fn add(&mut self, at: usize, quanta: i64) {
         let cell = &mut self.sum[at];
-        *cell = cell.wrapping_add(units);
+        *cell = cell.wrapping_add(quanta);
     }
 
     #[inline]
@@ -405,23 +394,23 @@ impl Weights for Dense<'_> {
 pub struct Touched<P> {
     point: P,
     entries: Vec<(usize, i64)>,
-    /// So many were left the last time.
+    /// Number of entries after the last merge.
     merged: usize,
 }
 
 impl<P> Touched<P> {
-    /// No entries yet.
+    /// Begins at `point`, without entries.
     pub fn at(point: P) -> Self {
         Self { point, entries: Vec::new(), merged: 0 }
     }
 
-    /// By place, increasing.
+    /// The merged entries as (place, sum), places increasing.
     pub fn entries(mut self) -> Vec<(usize, i64)> {
         self.merge();
         self.entries
     }
 
-    /// By place, equal ones added up.
+    /// Sorts the entries by place, and adds up those of one place.
     fn merge(&mut self) {
         merge_equal(&mut self.entries, i64::wrapping_add);
         self.merged = self.entries.len();
@@ -442,11 +431,11 @@ impl<P: Point> Point for Touched<P> {
 
 impl<P: Point> Weights for Touched<P> {
     #[inline]
-    fn add(&mut self, at: usize, units: i64) {
+    fn add(&mut self, at: usize, quanta: i64) {
         if self.entries.len() >= 2 * self.merged + (1 << 16) {
             self.merge();
         }
-        self.entries.push((at, units));
+        self.entries.push((at, quanta));
     }
 }
 
@@ -460,41 +449,41 @@ mod tests {
     struct Says(usize);
 
     #[derive(Clone, Debug)]
-    enum Said {
+    enum Reply {
         Outer(Vec<f64>, usize, Vec<u32>, Vec<f32>),
         Entries(Vec<usize>, Vec<f64>),
         Dense(Vec<f64>),
     }
 
-    impl Objective<Vec<Said>> for Says {
+    impl Objective<Vec<Reply>> for Says {
         type Scratch = Vec<f64>;
 
         fn dimension(&self) -> usize {
             self.0
         }
 
-        fn value(&self, _: &[f64], _: &Vec<Said>, _: usize, _: &mut Vec<f64>) -> Result<f64, Infallible> {
+        fn value(&self, _: &[f64], _: &Vec<Reply>, _: usize, _: &mut Vec<f64>) -> Result<f64, Infallible> {
             Ok(0.0)
         }
 
         fn gradient<'a>(
             &self,
             _: &mut impl Point,
-            said: &'a Vec<Said>,
+            said: &'a Vec<Reply>,
             i: usize,
             scratch: &'a mut Vec<f64>,
         ) -> Result<Gradient<'a>, Infallible> {
             scratch.clear();
             Ok(match &said[i] {
-                Said::Outer(slope, width, columns, values) => match Row::new(columns, values) {
+                Reply::Outer(slope, width, columns, values) => match Row::new(columns, values) {
                     Some(row) => Gradient::Outer { slope, width: *width, row },
                     None => Gradient::Zero,
                 },
-                Said::Entries(places, values) => {
+                Reply::Entries(places, values) => {
                     scratch.extend(values);
                     Gradient::Entries { places, values: scratch }
                 }
-                Said::Dense(values) => {
+                Reply::Dense(values) => {
                     scratch.extend(values);
                     Gradient::Dense(scratch)
                 }
@@ -510,18 +499,18 @@ mod tests {
         ]
     }
 
-    fn said() -> impl Strategy<Value = Said> {
+    fn said() -> impl Strategy<Value = Reply> {
         let numbers = |most| prop::collection::vec(number(), 0..most);
         prop_oneof![
             (numbers(4), 0..9usize, prop::collection::btree_set(0..12u32, 0..8), numbers(12)).prop_map(
                 |(s, w, c, v)| {
                     let columns: Vec<u32> = c.into_iter().collect();
                     let values = (0..columns.len()).map(|k| v.get(k).copied().unwrap_or(1.0) as f32).collect();
-                    Said::Outer(s, w, columns, values)
+                    Reply::Outer(s, w, columns, values)
                 }
             ),
-            (prop::collection::vec(0..14usize, 0..20), numbers(20)).prop_map(|(p, v)| Said::Entries(p, v)),
-            numbers(20).prop_map(Said::Dense),
+            (prop::collection::vec(0..14usize, 0..20), numbers(20)).prop_map(|(p, v)| Reply::Entries(p, v)),
+            numbers(20).prop_map(Reply::Dense),
         ]
     }
 
@@ -531,17 +520,17 @@ mod tests {
             let clipped = Clipped::new(Says(12), clip_norm, Grid::new(-30)).unwrap();
             let records = vec![said];
             let sum = clipped.sum(&Sensitive::new(records.clone()), &[0.0; 12]);
-            let units = sum.expose().units();
-            prop_assert_eq!(units.len(), 12);
+            let quanta = sum.expose().quanta();
+            prop_assert_eq!(quanta.len(), 12);
             // (C/γ)² from the exact value of C: products of 53-bit numbers with 2^30 are exact in u128 after rounding down
             let limit = (clip_norm * 2f64.powi(30)).powi(2) * (1.0 + 4.0 * f64::EPSILON);
-            let squared: u128 = units.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
+            let squared: u128 = quanta.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
             prop_assert!(squared as f64 <= limit, "{:?}: {} against {}", records, squared, limit);
             // touched coordinates are the same sum
             let Ok(touched) = clipped.touched(&records, &[0.0f64; 12][..], 0..1);
             let mut again = vec![0; 12];
             touched.iter().for_each(|&(at, z)| again[at] = z);
-            prop_assert_eq!(&again, units);
+            prop_assert_eq!(&again, quanta);
             prop_assert!(touched.windows(2).all(|pair| pair[0].0 < pair[1].0));
         }
 
@@ -551,9 +540,9 @@ mod tests {
             let turned: Vec<f64> = places.iter().map(|&at| values[at]).collect();
             let doubled = (places.iter().chain(&places).copied().collect(), turned.iter().chain(&turned).map(|v| v / 2.0).collect());
             let clipped = Clipped::new(Says(12), 100.0, Grid::new(-30)).unwrap();
-            for said in [Said::Dense(values.clone()), Said::Entries(places, turned), Said::Entries(doubled.0, doubled.1)] {
+            for said in [Reply::Dense(values.clone()), Reply::Entries(places, turned), Reply::Entries(doubled.0, doubled.1)] {
                 let sum = clipped.sum(&Sensitive::new(vec![said]), &[0.0; 12]);
-                for (z, v) in sum.expose().units().iter().zip(&values) {
+                for (z, v) in sum.expose().quanta().iter().zip(&values) {
                     prop_assert!((*z as f64 * 2f64.powi(-30) - v).abs() < 2f64.powi(-29));
                 }
             }
@@ -572,7 +561,7 @@ mod tests {
         );
         let clipped = Clipped::new(objective, 100.0, Grid::new(-20)).unwrap();
         let sum = clipped.sum(&Sensitive::new(vec![1.5, -4.0, 8.0]), &[9.0, 0.25]);
-        assert_eq!(sum.expose().units(), [11 << 19, 3 << 18]); // 5.5 and 0.75 in steps of 2^-20
+        assert_eq!(sum.expose().quanta(), [11 << 19, 3 << 18]); // 5.5 and 0.75 in steps of 2^-20
     }
 
     #[test]
@@ -598,7 +587,7 @@ mod tests {
         let clipped =
             Clipped::new(OfUnits::new(Linear::new(Loss::Squared, 3, 1.0)), clip_norm, Grid::new(-30)).unwrap();
         let weights = [0.0, -2.0, -2.0];
-        let sum = |present| clipped.sum(&Sensitive::new(table(present)), &weights).expose().units().to_vec();
+        let sum = |present| clipped.sum(&Sensitive::new(table(present)), &weights).expose().quanta().to_vec();
         let (with, without) = (sum(true), sum(false));
         let moved =
             with.iter().zip(&without).map(|(a, b)| ((a - b) as f64).powi(2)).sum::<f64>().sqrt() * 2f64.powi(-30);
@@ -606,7 +595,7 @@ mod tests {
         // row by row the same person moves it by three hundred clip norms
         let by_row = Clipped::new(Linear::new(Loss::Squared, 3, 1.0), clip_norm, Grid::new(-30)).unwrap();
         let row_sum =
-            |present| by_row.sum(&Sensitive::new(table(present).rows().clone()), &weights).expose().units().to_vec();
+            |present| by_row.sum(&Sensitive::new(table(present).rows().clone()), &weights).expose().quanta().to_vec();
         let (with, without) = (row_sum(true), row_sum(false));
         let moved =
             with.iter().zip(&without).map(|(a, b)| ((a - b) as f64).powi(2)).sum::<f64>().sqrt() * 2f64.powi(-30);

@@ -1,4 +1,4 @@
-//! Sums of columns, each number clipped around a public or released centre (spec 12 §0 and §1; docs/proofs/heavy-tailed-mean.md).
+//! Sums of columns, each number clipped around a public or released centre (docs/proofs/heavy-tailed-mean.md).
 //!
 //! In column j a record gives w·clip((x − c_j)/C_j, −1, 1), a number that is missing gives 0, and w is so small that D of them have norm at most 1 together.
 //! Whether rounding left it there is not taken for granted: the quantizer enforces norm 1 in exact integers.
@@ -6,12 +6,12 @@
 use super::grid_sum::GridSum;
 use super::vectors::{L1Sum, add_up_vectors};
 use crate::Sensitive;
-use crate::curator::batch::PoissonBatch;
+use crate::curator::batch::Batch;
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::records::ColumnValues;
 
-/// Room for the roundings of a norm: nothing is shrunk because of them.
+/// Factor below 1 that leaves a margin for the roundings of a norm: nothing is shrunk because of them.
 const ROOM: f64 = 1.0 - 9.094_947_017_729_282e-13; // 1 − 2^-40
 
 /// Where each column is clipped, in which norm, and on which grid the sum lives.
@@ -59,9 +59,9 @@ impl ColumnClip {
         self.columns.len() + usize::from(self.counted)
     }
 
-    fn units<R: ColumnValues>(&self, norm: Norm, records: &R, batch: Option<&PoissonBatch>) -> Vec<i64> {
+    fn quanta<R: ColumnValues>(&self, norm: Norm, records: &R, batch: Option<&Batch>) -> Vec<i64> {
         let weight = Self::weight(norm, self.coordinates());
-        let chosen = batch.map(PoissonBatch::records);
+        let chosen = batch.map(Batch::records);
         let count = chosen.map_or(records.len(), <[u64]>::len);
         add_up_vectors(&self.quantizer, count, self.coordinates(), |i, out| {
             let record = chosen.map_or(i, |chosen| chosen[i] as usize);
@@ -91,26 +91,26 @@ impl ColumnClip {
     pub fn sum<R: ColumnValues>(
         &self,
         records: &Sensitive<R>,
-        batch: Option<PoissonBatch>,
+        batch: Option<Batch>,
     ) -> Result<Sensitive<GridSum>, CuratorError> {
         self.check(records.expose())?;
-        let units = self.units(Norm::L2, records.expose(), batch.as_ref());
+        let quanta = self.quanta(Norm::L2, records.expose(), batch.as_ref());
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: batch.map(|b| b.id()) }))
+        Ok(Sensitive::new(GridSum { quanta, grid, clip_norm, batch: batch.map(|b| b.id()) }))
     }
 
-    /// The same in l1 norm.
+    /// Σ over the records of `batch`, or over all, for noise that is calibrated in l1 norm.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn l1_sum<R: ColumnValues>(
         &self,
         records: &Sensitive<R>,
-        batch: Option<PoissonBatch>,
+        batch: Option<Batch>,
     ) -> Result<Sensitive<L1Sum>, CuratorError> {
         self.check(records.expose())?;
-        let units = self.units(Norm::L1, records.expose(), batch.as_ref());
-        Ok(Sensitive::new(L1Sum::of_units(units, &self.quantizer, batch.map(|b| b.id()))))
+        let quanta = self.quanta(Norm::L1, records.expose(), batch.as_ref());
+        Ok(Sensitive::new(L1Sum::of_quanta(quanta, &self.quantizer, batch.map(|b| b.id()))))
     }
 }
 
@@ -147,9 +147,9 @@ mod tests {
             let grid = Grid::new(-30);
             for norm in [Norm::L2, Norm::L1] {
                 let clip = ColumnClip::new(&[0.0, 5.0, -1e200], &[1.0, 1e-3, 1e3], counted, norm, grid).unwrap();
-                let units = |all: &[Vec<f64>]| clip.units(norm, rows(all, 3).expose(), None);
+                let quanta = |all: &[Vec<f64>]| clip.quanta(norm, rows(all, 3).expose(), None);
                 let with: Vec<Vec<f64>> = others.iter().cloned().chain([record.clone()]).collect();
-                let moved: Vec<i128> = units(&with).iter().zip(units(&others)).map(|(a, b)| i128::from(*a) - i128::from(b)).collect();
+                let moved: Vec<i128> = quanta(&with).iter().zip(quanta(&others)).map(|(a, b)| i128::from(*a) - i128::from(b)).collect();
                 let one = 1i128 << 30;
                 match norm {
                     Norm::L1 => prop_assert!(moved.iter().map(|m| m.abs()).sum::<i128>() <= one),
@@ -166,7 +166,7 @@ mod tests {
         let data = rows(&[vec![11.0, -100.0], vec![f64::NAN, 2.0], vec![1e300, f64::NAN]], 2);
         let sum = clip.sum(&data, None).unwrap();
         let weight = ColumnClip::weight(Norm::L2, 3);
-        for (unit, expected) in sum.expose().units.iter().zip([1.5, -0.5, 3.0]) {
+        for (unit, expected) in sum.expose().quanta.iter().zip([1.5, -0.5, 3.0]) {
             assert!((grid.to_f64(*unit) - weight * expected).abs() < 1e-8);
         }
         assert!(clip.sum(&rows(&[vec![1.0]], 1), None).is_err());

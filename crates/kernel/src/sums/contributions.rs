@@ -1,13 +1,14 @@
 //! The one loop that adds up what records contribute: integers on a public grid, in parallel.
 //!
 //! Integers commute: parts of any size, added in any order by any number of threads, give the same bits. What a record
-//! contributes is clipped and truncated by whoever makes a part; sums wrap, so that overflow costs accuracy and nothing else.
+//! contributes is clipped and truncated by what makes a part; sums wrap, so that overflow costs accuracy and nothing else.
 
 use dpopt_process::stop::{self, Stop};
 use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// a += b, modulo 2^64.
 pub(crate) fn merge(a: &mut [i64], b: &[i64]) {
@@ -26,12 +27,12 @@ pub fn merge_equal<K: Ord + Copy, V: Copy>(entries: &mut Vec<(K, V)>, sum: impl 
     });
 }
 
-/// So many records are added up before it is asked again whether to go on; as many as there are sums, if those are more.
-const STRETCH: usize = 1 << 14;
-/// Up to so many integers in all, other threads would be woken for longer than they help.
+/// Up to so many integers in all, other threads are woken only for records that are dear.
 const FEW: usize = 1 << 14;
+/// To wake other threads for less work than this takes longer than they help.
+const WORTH_WAKING: Duration = Duration::from_micros(200);
 
-/// Σ over `count` records of vectors of `width` integers: `part` adds up a range of them. Ranges begin at multiples of `grain`,
+/// Σ over `count` records of vectors of `width` integers: `part` adds up a range of them, whose records it takes [paced](stop::paced). Ranges begin at multiples of `grain`,
 /// which is worth a thread's while; there is about one per thread.
 ///
 /// # Errors
@@ -60,35 +61,50 @@ fn in_parts(
     part: &(dyn Fn(Range<usize>) -> Option<Vec<i64>> + Sync),
 ) -> Vec<i64> {
     let grain = grain.max(1);
-    let threads = if count.saturating_mul(width) <= FEW { 1 } else { thread_count().max(1) };
-    let size = count.div_ceil(threads).next_multiple_of(grain).max(grain);
-    let merged = |mut a: Vec<i64>, b: Vec<i64>| {
-        merge(&mut a, &b);
-        Some(a)
-    };
     stop::point();
-    let stop = Stop::here();
-    // where nobody can ask for an end there are no stretches
-    let stretch = if stop.is_possible() { STRETCH.max(width).next_multiple_of(grain) } else { size };
-    let of = |p: usize| {
-        let end = ((p + 1) * size).min(count);
-        let mut sum: Option<Vec<i64>> = None;
-        for first in (p * size..end).step_by(stretch.min(size)) {
-            stop.point();
-            let next = part(first..first.saturating_add(stretch).min(end))?;
-            sum = match sum {
-                Some(sum) => merged(sum, next),
-                None => Some(next),
-            };
-        }
-        sum.or_else(|| Some(vec![0; width]))
+    let sum = if count.saturating_mul(width) <= FEW && count > grain {
+        // how much work a record is, the first ones tell
+        let begun = Instant::now();
+        part(0..grain).and_then(|first| {
+            let threads = if is_dear(begun.elapsed(), grain, count) { thread_count() } else { 1 };
+            in_threads_of(grain..count, width, grain, threads, part).and_then(|others| merged(first, others))
+        })
+    } else {
+        in_threads_of(0..count, width, grain, thread_count(), part)
     };
-    let sum = match count.div_ceil(size) {
+    sum.unwrap_or_else(|| vec![0; width])
+}
+
+/// Whether the rest of `count` records takes longer than to wake other threads, where the first `grain` of them took `spent`.
+fn is_dear(spent: Duration, grain: usize, count: usize) -> bool {
+    spent.mul_f64((count - grain) as f64 / grain as f64) > WORTH_WAKING
+}
+
+fn merged(mut a: Vec<i64>, b: Vec<i64>) -> Option<Vec<i64>> {
+    merge(&mut a, &b);
+    Some(a)
+}
+
+/// The sum over a range that begins at a multiple of `grain`, with about one part per thread.
+fn in_threads_of(
+    records: Range<usize>,
+    width: usize,
+    grain: usize,
+    threads: usize,
+    part: &(dyn Fn(Range<usize>) -> Option<Vec<i64>> + Sync),
+) -> Option<Vec<i64>> {
+    let size = records.len().div_ceil(threads.max(1)).next_multiple_of(grain).max(grain);
+    let stop = Stop::here();
+    let of = |p: usize| {
+        let begin = records.start + p * size;
+        let end = begin.saturating_add(size).min(records.end);
+        stop.within(|| if begin < end { part(begin..end) } else { Some(vec![0; width]) })
+    };
+    match records.len().div_ceil(size) {
         0 => None,
         1 => of(0),
         parts => in_threads(|| (0..parts).into_par_iter().map(of).try_reduce_with(merged)).flatten(),
-    };
-    sum.unwrap_or_else(|| vec![0; width])
+    }
 }
 
 #[cfg(test)]
@@ -116,5 +132,28 @@ mod tests {
             let sum = add_up(5000, 1, 64, |range| if range.contains(&bad) { Err(bad) } else { Ok(vec![0]) });
             prop_assert_eq!(sum, Err(bad));
         }
+    }
+
+    #[test]
+    fn few_numbers_go_to_other_threads_only_where_their_records_are_dear() {
+        let each = Duration::from_micros(50);
+        assert!(is_dear(each, 8, 400) && is_dear(8 * each, 8, 400) && !is_dear(each / 25, 8, 400));
+
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+        let parts = Mutex::new(vec![]);
+        let sum = pool.install(|| {
+            add_up(400, 3, 8, |range| {
+                let end = Instant::now() + each * range.len() as u32;
+                while Instant::now() < end {
+                    std::hint::spin_loop();
+                }
+                parts.lock().unwrap().push(range.len());
+                Ok::<_, Infallible>(vec![range.len() as i64; 3])
+            })
+        });
+        assert_eq!(sum, Ok(vec![400; 3]));
+        let mut parts = parts.into_inner().unwrap();
+        parts.sort_unstable();
+        assert_eq!(parts, [8, 80, 104, 104, 104], "the first grain, and a part for each of four threads");
     }
 }

@@ -1,8 +1,8 @@
-//! The Gaussian mechanism: rounded Gaussian noise on an integer sum (spec 19 §1.2, docs/proofs/gaussian-sum.md).
+//! The Gaussian mechanism: rounded Gaussian noise on an integer sum (docs/proofs/gaussian-sum.md).
 
 use super::grid_sum::GridSum;
 use crate::curator::batch::BatchId;
-use crate::curator::door::{Mechanism, sealed};
+use crate::curator::mechanism::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian};
@@ -26,7 +26,7 @@ impl Gaussian {
         Self { noise_multiplier, clip_norm, grid, dimension, label }
     }
 
-    /// C.
+    /// The l2 clip norm C that the noise is made for.
     pub fn clip_norm(&self) -> f64 {
         self.clip_norm
     }
@@ -69,7 +69,7 @@ impl Mechanism for Gaussian {
         if input.clip_norm > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: input.clip_norm, mechanism: self.clip_norm });
         }
-        if input.grid != self.grid || input.units.len() != self.dimension {
+        if input.grid != self.grid || input.quanta.len() != self.dimension {
             return Err(CuratorError::Shape);
         }
         Ok(())
@@ -84,9 +84,9 @@ impl Mechanism for Gaussian {
     }
 
     fn apply(&self, input: &GridSum, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        let mut units = input.units.clone();
-        add_rounded_gaussian(&mut units, self.standard_deviation(), self.grid, noise)?;
-        Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
+        let mut quanta = input.quanta.clone();
+        add_rounded_gaussian(&mut quanta, self.standard_deviation(), self.grid, noise)?;
+        Ok(quanta.into_iter().map(|u| self.grid.to_f64(u)).collect())
     }
 }
 
@@ -99,11 +99,11 @@ pub fn rounded_gaussian(standard_deviation: f64, grid: Grid) -> Result<RoundedGa
 /// Adds noise of standard deviation at least `standard_deviation` on `grid`; wrapping, so that overflow costs accuracy
 /// only.
 pub fn add_rounded_gaussian(
-    units: &mut [i64],
+    quanta: &mut [i64],
     standard_deviation: f64,
     grid: Grid,
     noise: &mut NoiseSource,
 ) -> Result<(), CuratorError> {
-    rounded_gaussian(standard_deviation, grid)?.add_to(units, &mut noise.stream(Purpose::Noise, 0));
+    rounded_gaussian(standard_deviation, grid)?.add_to(quanta, &mut noise.stream(Purpose::Noise, 0));
     Ok(())
 }

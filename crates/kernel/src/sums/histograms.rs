@@ -52,12 +52,12 @@ impl HistogramShape {
 #[derive(Clone, Debug)]
 pub struct Histograms {
     shape: HistogramShape,
-    /// Of the finest scale, column by column; as sensitive as the records.
+    /// Counts of the finest scale, column by column; as sensitive as the records.
     counts: Vec<i64>,
 }
 
 impl Histograms {
-    /// Of no record yet.
+    /// Counts of no records yet, all 0.
     pub fn new(shape: HistogramShape) -> Self {
         Self { shape, counts: vec![0; shape.columns * shape.cells()] }
     }
@@ -76,15 +76,15 @@ impl Histograms {
     /// All scales: of each column the coarsest first.
     pub fn finish(self) -> Sensitive<GridSum> {
         let Self { shape, counts } = self;
-        let mut units = Vec::with_capacity(shape.dimension());
+        let mut quanta = Vec::with_capacity(shape.dimension());
         for column in counts.chunks_exact(shape.cells()) {
             for scale in 1..=shape.scales {
                 let within = shape.branching.pow(shape.scales - scale);
                 let whole = |part: &[i64]| part.iter().fold(0i64, |sum, count| sum.wrapping_add(*count));
-                units.extend(column.chunks_exact(within).map(|part| whole(part).wrapping_shl(-GRID_EXPONENT as u32)));
+                quanta.extend(column.chunks_exact(within).map(|part| whole(part).wrapping_shl(-GRID_EXPONENT as u32)));
             }
         }
-        Sensitive::new(GridSum { units, grid: shape.grid(), clip_norm: shape.clip_norm(), batch: None })
+        Sensitive::new(GridSum { quanta, grid: shape.grid(), clip_norm: shape.clip_norm(), batch: None })
     }
 }
 
@@ -97,16 +97,16 @@ mod tests {
 
     const SHAPE: HistogramShape = HistogramShape { columns: 3, branching: 2, scales: 3 };
 
-    fn units(records: &[Vec<Option<usize>>]) -> Vec<i64> {
+    fn quanta(records: &[Vec<Option<usize>>]) -> Vec<i64> {
         let mut histograms = Histograms::new(SHAPE);
         records.iter().for_each(|cells| histograms.count(cells.iter().copied()));
-        histograms.finish().expose().units.clone()
+        histograms.finish().expose().quanta.clone()
     }
 
     #[test]
     fn a_record_is_in_one_cell_of_each_column_and_scale() {
         let counted: Vec<i64> =
-            units(&[vec![Some(5), None, Some(0)], vec![Some(4), Some(8), Some(7)]]).iter().map(|u| u >> 20).collect();
+            quanta(&[vec![Some(5), None, Some(0)], vec![Some(4), Some(8), Some(7)]]).iter().map(|u| u >> 20).collect();
         assert_eq!(SHAPE.dimension(), 3 * 14);
         assert_eq!(counted[..14], [0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 1, 1, 0, 0]);
         // missing, and beyond the last cell
@@ -133,8 +133,8 @@ mod tests {
             others in prop::collection::vec(prop::collection::vec(prop::option::of(0usize..20), 0..6), 0..5),
             record in prop::collection::vec(prop::option::of(0usize..20), 0..6),
         ) {
-            let without = units(&others);
-            let with = units(&others.into_iter().chain([record]).collect::<Vec<_>>());
+            let without = quanta(&others);
+            let with = quanta(&others.into_iter().chain([record]).collect::<Vec<_>>());
             let step = SHAPE.grid().step();
             let square: f64 = with.iter().zip(&without).map(|(a, b)| ((a - b) as f64 * step).powi(2)).sum();
             prop_assert!(square.sqrt() <= SHAPE.clip_norm());

@@ -2,16 +2,16 @@
 //! (docs/proofs/noisy-newton.md). Every record's share is clipped to Frobenius norm R²/4 on a public grid, so that a record moves the sum by at most
 //! that, exactly, however the records are divided.
 
+use super::aggregate_query::{AggregateQuery, asked};
 use super::matrix::{SecondMoment, symmetric_matrix};
-use super::question::{Question, asked};
 use crate::refused::CuratorError;
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
-use dpopt_objective::records::{Elsewhere, Records};
+use dpopt_objective::records::{Records, RemoteRecords};
 use dpopt_objective::solver::{majorising_curvature, plain_dot};
 
-/// No h_i is larger.
+/// The largest curvature weight h_i of a record.
 const LARGEST: f64 = 0.25;
 
 /// How the sum is made.
@@ -23,12 +23,12 @@ pub(crate) struct Majorant {
 }
 
 impl Majorant {
-    /// Of a logistic loss with this shift and rows of norm at most R.
+    /// The majorant of a logistic loss with this shift, for rows of norm at most R.
     pub(crate) fn new(shift: f64, row_norm: f64, grid: Grid) -> Result<Self, CuratorError> {
         Ok(Self { shift, row_norm, moment: SecondMoment::new(LARGEST, row_norm, grid)? })
     }
 
-    /// Of the loss of `objective`, for at most `most_rows` records: as fine as their sum allows.
+    /// The majorant of the loss of `objective`, for at most `most_rows` records: on a grid as fine as their sum allows.
     pub(crate) fn of(objective: &Linear, most_rows: u64) -> Result<Self, CuratorError> {
         let Loss::Logistic { shift } = objective.loss() else { return Err(CuratorError::Shape) };
         let share = LARGEST * objective.row_norm() * objective.row_norm();
@@ -39,8 +39,8 @@ impl Majorant {
     }
 
     /// What is asked at a point.
-    pub(crate) fn question(&self) -> Question {
-        Question::Majorant { shift: self.shift, row_norm: self.row_norm, grid: self.grid().exponent() }
+    pub(crate) fn query(&self) -> AggregateQuery {
+        AggregateQuery::Majorant { shift: self.shift, row_norm: self.row_norm, grid: self.grid().exponent() }
     }
 
     /// What the integers are multiples of, in isometric coordinates.
@@ -58,15 +58,15 @@ impl Majorant {
     }
 }
 
-/// Σ h_i·x_i x_iᵀ of the loss of `objective` at `theta`, row-major, of at most `most_rows` records that are elsewhere.
-pub fn majorant_elsewhere(
-    records: &Elsewhere,
+/// Σ h_i·x_i x_iᵀ of the loss of `objective` at `theta`, row-major, of at most `most_rows` remote records.
+pub fn remote_majorant(
+    records: &RemoteRecords,
     objective: &Linear,
     most_rows: u64,
     theta: &[f64],
 ) -> Result<Vec<f64>, CuratorError> {
     let (d, majorant) = (theta.len(), Majorant::of(objective, most_rows)?);
-    let units = asked(records, &majorant.question(), theta, SecondMoment::coordinates(d))?;
-    let coordinates: Vec<f64> = units.into_iter().map(|unit| majorant.grid().to_f64(unit)).collect();
+    let quanta = asked(records, &majorant.query(), theta, SecondMoment::coordinates(d))?;
+    let coordinates: Vec<f64> = quanta.into_iter().map(|unit| majorant.grid().to_f64(unit)).collect();
     Ok(symmetric_matrix(d, &coordinates))
 }

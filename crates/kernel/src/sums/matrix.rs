@@ -1,16 +1,17 @@
-//! Symmetric matrices under one Gaussian: Σ w·x xᵀ in isometric coordinates (spec 17 §6).
+//! Symmetric matrices under one Gaussian: Σ w·x xᵀ in isometric coordinates (docs/proofs/sufficient-statistics.md).
 //!
 //! The coordinates (M_jj, √2·M_jk for j > k) have the Frobenius norm of M as their l2 norm, so i.i.d. noise on them is one
 //! Gaussian mechanism of sensitivity w‖x‖². On the matrix it has variance s² on the diagonal and s²/2 off it; equal
 //! variances would waste a factor √2, and s²/2 on the diagonal too would not be private enough.
 
+use super::aggregate_query::AggregateQuery;
 use super::contributions::add_up;
 use super::grid_sum::GridSum;
-use super::question::Question;
 use crate::Sensitive;
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::records::{RecordBuffer, Records};
+use dpopt_process::stop::paced;
 
 /// How Σ weight·x xᵀ is summed: the weight, the row norm and the grid.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +42,12 @@ impl SecondMoment {
         let records = examples.expose();
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
         let (weight, row_norm) = (self.weight, self.row_norm);
-        let question = Question::SecondMoment { weight, row_norm, grid: grid.exponent() };
-        let units = match records.ask(&mut || question.at(&[]), Self::coordinates(records.columns())) {
+        let query = AggregateQuery::SecondMoment { weight, row_norm, grid: grid.exponent() };
+        let quanta = match records.ask(&mut || query.at(&[]), Self::coordinates(records.columns())) {
             Some(told) => told?,
             None => self.add_up(records)?,
         };
-        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+        Ok(Sensitive::new(GridSum { quanta, grid, clip_norm, batch: None }))
     }
 
     /// What the integers are multiples of.
@@ -54,12 +55,12 @@ impl SecondMoment {
         self.quantizer.grid()
     }
 
-    /// The same as integers.
+    /// [`sum`](Self::sum) in integers, as multiples of the grid's step.
     pub(crate) fn add_up<R: Records>(&self, records: &R) -> Result<Vec<i64>, R::Error> {
         self.add_up_weighted(records, |_, _, _| self.weight)
     }
 
-    /// The same with a weight of each record's own: whatever that is, its term is clipped to weight·R² as it is planned.
+    /// Σ w_i·x_i x_iᵀ in integers, `weight` giving each record's own w_i: whatever it is, the term is clipped to the planned weight·R².
     pub(crate) fn add_up_weighted<R: Records>(
         &self,
         records: &R,
@@ -68,9 +69,9 @@ impl SecondMoment {
         let width = Self::coordinates(records.columns());
         add_up(records.len(), width, 256, |range| {
             let mut sum = vec![0i64; width];
-            let (mut values, mut at, mut units) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut values, mut at, mut quanta) = (Vec::new(), Vec::new(), Vec::new());
             let mut buffer = RecordBuffer::default();
-            for i in range {
+            for i in paced(range) {
                 let (indices, entries, target) = records.record(i, &mut buffer)?;
                 let weight = weight(indices, entries, target);
                 values.clear();
@@ -85,8 +86,8 @@ impl SecondMoment {
                     values.push(scaled * f64::from(x));
                     at.push(line + j as usize);
                 }
-                self.quantizer.quantize(&mut values, &mut units);
-                for (&slot, &unit) in at.iter().zip(&units) {
+                self.quantizer.quantize(&mut values, &mut quanta);
+                for (&slot, &unit) in at.iter().zip(&quanta) {
                     sum[slot] = sum[slot].wrapping_add(unit);
                 }
             }

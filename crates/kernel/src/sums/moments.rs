@@ -1,15 +1,16 @@
-//! Sums of truncated squares of single features: private second moments (spec 14 §6, docs/proofs/adaptive-gradients.md).
+//! Sums of truncated squares of single features: private second moments (Asi et al. 2021, Algorithm 3; docs/proofs/adaptive-gradients.md).
 //!
 //! A record contributes min(x_j², ρ²) for each feature j that is asked for, clipped as one vector in l2 norm in exact integers.
 //! Values in [0, ρ²] move the sum by √|S|·ρ² at most; rows of norm R by min(ρ, R)·R at most, whatever the number of features is.
 
+use super::aggregate_query::AggregateQuery;
 use super::contributions::add_up;
 use super::grid_sum::GridSum;
-use super::question::Question;
 use crate::Sensitive;
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::records::{RecordBuffer, Records};
+use dpopt_process::stop::paced;
 
 /// How Σ min(x_j², ρ²) is summed: features, truncation, clip norm and grid.
 pub struct FeatureMoments {
@@ -48,11 +49,11 @@ impl FeatureMoments {
     pub fn sum<R: Records>(&self, examples: &Sensitive<R>) -> Result<Sensitive<GridSum>, R::Error> {
         let records = examples.expose();
         let cap = self.truncation * self.truncation;
-        let units = add_up(records.len(), self.length, 256, |range| {
+        let quanta = add_up(records.len(), self.length, 256, |range| {
             let mut sum = vec![0i64; self.length];
-            let (mut at, mut values, mut units) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut at, mut values, mut quanta) = (Vec::new(), Vec::new(), Vec::new());
             let mut buffer = RecordBuffer::default();
-            for i in range {
+            for i in paced(range) {
                 let (indices, entries, _) = records.record(i, &mut buffer)?;
                 at.clear();
                 values.clear();
@@ -64,15 +65,15 @@ impl FeatureMoments {
                         values.push((f64::from(x) * f64::from(x)).min(cap));
                     }
                 }
-                self.quantizer.quantize(&mut values, &mut units);
-                for (&place, &unit) in at.iter().zip(&units) {
+                self.quantizer.quantize(&mut values, &mut quanta);
+                for (&place, &unit) in at.iter().zip(&quanta) {
                     sum[place] = sum[place].wrapping_add(unit);
                 }
             }
             Ok(sum)
         })?;
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+        Ok(Sensitive::new(GridSum { quanta, grid, clip_norm, batch: None }))
     }
 }
 
@@ -102,20 +103,20 @@ impl TargetMoment {
         let records = examples.expose();
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
         let (target_bound, row_norm) = (self.target_bound, self.row_norm);
-        let question = Question::TargetMoment { target_bound, row_norm, grid: grid.exponent() };
-        let units = match records.ask(&mut || question.at(&[]), records.columns()) {
+        let query = AggregateQuery::TargetMoment { target_bound, row_norm, grid: grid.exponent() };
+        let quanta = match records.ask(&mut || query.at(&[]), records.columns()) {
             Some(told) => told?,
             None => self.add_up(records)?,
         };
-        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+        Ok(Sensitive::new(GridSum { quanta, grid, clip_norm, batch: None }))
     }
 
-    /// The same as integers.
+    /// [`sum`](Self::sum) in integers, as multiples of the grid's step.
     pub(crate) fn add_up<R: Records>(&self, records: &R) -> Result<Vec<i64>, R::Error> {
         add_up(records.len(), records.columns(), 256, |range| {
             let mut sum = vec![0i64; records.columns()];
             let mut buffer = RecordBuffer::default();
-            for i in range {
+            for i in paced(range) {
                 let (indices, values, y) = records.record(i, &mut buffer)?;
                 let y = f64::from(y).clamp(-self.target_bound, self.target_bound);
                 if !y.is_nan() {
@@ -144,7 +145,7 @@ mod tests {
         let grid = Grid::new(-30);
         let moments = FeatureMoments::new(&[3, 1], 5, 0.5, 10.0, grid).unwrap();
         let sum = moments.sum(&one(&[(0, 0.9), (1, -0.25), (3, 2.0)], 5, 4.0)).unwrap();
-        let values: Vec<f64> = sum.expose().units.iter().map(|&u| grid.to_f64(u)).collect();
+        let values: Vec<f64> = sum.expose().quanta.iter().map(|&u| grid.to_f64(u)).collect();
         assert!((values[0] - 0.25).abs() < 1e-8 && (values[1] - 0.0625).abs() < 1e-8, "{values:?}");
         assert!(FeatureMoments::new(&[5], 5, 1.0, 1.0, grid).is_err());
     }
@@ -163,11 +164,11 @@ mod tests {
             let record = one(&entries, values.len(), row_norm);
             // the bound is a fact about rows: nothing needs to be clipped for it
             let free = FeatureMoments::new(&features, values.len(), truncation, 1e3 * bound, Grid::new(grid.exponent() + 10)).unwrap();
-            let norm = |units: &[i64], grid: Grid| units.iter().map(|&u| grid.to_f64(u).powi(2)).sum::<f64>().sqrt();
-            prop_assert!(norm(&free.sum(&record).unwrap().expose().units, Grid::new(grid.exponent() + 10)) <= bound * (1.0 + 1e-12));
+            let norm = |quanta: &[i64], grid: Grid| quanta.iter().map(|&u| grid.to_f64(u).powi(2)).sum::<f64>().sqrt();
+            prop_assert!(norm(&free.sum(&record).unwrap().expose().quanta, Grid::new(grid.exponent() + 10)) <= bound * (1.0 + 1e-12));
             // and it is enforced all the same
             let clipped = FeatureMoments::new(&features, values.len(), truncation, 0.3 * bound, grid).unwrap();
-            prop_assert!(norm(&clipped.sum(&record).unwrap().expose().units, grid) <= 0.3 * bound);
+            prop_assert!(norm(&clipped.sum(&record).unwrap().expose().quanta, grid) <= 0.3 * bound);
         }
     }
 }

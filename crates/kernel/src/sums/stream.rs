@@ -1,5 +1,5 @@
-//! Gradient sums of a stream of batches with noise that cancels over time: all steps are *one* Gaussian release (spec 19 §5,
-//! spec 07 §1, docs/proofs/correlated.md).
+//! Gradient sums of a stream of batches with noise that cancels over time: all steps are *one* Gaussian release
+//! (docs/proofs/correlated.md).
 //!
 //! Each record is in one batch of every epoch: epochs are passes over the same batches in the same order, so two participations
 //! of a record are exactly one epoch apart. Which batch that is its position says, where that is public, or else a secret coin of
@@ -13,7 +13,7 @@ pub use shape::{Batching, Correlation, StreamShape};
 
 use super::clipped::Clipped;
 use super::vectors::BatchSum;
-use crate::curator::door::{Interactive, Opening, sealed};
+use crate::curator::mechanism::{Interactive, InteractiveStart, sealed};
 use crate::curator::seen::Seen;
 use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
@@ -51,28 +51,28 @@ pub struct GradientStream<O = Linear> {
     step: usize,
     noise: StreamNoise,
     randomness: Stream,
-    /// That it was opened in: a forked one would go on with the same noise.
+    /// The process in which it was opened: a forked copy would go on with the same noise.
     process: Process,
-    /// Of a watched curator.
+    /// What was released, where the curator keeps it for tests and audits.
     seen: Option<Seen>,
 }
 
 enum Batches {
     Position,
-    /// Each comes by itself.
+    /// Batches arrive one by one.
     Arrival,
-    /// Not thrown yet: how many records there are may be theirs to know.
+    /// Batches by secret coins that are not thrown yet: with remote records their number may be known elsewhere only.
     Coins(Box<Stream>),
     Dealt(Dealt),
-    /// As public as positions.
+    /// Batches of a public random order.
     Shuffled(Dealt),
 }
 
-/// Records by batch.
+/// The records of each batch.
 struct Dealt {
     /// Batch by batch, increasing within each.
     records: Vec<u64>,
-    /// Where the batches begin, and the end.
+    /// Where each batch begins in `records`, and where the last one ends.
     starts: Vec<usize>,
 }
 
@@ -90,7 +90,7 @@ impl Dealt {
         Self { records: order, starts }
     }
 
-    /// Into `batches` of them; record i's is the i-th of `coins`, all below `batches`.
+    /// Deals the records into `batches` batches: the i-th of `coins`, below `batches`, is the batch of record i.
     fn by(coins: &[usize], batches: usize) -> Self {
         let mut starts = vec![0; batches + 1];
         coins.iter().for_each(|&batch| starts[batch + 1] += 1);
@@ -151,7 +151,7 @@ impl<O> sealed::Sealed for StreamPlan<O> {}
 impl<O: Clone> Interactive for StreamPlan<O> {
     type Opened = GradientStream<O>;
 
-    /// All steps together.
+    /// The event of all steps together.
     fn event(&self) -> Event {
         Event::gaussian(self.noise_multiplier)
     }
@@ -175,7 +175,7 @@ impl<O: Clone> Interactive for StreamPlan<O> {
         LABEL
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<GradientStream<O>, CuratorError> {
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<GradientStream<O>, CuratorError> {
         let noise = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let (shape, d) = (self.shape, self.dimension);
         if shape.batches == 0 || shape.steps == 0 {
@@ -288,8 +288,8 @@ impl<O> GradientStream<O> {
         self.noisy(sum)
     }
 
-    /// The same along t·∇φ(x) − (t − 1)·∇φ(before), t the number of the step from 1: of each record of the batch one vector, clipped as one. `before` is where the step
-    /// before this one asked; the first one does not look at it.
+    /// The noisy sum over the next batch of t·∇φ(x) − (t − 1)·∇φ(before), t the number of the step from 1: one vector for each record,
+    /// clipped as one. `before` is the point of the step before this one; the first step does not look at it.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -325,8 +325,8 @@ impl<O> GradientStream<O> {
         self.noisy(sum)
     }
 
-    /// The same where the records' gradients are made elsewhere: `add` is given the positions of the next batch, and adds one vector for each of its records, in any
-    /// number of parts. Not where batches go by coin: who is in one is as secret as the records.
+    /// The noisy sum of clipped vectors that the caller computes: `add` is given the positions of the next batch, and adds one vector for each of its records, in any
+    /// number of calls. Refused where batches go by coin: who is in one is as secret as the records.
     ///
     /// # Errors
     /// If all planned steps are used up, or batches go by coin; as `add`, and then the step is not: it can be tried again.
@@ -339,8 +339,8 @@ impl<O> GradientStream<O> {
         let id = sum.id();
         add(&positions, &mut sum)?;
         // it was out of these hands: another sum in its place has another clip, or is over another batch
-        let units = sum.into_units_of(id).ok_or(CuratorError::Shape)?;
-        Ok(self.noisy(units)?)
+        let quanta = sum.into_units_of(id).ok_or(CuratorError::Shape)?;
+        Ok(self.noisy(quanta)?)
     }
 
     /// Which batch comes next. Refused in a forked process: two copies would go on with the same noise, and the difference of what they release would be that
@@ -353,7 +353,7 @@ impl<O> GradientStream<O> {
         }
     }
 
-    /// Of the next batch, where they are public.
+    /// Positions of the next batch's records, where they are public.
     fn positions(&self) -> Result<Vec<u64>, CuratorError> {
         let batch = self.next_batch()?;
         match &self.batches {
@@ -375,7 +375,7 @@ impl<O> GradientStream<O> {
             }
             StreamNoise::Tree { node, tree, exact, released } => {
                 if batch == 0 && self.step > 0 {
-                    // a fresh tree per epoch: one tree over a restarted sum costs more than its depth (spec 07 §1.5)
+                    // a fresh tree per epoch: one tree over a restarted sum costs more than its depth (docs/proofs/correlated.md)
                     *tree = TreeNoise::new(node.clone(), self.dimension, self.shape.batches as u64);
                     exact.fill(0);
                     released.fill(0);

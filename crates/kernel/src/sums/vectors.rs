@@ -1,5 +1,5 @@
 //! Sums of ready-made vectors, one per record: rows for a mean, per-sample gradients of a model trained elsewhere
-//! (spec 19 §1.3, docs/proofs/gaussian-sum.md).
+//! (docs/proofs/gaussian-sum.md).
 //!
 //! Each vector is clipped and truncated toward zero to a public grid with a proof that its norm is at most C, and summed
 //! in wrapping integers: the sensitivity is exact and the order of summation does not matter.
@@ -7,12 +7,13 @@
 use super::contributions::{add_up, merge};
 use super::grid_sum::GridSum;
 use crate::Sensitive;
-use crate::curator::batch::{BatchId, PoissonBatch, Sampling};
-use crate::curator::door::{Mechanism, sealed};
+use crate::curator::batch::{Batch, BatchId, Sampling};
+use crate::curator::mechanism::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedLaplace};
 use dpopt_privacy::Event;
+use dpopt_process::stop::paced;
 use pulp::{Arch, Simd};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -38,16 +39,16 @@ impl ClippedVectors {
         dimension: usize,
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Sensitive<GridSum> {
-        let units = add_up_vectors(&self.quantizer, records, dimension, vector);
+        let quanta = add_up_vectors(&self.quantizer, records, dimension, vector);
         Sensitive::new(GridSum {
-            units,
+            quanta,
             grid: self.quantizer.grid(),
             clip_norm: self.quantizer.clip_norm(),
             batch: None,
         })
     }
 
-    /// C.
+    /// The l2 clip norm C.
     pub(super) fn clip_norm(&self) -> f64 {
         self.quantizer.clip_norm()
     }
@@ -67,13 +68,13 @@ impl ClippedVectors {
         add_up_vectors(&self.quantizer, records, dimension, vector)
     }
 
-    /// The same with one vector per record of a Poisson batch, which is used up.
+    /// Sums clipped vectors, one for each record of `batch`; consumes the batch.
     ///
     /// # Errors
     /// If there are more vectors than records in a batch that the curator drew: some record would count twice.
     pub fn sum_batch(
         &self,
-        batch: PoissonBatch,
+        batch: Batch,
         vectors: usize,
         dimension: usize,
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
@@ -83,21 +84,21 @@ impl ClippedVectors {
         Ok(sum.finish())
     }
 
-    /// The same where the batch's vectors come in several calls, because memory holds a part of them only.
-    pub fn in_parts(&self, batch: PoissonBatch, dimension: usize) -> BatchSum {
+    /// Begins a sum over `batch` whose vectors come in several calls, because memory holds a part of them only.
+    pub fn in_parts(&self, batch: Batch, dimension: usize) -> BatchSum {
         BatchSum::new(&self.quantizer, batch, dimension)
     }
 
-    /// The same with one vector per set of records: all that a user or a client has. Over a batch of the sets, or over all of them.
+    /// Sums clipped vectors, one for each set of records (all that a user or a client has), over a batch of the sets or over all of them.
     pub(crate) fn sum_of_sets<R: Sync>(
         &self,
         sets: &[Sensitive<R>],
-        batch: Option<PoissonBatch>,
+        batch: Option<Batch>,
         dimension: usize,
         vector: impl Fn(&R, &mut Vec<f64>) + Sync,
     ) -> Sensitive<GridSum> {
         let of = |i: usize, out: &mut Vec<f64>| vector(sets[i].expose(), out);
-        let units = match &batch {
+        let quanta = match &batch {
             Some(batch) => {
                 let chosen: Vec<u64> = batch.records().iter().copied().filter(|&i| i < sets.len() as u64).collect();
                 let each = |i: usize, out: &mut Vec<f64>| of(chosen[i] as usize, out);
@@ -106,18 +107,18 @@ impl ClippedVectors {
             None => add_up_vectors(&self.quantizer, sets.len(), dimension, of),
         };
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Sensitive::new(GridSum { units, grid, clip_norm, batch: batch.map(|b| b.id()) })
+        Sensitive::new(GridSum { quanta, grid, clip_norm, batch: batch.map(|b| b.id()) })
     }
 
-    /// The same for the gradients of a neural network: wide, of f32, zero in many places, and made several at a time. `make`
-    /// gets ranges of at most `chunk` vectors and adds each vector of its range once, in any order.
+    /// Sums clipped f32 vectors, one for each record of `batch`, for gradients of a neural network: wide, zero in many places, and made
+    /// several at a time. `make` gets ranges of at most `chunk` vectors and adds each vector of its range once, in any order.
     ///
     /// # Errors
     /// As [`sum_batch`](Self::sum_batch); and if the grid is finer than 2^-24 of the clip norm, which f32 entries cannot fill
     /// ([`Grid::for_sum`] is coarser for noise multipliers above a half, fewer than 2^16 records and fewer than 2^26 entries).
     pub fn sum_batch_in_chunks(
         &self,
-        batch: PoissonBatch,
+        batch: Batch,
         vectors: usize,
         dimension: usize,
         chunk: usize,
@@ -158,21 +159,21 @@ impl ClippedVectors {
 /// ```
 pub struct BatchSum {
     quantizer: Quantizer,
-    batch: PoissonBatch,
+    batch: Batch,
     given: usize,
     /// As sensitive as the records.
-    units: Vec<i64>,
+    quanta: Vec<i64>,
 }
 
 impl BatchSum {
-    /// Nothing yet, over `batch`.
-    pub(crate) fn new(quantizer: &Quantizer, batch: PoissonBatch, dimension: usize) -> Self {
-        Self { quantizer: *quantizer, batch, given: 0, units: vec![0; dimension] }
+    /// Begins a sum over `batch`, without any vector yet.
+    pub(crate) fn new(quantizer: &Quantizer, batch: Batch, dimension: usize) -> Self {
+        Self { quantizer: *quantizer, batch, given: 0, quanta: vec![0; dimension] }
     }
 
     /// The sums so far: as sensitive as the records.
     pub(crate) fn sums(&self) -> &[i64] {
-        &self.units
+        &self.quanta
     }
 
     /// Over the records at public positions: of a step of a stream, which releases it itself. No curator draws such a batch, so none releases on it, and no two
@@ -181,7 +182,7 @@ impl BatchSum {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = BatchId { curator: u64::MAX, number, sampling: Sampling::All };
-        Self::new(quantizer, PoissonBatch::of(id, positions), dimension)
+        Self::new(quantizer, Batch::of(id, positions), dimension)
     }
 
     /// Which batch it is over.
@@ -191,7 +192,7 @@ impl BatchSum {
 
     /// What was added, if it is [the sum](Self::of_positions) that has this id.
     pub(crate) fn into_units_of(self, id: BatchId) -> Option<Vec<i64>> {
-        (self.id() == id).then_some(self.units)
+        (self.id() == id).then_some(self.quanta)
     }
 
     /// Room for `vectors` more, or an error.
@@ -210,8 +211,8 @@ impl BatchSum {
     /// If there are more vectors than records in a batch that the curator drew; then nothing is added.
     pub fn add(&mut self, vectors: usize, vector: impl Fn(usize, &mut Vec<f64>) + Sync) -> Result<(), CuratorError> {
         self.take(vectors)?;
-        let units = add_up_vectors(&self.quantizer, vectors, self.units.len(), vector);
-        merge(&mut self.units, &units);
+        let quanta = add_up_vectors(&self.quantizer, vectors, self.quanta.len(), vector);
+        merge(&mut self.quanta, &quanta);
         Ok(())
     }
 
@@ -225,7 +226,7 @@ impl BatchSum {
         chunk: usize,
         make: impl Fn(Range<usize>, &mut PieceSum) + Sync,
     ) -> Result<(), CuratorError> {
-        let dimension = self.units.len();
+        let dimension = self.quanta.len();
         // what is wrong with the grid is wrong without vectors too
         if !PieceSum::fits(&self.quantizer, dimension) {
             return Err(CuratorError::Noise(
@@ -234,33 +235,33 @@ impl BatchSum {
         }
         self.take(vectors)?;
         let chunk = chunk.max(1);
-        let Ok(units) = add_up(vectors, dimension, chunk, |part| {
+        let Ok(quanta) = add_up(vectors, dimension, chunk, |part| {
             let mut sum = PieceSum::new(&self.quantizer, dimension);
-            for start in part.clone().step_by(chunk) {
+            for start in paced(part.clone().step_by(chunk)) {
                 let range = start..(start + chunk).min(part.end);
                 sum.awaited = range.len();
                 make(range, &mut sum);
             }
             Ok::<_, Infallible>(sum.finished())
         });
-        merge(&mut self.units, &units);
+        merge(&mut self.quanta, &quanta);
         Ok(())
     }
 
     /// Whether its grid is one that f32 entries can fill: what [`add_in_chunks`](Self::add_in_chunks) asks for.
     pub fn fits_f32(&self) -> bool {
-        PieceSum::fits(&self.quantizer, self.units.len())
+        PieceSum::fits(&self.quantizer, self.quanta.len())
     }
 
     /// How many entries a vector has.
     pub fn dimension(&self) -> usize {
-        self.units.len()
+        self.quanta.len()
     }
 
     /// The sum of what was added: what [`Gaussian`](crate::Gaussian) adds noise to. The batch is used up.
     pub fn finish(self) -> Sensitive<GridSum> {
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Sensitive::new(GridSum { units: self.units, grid, clip_norm, batch: Some(self.batch.id()) })
+        Sensitive::new(GridSum { quanta: self.quanta, grid, clip_norm, batch: Some(self.batch.id()) })
     }
 }
 
@@ -271,16 +272,16 @@ impl BatchSum {
 /// in size where it reaches 1, and truncation only lowers it. All of this is less than 2^-20.
 pub struct PieceSum {
     sum: Vec<i64>,
-    /// Of the last few vectors: no entry can overflow.
+    /// The sum of the last few vectors, so few that no entry can overflow.
     near: Vec<i32>,
     in_near: u32,
     /// Vectors that `near` has room for.
     room: u32,
     /// Vectors of the current range that have not been added yet.
     awaited: usize,
-    /// (C/γ)(1 − 2^-20).
+    /// (C/γ)(1 − 2^-20): the largest norm of a vector, in grid steps, before its entries are cut toward zero.
     limit: f64,
-    /// 1/γ.
+    /// 1/γ: grid steps per unit of value.
     per_unit: f64,
 }
 
@@ -386,25 +387,25 @@ pub(super) fn add_up_vectors(
     dimension: usize,
     vector: impl Fn(usize, &mut Vec<f64>) + Sync,
 ) -> Vec<i64> {
-    let Ok(units) = add_up(records, dimension, 64, |range| {
+    let Ok(quanta) = add_up(records, dimension, 64, |range| {
         let mut sum = vec![0i64; dimension];
-        let (mut values, mut units) = (Vec::with_capacity(dimension), Vec::new());
-        for i in range {
+        let (mut values, mut quanta) = (Vec::with_capacity(dimension), Vec::new());
+        for i in paced(range) {
             values.clear();
             vector(i, &mut values);
             // a longer vector is cut, so that what was clipped is what is summed
             values.truncate(dimension);
-            quantizer.quantize(&mut values, &mut units);
-            merge(&mut sum, &units);
+            quantizer.quantize(&mut values, &mut quanta);
+            merge(&mut sum, &quanta);
         }
         Ok::<_, Infallible>(sum)
     });
-    units
+    quanta
 }
 
 /// A sum of integer vectors, each of *l1* norm at most C; what [`Laplace`] adds noise to.
 pub struct L1Sum {
-    units: Vec<i64>,
+    quanta: Vec<i64>,
     grid: Grid,
     clip_norm: f64,
     batch: Option<BatchId>,
@@ -412,8 +413,8 @@ pub struct L1Sum {
 
 impl L1Sum {
     /// Integers of l1 norm at most the quantizer's bound for each record.
-    pub(super) fn of_units(units: Vec<i64>, quantizer: &Quantizer, batch: Option<BatchId>) -> Self {
-        Self { units, grid: quantizer.grid(), clip_norm: quantizer.clip_norm(), batch }
+    pub(super) fn of_quanta(quanta: Vec<i64>, quantizer: &Quantizer, batch: Option<BatchId>) -> Self {
+        Self { quanta, grid: quantizer.grid(), clip_norm: quantizer.clip_norm(), batch }
     }
 
     /// Σ over `records` vectors of `dimension` entries, each clipped to l1 norm `clip_norm` on `grid`; `vector` as in
@@ -426,8 +427,8 @@ impl L1Sum {
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Result<Sensitive<Self>, CuratorError> {
         let quantizer = quantizer(Norm::L1, clip_norm, grid)?;
-        let units = add_up_vectors(&quantizer, records, dimension, vector);
-        Ok(Sensitive::new(Self::of_units(units, &quantizer, None)))
+        let quanta = add_up_vectors(&quantizer, records, dimension, vector);
+        Ok(Sensitive::new(Self::of_quanta(quanta, &quantizer, None)))
     }
 }
 
@@ -480,7 +481,7 @@ impl Mechanism for Laplace {
         if input.clip_norm > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: input.clip_norm, mechanism: self.clip_norm });
         }
-        if input.grid != self.grid || input.units.len() != self.dimension {
+        if input.grid != self.grid || input.quanta.len() != self.dimension {
             return Err(CuratorError::Shape);
         }
         Ok(())
@@ -496,9 +497,9 @@ impl Mechanism for Laplace {
 
     fn apply(&self, input: &L1Sum, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let sampler = rounded_laplace(self.noise_multiplier * self.clip_norm, self.grid)?;
-        let mut units = input.units.clone();
-        sampler.add_to(&mut units, &mut noise.stream(Purpose::Noise, 0));
-        Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
+        let mut quanta = input.quanta.clone();
+        sampler.add_to(&mut quanta, &mut noise.stream(Purpose::Noise, 0));
+        Ok(quanta.into_iter().map(|u| self.grid.to_f64(u)).collect())
     }
 }
 
@@ -541,7 +542,7 @@ mod tests {
             sum.add(&[(0, &[1.0])]);
         };
         let sum = clipped.sum_batch_in_chunks(batch, vectors.len(), dimension, chunk, make).unwrap();
-        sum.expose().units.clone()
+        sum.expose().quanta.clone()
     }
 
     #[test]
@@ -561,9 +562,9 @@ mod tests {
         ];
         let expected = [0.6 + 0.5f64.sqrt(), 0.25 + 0.5f64.sqrt(), 0.8, 0.0];
         for chunk in [1, 3, 100] {
-            let units = in_chunks(&odd, 4, 1.0, -24, chunk);
-            for (unit, e) in units.iter().zip(expected) {
-                assert!((*unit as f64 / 2f64.powi(24) - e).abs() < 4e-6, "{units:?}");
+            let quanta = in_chunks(&odd, 4, 1.0, -24, chunk);
+            for (unit, e) in quanta.iter().zip(expected) {
+                assert!((*unit as f64 / 2f64.powi(24) - e).abs() < 4e-6, "{quanta:?}");
             }
         }
     }
@@ -633,15 +634,15 @@ mod tests {
             exponent in -30i32..30,
         ) {
             let (grid, clip) = (Grid::new(exponent), f64::from(most) * f64::from(exponent).exp2());
-            let units = in_chunks(&[vec![(0, values.clone())]], values.len(), clip, exponent, 1);
-            let exact: u128 = units.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
+            let quanta = in_chunks(&[vec![(0, values.clone())]], values.len(), clip, exponent, 1);
+            let exact: u128 = quanta.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
             prop_assert!(exact <= u128::from(most).pow(2));
             let quantizer = Quantizer::new(Norm::L2, clip, grid).unwrap();
             // and is what the general path gives, up to the room left for rounding
             let finite = values.iter().all(|v| v.is_finite());
             let (mut wide, mut general) = (values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>(), Vec::new());
             quantizer.quantize(&mut wide, &mut general);
-            for (ours, theirs) in units.iter().zip(&general) {
+            for (ours, theirs) in quanta.iter().zip(&general) {
                 let expected = if finite { *theirs as f64 } else { 0.0 };
                 prop_assert!((*ours as f64 - expected).abs() <= 1.0 + 1.2e-6 * expected.abs(), "{ours} {theirs}");
             }
@@ -672,11 +673,11 @@ mod tests {
         let (batch, records) = curator.sample_for_loader(40, 0.5).unwrap();
         let sum = clipped.sum_batch(batch, records.len(), 1, one).unwrap();
         assert!(curator.release(&mechanism, &sum).is_ok());
-        let elsewhere = curator.sampled_elsewhere(0.4);
-        let sum = clipped.sum_batch(elsewhere, 3, 1, one).unwrap();
+        let remote = curator.sampled_remotely(0.4);
+        let sum = clipped.sum_batch(remote, 3, 1, one).unwrap();
         assert!(matches!(curator.release(&mechanism, &sum), Err(CuratorError::Unforeseen { .. })));
-        let elsewhere = curator.sampled_elsewhere(0.5);
-        let sum = clipped.sum_batch(elsewhere, 3, 1, one).unwrap();
+        let remote = curator.sampled_remotely(0.5);
+        let sum = clipped.sum_batch(remote, 3, 1, one).unwrap();
         assert!(curator.release(&mechanism, &sum).is_ok());
         assert!(curator.is_spent());
     }

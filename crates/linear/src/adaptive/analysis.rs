@@ -1,4 +1,4 @@
-//! The inequalities behind the bounds (spec 14 §5): descent with biased gradients, Theorems 6 and 7, on the shipped updates.
+//! The inequalities behind the bounds, on the shipped updates: descent with biased gradients (Asi, Duchi, Fallah, Javidbakht, Talwar 2021, Theorems 6 and 7).
 //!
 //! g is a noisy gradient of a convex function with a known minimum, g̃ its radial clip (biased), ĝ = g̃ + ξ. Averages over repeats
 //! stand for expectations; the bounds hold with room, so the error of an average does not matter.

@@ -1,4 +1,4 @@
-//! The ellipsoid of a step: which diagonal C, from public moments, released moments, or none (spec 14 §2–4, §11).
+//! The ellipsoid of a step: which diagonal C, from public moments, released moments, or none (Asi, Duchi, Fallah, Javidbakht, Talwar 2021, Algorithms 1 and 2).
 
 use super::moments::MomentRelease;
 use dpopt_optimize::plan::{NotApplicable, Problem};
@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "from", rename_all = "kebab-case")]
 pub enum MomentSchedule {
-    /// None: a ball.
+    /// No moments: the ellipsoid is a ball.
     None {
         /// Why, where another source was asked for.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -16,7 +16,7 @@ pub enum MomentSchedule {
     },
     /// Public, as scales of the features.
     Public {
-        /// √C_j.
+        /// √C_j: scale of feature j, which its gradient is multiplied with before the clip.
         #[serde(skip)]
         scales: Vec<f64>,
         /// Largest over smallest √C_j.
@@ -24,7 +24,7 @@ pub enum MomentSchedule {
     },
     /// Released before the first step.
     Private {
-        /// How.
+        /// How the moments are released.
         release: MomentRelease,
         /// Share of μ² that it may spend.
         share: f64,
@@ -34,9 +34,9 @@ pub enum MomentSchedule {
 }
 
 /// √C may spread over this factor: C itself over 10⁶ (f32 features keep their digits, and clipping its meaning).
-const MOST_SPREAD: f64 = 1e3;
+const MAX_SPREAD: f64 = 1e3;
 
-/// s_j = √C_j ∝ σ_j^−`exponent` from σ², floored so that no two differ by more than [`MOST_SPREAD`], and scaled so that the
+/// s_j = √C_j ∝ σ_j^−`exponent` from σ², floored so that no two differ by more than [`MAX_SPREAD`], and scaled so that the
 /// features keep their mean squared norm: then a clip norm means for ‖·‖_C what it means for ‖·‖₂.
 pub(crate) fn scales(squares: &[f64], exponent: f64) -> Vec<f64> {
     let squares: Vec<f64> = squares.iter().map(|v| if v.is_finite() { v.max(0.0) } else { 0.0 }).collect();
@@ -44,7 +44,7 @@ pub(crate) fn scales(squares: &[f64], exponent: f64) -> Vec<f64> {
     if largest <= 0.0 || exponent == 0.0 {
         return vec![1.0; squares.len()];
     }
-    let least = (-2.0 / exponent * MOST_SPREAD.ln()).exp();
+    let least = (-2.0 / exponent * MAX_SPREAD.ln()).exp();
     let raw: Vec<f64> = squares.iter().map(|v| (v / largest).max(least).powf(-0.5 * exponent)).collect();
     let before: f64 = squares.iter().map(|v| v / largest).sum();
     let after: f64 = squares.iter().zip(&raw).map(|(v, s)| v / largest * s * s).sum();
@@ -59,10 +59,12 @@ pub(super) fn public(spreads: &[f64], exponent: f64, problem: &Problem) -> Resul
             "{} public moments were given for {} encoded features; give one for each, in the order of the model's weights",
             spreads.len(),
             problem.features
-        )));
+        ).into()));
     }
     if let Some(at) = spreads.iter().position(|s| !(s.is_finite() && *s >= 0.0)) {
-        return Err(NotApplicable::Option(format!("public moment {} is not a finite number of at least 0", at + 1)));
+        return Err(NotApplicable::Option(
+            format!("public moment {} is not a finite number of at least 0", at + 1).into(),
+        ));
     }
     let squares: Vec<f64> = spreads.iter().map(|s| s * s).collect();
     let scales = scales(&squares, exponent);
@@ -208,7 +210,7 @@ mod tests {
                 let all = scales(&squares, exponent);
                 let (low, high) = all.iter().fold((f64::INFINITY, 0.0f64), |(l, h), s| (l.min(*s), h.max(*s)));
                 assert!(
-                    low > 0.0 && high.is_finite() && high / low <= MOST_SPREAD * (1.0 + 1e-9),
+                    low > 0.0 && high.is_finite() && high / low <= MAX_SPREAD * (1.0 + 1e-9),
                     "{squares:?} {all:?}"
                 );
             }

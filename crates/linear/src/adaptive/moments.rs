@@ -1,4 +1,4 @@
-//! Private second moments of features: one direct release, or Algorithm 3 of the source with its errors mended (spec 14 §6).
+//! Private second moments of features: one direct release, or a corrected Algorithm 3 of Asi, Duchi, Fallah, Javidbakht, Talwar 2021.
 //!
 //! Direct: Σx∘x of rows of norm R has l2 sensitivity R² whatever the number of features is, so one Gaussian release gives every
 //! moment up to the same absolute error. By halving: rounds t = 1, 2, … truncate at ρ_t ∝ 2^−t and settle the features whose
@@ -23,12 +23,12 @@ use serde::Serialize;
 pub enum MomentRelease {
     /// One release of all moments.
     Direct {
-        /// z, over R².
+        /// z: noise standard deviation of the sum of squares, over R².
         noise_multiplier: f64,
     },
     /// Round by round from the largest moments down.
     Halving {
-        /// T.
+        /// T: number of rounds.
         rounds: u32,
         /// z of each round, over its sensitivity.
         noise_multiplier: f64,
@@ -116,7 +116,7 @@ impl MomentRelease {
         f64::from(self.rounds())
     }
 
-    /// ρ_t.
+    /// ρ_t: the size that features are cut to in a round.
     fn truncation(&self, round: u32, row_norm: f64) -> f64 {
         match *self {
             Self::Direct { .. } => row_norm,
@@ -207,7 +207,7 @@ mod tests {
         let loss = Loss::Absolute;
         Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows,
@@ -235,7 +235,7 @@ mod tests {
         }
         // .1185·√(2 ln(2·100·10)) = .462 ≤ .5
         assert!((0.1185 * largest_normal(1000.0) - 0.462).abs() < 1e-3);
-        // rows so long that they bound nothing: the guard of the source
+        // rows so long that they bound nothing: the guard of the halving rounds
         let mu = special::gaussian_mu(1.0, 1e-6);
         let rounds = |n: u64| match MomentRelease::halving(&problem(n, 100, 40.0), mu, 1.0) {
             Some(MomentRelease::Halving { rounds, .. }) => rounds,
@@ -272,7 +272,7 @@ mod tests {
         let spreads: Vec<f64> = (1..=100).map(|j| f64::from(j).powf(-1.5)).collect();
         let squares: Vec<f64> = spreads.iter().map(|s| s * s).collect();
         let best = objective(&spreads, &squares);
-        // 9.28 times worse without moments (spec 14 §6)
+        // 9.28 times worse without moments
         assert!((objective(&spreads, &[1.0; 100]) / best - 9.28).abs() < 0.01);
         let problem = problem(50_000, 100, 5.0);
         let examples = gaussian_rows(50_000, &spreads, 5.0, 3);

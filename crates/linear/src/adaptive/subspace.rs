@@ -1,7 +1,7 @@
-//! Projected DP-SGD: noisy gradients projected on few directions (Zhou, Wu and Banerjee 2021; spec 14 §8.1, baseline).
+//! Projected DP-SGD: noisy gradients projected on few directions (Zhou, Wu and Banerjee 2021), a baseline.
 //!
 //! The directions are public knowledge, or the leading ones of a second-moment matrix that is released first and paid for.
-//! Directions taken from private gradients for nothing, as in the source's comparison, have no guarantee and are not offered.
+//! Directions taken from private gradients for nothing, as in the experiments of Asi et al. 2021, have no guarantee and are not offered.
 
 use crate::choices::Subspace;
 use crate::released_preconditioner::refuse_large;
@@ -29,14 +29,14 @@ pub struct SubspaceSchedule {
 }
 
 impl SubspaceSchedule {
-    /// For the share μ² of the budget.
+    /// Plans the subspace for the share μ² of the budget.
     pub(super) fn plan(subspace: &Subspace, problem: &Problem, mu: f64) -> Result<Self, NotApplicable> {
         let (Subspace::Coordinates { rank } | Subspace::Private { rank }) = *subspace;
         if rank == 0 || rank > problem.features {
-            return Err(NotApplicable::Option(format!(
-                "a subspace of {rank} directions was asked for; give 1 to {}, the number of features",
-                problem.features
-            )));
+            return Err(NotApplicable::Option(
+                format!("the subspace has {rank} directions; give 1 to {}, the number of features", problem.features)
+                    .into(),
+            ));
         }
         let private = matches!(subspace, Subspace::Private { .. });
         if private {
@@ -52,7 +52,7 @@ impl SubspaceSchedule {
         self.noise_multiplier.map(Event::gaussian)
     }
 
-    /// Rounded Gaussians drawn.
+    /// Number of rounded Gaussians that are drawn.
     pub(super) fn samples(&self, features: usize) -> f64 {
         if self.noise_multiplier.is_some() { SecondMoment::coordinates(features) as f64 } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! Reference noise multipliers, the law of the noise, scale invariance, clips, learning, refusals (spec 14 §4, §7, §10).
+//! Reference noise multipliers, the law of the noise, scale invariance, clips, learning, refusals.
 
 use super::*;
 use dpopt_mechanism::progress::Silent;
@@ -44,7 +44,7 @@ fn reference_noise_multipliers() {
     }
 }
 
-/// n rows of d features whose spreads fall like j^−1.5; the class is told by all of them alike.
+/// n rows of d features whose spreads fall like j^−1.5; all of them decide the class alike.
 fn table(n: usize, d: usize, seed: u64) -> Examples {
     let mut random = Lcg::new(seed);
     let mut examples = Examples { rows: Rows::new(d), targets: Vec::new() };
@@ -62,7 +62,7 @@ fn table(n: usize, d: usize, seed: u64) -> Examples {
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
@@ -78,7 +78,7 @@ fn budget(epsilon: f64) -> Budget {
     Budget::new(epsilon, 1e-6).unwrap()
 }
 
-/// Runs a plan.
+/// Runs a plan once on made-up records.
 fn run_once<A: Algorithm>(
     method: &A,
     plan: &Plan<A::Schedule>,
@@ -257,7 +257,7 @@ fn what_can_t_be_done_is_refused_with_the_reason() {
             .unwrap_or_default()
     };
     for (options, because) in [
-        (AdaptiveOptions { lazy: Some(true), ..AdaptiveOptions::default() }, "every weight at every step"),
+        (AdaptiveOptions { lazy: Some(true), ..AdaptiveOptions::default() }, "every weight in every step"),
         (public(vec![1.0; 3]), "3 public moments were given for 4"),
         (public(vec![1.0, f64::NAN, 1.0, 1.0]), "public moment 2"),
         (AdaptiveOptions { domain: Some(Domain::Ball { radius: -1.0 }), ..AdaptiveOptions::default() }, "radius"),
@@ -331,7 +331,7 @@ fn adaptive_methods_are_not_chosen_for_tables_where_plain_steps_do_as_well() {
     // 5 million rows: hardly any noise; a prediction from the noise alone would promise the moon
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: 5_000_000,

@@ -13,7 +13,7 @@ use dpopt_privacy::{Neighbours, Relation, special};
 fn problem(rows: u64, features: usize, classes: u32) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows,
@@ -128,9 +128,9 @@ fn what_it_is_not_made_for_is_refused_with_a_reason() {
     assert!(refused(&CentredDescent::default(), &fits).contains("intercept"));
     assert!(refused(&CentredDescent { intercept: Some(20), ..centred() }, &fits).contains("intercept"));
     let two = Problem { loss: Loss::Logistic { shift: 0.0 }, ..fits.clone() };
-    assert!(refused(&centred(), &two).contains("several classes"));
+    assert!(refused(&centred(), &two).contains("three or more classes"));
     let wide = Problem { features: 10_000, ..fits.clone() };
-    assert!(refused(&centred(), &wide).contains("zeros"));
+    assert!(refused(&centred(), &wide).contains("centred rows are dense"));
     let long = Problem { rows: 1 << 30, ..fits };
     assert!(refused(&centred(), &long).contains("memory"));
 }

@@ -1,4 +1,4 @@
-//! Full-batch gradient descent whose clip norm follows the records' gradients (Andrew, Thakkar, McMahan, Ramaswamy 2021; spec 17 §5).
+//! Full-batch gradient descent whose clip norm follows the records' gradients (Andrew, Thakkar, McMahan, Ramaswamy 2021).
 //!
 //! A loss without a slope bound gets its scale from the residuals, and those shrink while a model is learnt: a clip norm that fits the
 //! first step is several times too large for the last, and so is the noise. Before a few of the steps a noisy histogram of
@@ -12,9 +12,9 @@ use dpopt_mechanism::Gaussian;
 use dpopt_noise::Grid;
 use dpopt_objective::objective::GradientSizes;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
 use dpopt_optimize::driver::{Course, HeavyBall, drive};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{LEARNING_RATE, MOMENTUM, STEPS};
 use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
@@ -37,18 +37,18 @@ pub struct AdaptiveClipDescent {
 
 /// Of all norms of gradients together a clip takes no more than this share: a fifth of bell-shaped residuals is cut off at [`QUANTILE`], and nearly everything where
 /// most are 0: what is learnt then has nothing to do with means.
-const MOST_CUT: f64 = 0.25;
+const MAX_CUT: f64 = 0.25;
 /// Standard deviations of its noise by which that has to be seen.
 const SURE: f64 = 2.0;
 
 /// The schedule of descent with a clip norm that follows the gradients.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdaptiveClipSchedule {
-    /// T.
+    /// T: number of noisy steps.
     pub steps: u64,
     /// η on the mean loss.
     pub learning_rate: f64,
-    /// β.
+    /// β: momentum of the heavy ball.
     pub momentum: f64,
     /// C of the steps before the first histogram.
     pub first_clip_norm: f64,
@@ -56,9 +56,9 @@ pub struct AdaptiveClipSchedule {
     pub looks: Vec<u64>,
     /// Cells of a histogram, the largest norm in the first, and the ratio of one's end to the next.
     pub cells: usize,
-    /// See `cells`.
+    /// Largest gradient norm in the first cell of a histogram.
     pub smallest: f64,
-    /// See `cells`.
+    /// Ratio of the ends of two neighbouring cells.
     pub ratio: f64,
     /// Share of the records whose gradients are not clipped, at the time of the histogram.
     pub quantile: f64,
@@ -79,9 +79,9 @@ const FIRST_END: f64 = 0.02;
 struct Looks {
     /// Before steps T/2^k for these k.
     halvings: &'static [u32],
-    /// Of μ².
+    /// Share of μ² for all histograms together.
     share: f64,
-    /// Of a histogram, each ending `ratio` times later than the one before.
+    /// Cells of a histogram, each ending `ratio` times later than the one before.
     cells: usize,
     ratio: f64,
 }
@@ -141,11 +141,17 @@ impl AdaptiveClipDescent {
 impl Algorithm for AdaptiveClipDescent {
     type Schedule = AdaptiveClipSchedule;
     const NAME: &'static str = "adaptive-clip-descent";
-    const ABOUT: &'static str = "releases noisy sums of gradients over all rows, clipped to a norm that follows noisy histograms of the residuals; best for regression";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, sums: true, ..Traits::NONE };
+    const ABOUT: &'static str = "releases noisy sums of gradients over all rows, clipped to a norm that adapts to \
+                                 noisy histograms of the residuals; best for regression";
+    const CAPABILITIES: Capabilities =
+        Capabilities { rows: RowAccess::Passes, supports_user_level: true, sums: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
-        Self { steps: said.get(&STEPS), learning_rate: said.get(&LEARNING_RATE), momentum: said.get(&MOMENTUM) }
+    fn read(options: &OptionReader<'_>) -> Self {
+        Self {
+            steps: options.get(&STEPS),
+            learning_rate: options.get(&LEARNING_RATE),
+            momentum: options.get(&MOMENTUM),
+        }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveClipSchedule>, NotApplicable> {
@@ -153,7 +159,9 @@ impl Algorithm for AdaptiveClipDescent {
         let averaged = problem.rows_of_a_record() > 1.0;
         if problem.loss.facts().lipschitz.is_some() && !averaged {
             return Err(NotApplicable::Problem(
-                "the slope of this loss is bounded whatever the residuals are; a clip norm that follows them is for squared loss, or for units of several rows".into(),
+                "the gradient of this loss is bounded whatever the residuals are, so that an adaptive clip norm has \
+                 no use; choose noisy-gradient-descent, or the squared loss"
+                    .into(),
             ));
         }
         let first = default_clip_norm(problem);
@@ -170,9 +178,13 @@ impl Algorithm for AdaptiveClipDescent {
         let choice = Looks::of(problem.rows, mu);
         let Some(Looks { halvings, share, cells, ratio }) = choice else {
             let least = LOOKS[LOOKS.len() - 1].spread(mu) / WELL_COUNTED;
-            return Err(NotApplicable::Problem(format!(
-                "the sizes of residuals can't be told from noise: it takes {least:.0} rows at this budget"
-            )));
+            return Err(NotApplicable::Problem(
+                format!(
+                    "there are too few rows to estimate the size of residuals at this budget; give {least:.0} \
+                         rows or more, or choose noisy-gradient-descent"
+                )
+                .into(),
+            ));
         };
         // of a short run some fall together
         let mut places: Vec<u64> = halvings.iter().map(|k| steps >> k).collect();
@@ -222,7 +234,8 @@ impl Algorithm for AdaptiveClipDescent {
             assumptions: vec![
                 clipped(),
                 Assumption::enforced(
-                    "a record is in one cell of a histogram of gradient norms: a clipped vector like a gradient",
+                    "a record is in one bin of a histogram of gradient norms, which is released like a clipped \
+                     gradient",
                 ),
             ],
             warnings: Vec::new(),
@@ -261,7 +274,7 @@ impl Algorithm for AdaptiveClipDescent {
             gradients.release(examples, curator, theta)
         })?;
         progress.finish();
-        Ok(curator.answer(Solution { noise: Some(vec![variance.sqrt(); weights]), ..answer.into() }))
+        Ok(curator.postprocess(Solution { noise: Some(vec![variance.sqrt(); weights]), ..answer.into() }))
     }
 }
 
@@ -291,7 +304,7 @@ impl AdaptiveClipSchedule {
     }
 
     /// C after a histogram: the end of the first cell up to which a share of `quantile` of the noisy counts lies, and behind which no more than
-    /// [`MOST_CUT`] of all norms would be cut off as far as noise lets see; at most the first clip norm.
+    /// [`MAX_CUT`] of all norms would be cut off as far as noise lets see; at most the first clip norm.
     pub fn clip_norm(&self, counts: &[f64]) -> f64 {
         let counts = &counts[..self.cells];
         let wanted = self.quantile * counts.iter().sum::<f64>();
@@ -304,7 +317,7 @@ impl AdaptiveClipSchedule {
         let norm = |cell: usize| sizes.end(cell) / self.ratio.sqrt();
         // how much more than the share may be is cut off at `clip`, and the noise of that
         let too_much = |clip: f64| {
-            let of = |cell: usize| (norm(cell) - clip).max(0.0) - MOST_CUT * norm(cell);
+            let of = |cell: usize| (norm(cell) - clip).max(0.0) - MAX_CUT * norm(cell);
             let noise = self.sizes_multiplier * (0..self.cells).map(|cell| of(cell).powi(2)).sum::<f64>().sqrt();
             (0..self.cells).map(|cell| counts[cell] * of(cell)).sum::<f64>() > SURE * noise
         };
@@ -342,9 +355,9 @@ mod tests {
         }
         let few = Problem { rows: 300, ..problem(Loss::Squared, Relation::ZeroOut) };
         let why = AdaptiveClipDescent::default().plan(&few, budget(1.0)).unwrap_err();
-        assert!(why.to_string().contains("rows at this budget"), "{why}");
+        assert!(why.to_string().contains("rows or more"), "{why}");
         let why = AdaptiveClipDescent::default().plan(&problem(LOGISTIC, Relation::ZeroOut), budget(1.0)).unwrap_err();
-        assert!(why.to_string().contains("for squared loss"), "{why}");
+        assert!(why.to_string().contains("or the squared loss"), "{why}");
     }
 
     #[test]

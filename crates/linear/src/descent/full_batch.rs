@@ -1,14 +1,13 @@
-//! Full-batch DP gradient descent with heavy-ball momentum and no tuning (spec 17 §5).
+//! Full-batch DP gradient descent with heavy-ball momentum and no tuning (docs/proofs/noisy-gradient-descent.md).
 
 use super::{DescentOptions, DescentSchedule, Releases, descend};
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
-use dpopt_optimize::options::Said;
-use dpopt_optimize::oracle::NoisySum;
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
+use dpopt_optimize::options::OptionReader;
+use dpopt_optimize::oracle::{GradientSums, NoisySum};
 use dpopt_optimize::plan::{NotApplicable, Plan, Problem};
-use dpopt_optimize::planning::SamplerError;
 use dpopt_optimize::{Algorithm, Run, RunResult};
-use dpopt_privacy::{Budget, Event};
+use dpopt_privacy::Budget;
 
 /// Options of DP gradient descent.
 #[derive(Clone, Debug, Default)]
@@ -22,21 +21,25 @@ impl Algorithm for NoisyGradientDescent {
     const NAME: &'static str = "noisy-gradient-descent";
     const ABOUT: &'static str =
         "releases noisy sums of clipped gradients over all rows, step by step; for any loss, and wide sparse data";
-    const TRAITS: Traits =
-        Traits { rows: RowAccess::Passes, pools: true, sums: true, usual_scale: 0.6, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities {
+        rows: RowAccess::Passes,
+        supports_user_level: true,
+        sums: true,
+        usual_scale: 0.6,
+        ..Capabilities::NONE
+    };
 
-    fn read(said: &Said<'_>) -> Self {
-        Self { descent: DescentOptions::read(said) }
+    fn read(options: &OptionReader<'_>) -> Self {
+        Self { descent: DescentOptions::read(options) }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
         let recipe = self.descent.recipe(problem, budget)?;
-        let (steps, draws) = (recipe.steps, recipe.steps as f64 * problem.weights() as f64);
-        let event = |z: f64| SamplerError::rounded(draws).on(Event::gaussian(z).self_composed(steps));
+        let sums = GradientSums::of(problem, recipe.clip_norm).steps(recipe.steps);
         let releases = Releases {
             method: Self::NAME,
             sampling_probability: 1.0,
-            event,
+            event: |z: f64| sums.event(z),
             assumptions: Vec::new(),
             noise_drawn: "at each step: full batches read every weight".into(),
         };
@@ -52,6 +55,6 @@ impl Algorithm for NoisyGradientDescent {
         let solution = descend(&mut driver, schedule, problem, progress, Self::NAME, |weights| {
             gradients.release(examples, curator, weights)
         })?;
-        Ok(curator.answer(schedule.scaled(solution)))
+        Ok(curator.postprocess(schedule.scaled(solution)))
     }
 }

@@ -1,4 +1,4 @@
-//! When DP-SGD draws its noise lazily, decided from public facts, and with which numbers (spec 19 §3).
+//! When DP-SGD draws its noise lazily, decided from public facts, and with which numbers (docs/proofs/lazy-noise.md).
 //!
 //! Both ways have one law and one event. A dense step costs a noise variable and an update per weight; a lazy one some ten
 //! times as much, but only per weight that the batch touches.
@@ -23,8 +23,9 @@ const LAZY: &str = "lazily";
 /// What the guarantee of a lazy run rests on besides.
 pub(super) fn assumption() -> Assumption {
     Assumption::proved(
-        "noise of weights that a batch does not touch is drawn when they are next read, or at the end, in 128-bit fixed \
-         point: the law is that of noise at each step, up to a share of delta that is accounted",
+        "the noise of a weight that a batch does not touch is drawn when the weight is next read, or at the end, in \
+         128-bit fixed point: its distribution is that of noise drawn at each step, up to a share of delta that is \
+         accounted",
     )
 }
 
@@ -64,7 +65,7 @@ pub(super) fn path(recipe: &Recipe, problem: &Problem, budget: Budget, q: f64, w
     match wanted {
         Some(false) => return eager("as asked".into()),
         None if touched * COST_RATIO > weights => {
-            return eager("the batches touch so many weights that drawing lazily would cost more".into());
+            return eager("the batches touch so many weights that lazy drawing would cost more".into());
         }
         _ => {}
     }
@@ -72,7 +73,7 @@ pub(super) fn path(recipe: &Recipe, problem: &Problem, budget: Budget, q: f64, w
     let least = 0.1;
     let sharpest = match recipe.schedule(problem, (least, least * recipe.clip_norm), q, LAZY.into()) {
         Ok(schedule) => schedule,
-        Err(why) => return eager(format!("lazy noise can't be certified here ({why})")),
+        Err(why) => return eager(format!("lazy noise cannot be certified here ({why})")),
     };
     match lazy_options(&sharpest, problem).map(|o| o.total_variation()) {
         Some(Ok(total_variation))
@@ -81,7 +82,7 @@ pub(super) fn path(recipe: &Recipe, problem: &Problem, budget: Budget, q: f64, w
             Path::Lazy { total_variation }
         }
         Some(Ok(_)) => eager("so many steps leave too little precision for lazy noise".into()),
-        Some(Err(why)) => eager(format!("lazy noise can't be certified here ({why})")),
+        Some(Err(why)) => eager(format!("lazy noise cannot be certified here ({why})")),
         None => eager("lazy noise takes at most 2^21 steps".into()),
     }
 }

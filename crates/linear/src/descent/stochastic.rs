@@ -1,4 +1,4 @@
-//! DP-SGD with Poisson batches (spec 17 §5): the steps of [`NoisyGradientDescent`] on secret random batches.
+//! DP-SGD with Poisson batches (docs/proofs/noisy-gradient-descent.md): the steps of [`NoisyGradientDescent`] on secret random batches.
 //!
 //! Each record enters each batch with probability q, independently; the curator draws the batches, the sum is divided by
 //! the public q·n, and an empty batch is a noisy step like any other. A smaller q saves time, never accuracy.
@@ -9,14 +9,14 @@ use dpopt_mechanism::{Clipped, Released, SamplerError};
 use dpopt_noise::Grid;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::SAMPLING_PROBABILITY;
-use dpopt_optimize::oracle::NoisySum;
+use dpopt_optimize::oracle::{GradientSums, NoisySum};
 use dpopt_optimize::plan::{NotApplicable, Plan, Problem};
 use dpopt_optimize::planning::{in_range, sampled_secretly};
 use dpopt_optimize::{Algorithm, Run, RunError, RunResult};
-use dpopt_privacy::{Budget, Event};
+use dpopt_privacy::Budget;
 
 /// Options of DP-SGD.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct NoisySgd {
     pub sampling_probability: Option<f64>,
     /// Whether the noise of untouched weights is drawn lazily. Default: if that costs less.
     pub lazy: Option<bool>,
-    /// Whether the rows are elsewhere, in parts, which answer with sums.
+    /// Whether the rows are in remote partitions, which answer with sums.
     pub in_parts: bool,
     /// What every descent has.
     pub descent: DescentOptions,
@@ -35,16 +35,21 @@ impl Algorithm for NoisySgd {
     type Schedule = DescentSchedule;
     const NAME: &'static str = "noisy-sgd";
     const ABOUT: &'static str =
-        "releases noisy sums of clipped gradients over secret Poisson batches (DP-SGD); for very many rows";
-    const TRAITS: Traits =
-        Traits { rows: RowAccess::Batches, pools: true, sums: true, usual_scale: 0.6, ..Traits::NONE };
+        "releases noisy sums of clipped gradients over Poisson batches (DP-SGD); for very many rows";
+    const CAPABILITIES: Capabilities = Capabilities {
+        rows: RowAccess::Batches,
+        supports_user_level: true,
+        sums: true,
+        usual_scale: 0.6,
+        ..Capabilities::NONE
+    };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            sampling_probability: said.get(&SAMPLING_PROBABILITY),
+            sampling_probability: options.get(&SAMPLING_PROBABILITY),
             lazy: None,
-            in_parts: said.elsewhere(),
-            descent: DescentOptions::read(said),
+            in_parts: options.remote(),
+            descent: DescentOptions::read(options),
         }
     }
 
@@ -53,19 +58,20 @@ impl Algorithm for NoisySgd {
         let recipe = self.descent.recipe(problem, budget)?;
         let steps = recipe.steps;
         let path = match self.in_parts {
-            true => Path::Eager { because: "the rows are elsewhere, and answer with sums".into() },
+            true => Path::Eager { because: "remote records answer with sums only".into() },
             false => lazy::path(&recipe, problem, budget, q, self.lazy),
         };
-        // one subset per step, and one rounded Gaussian per weight or the lazy bound
-        let subsets = SamplerError::subset(problem.rows) * steps as f64;
+        let sums = GradientSums::of(problem, recipe.clip_norm).steps(steps).sampled(q);
         let drawn = match &path {
-            Path::Lazy { total_variation } => SamplerError::proved(*total_variation),
-            Path::Eager { .. } => SamplerError::rounded(steps as f64 * problem.weights() as f64),
+            Path::Lazy { total_variation } => {
+                SamplerError::subset(problem.rows) * steps as f64 + SamplerError::proved(*total_variation)
+            }
+            Path::Eager { .. } => sums.sampler_error(),
         };
         let releases = Releases {
             method: Self::NAME,
             sampling_probability: q,
-            event: |z: f64| (subsets + drawn).on(Event::gaussian(z).poisson_sampled(q).self_composed(steps)),
+            event: |z: f64| drawn.on(sums.exact_event(z)),
             assumptions: std::iter::once(sampled_secretly()).chain(path.is_lazy().then(lazy::assumption)).collect(),
             noise_drawn: path.to_string(),
         };
@@ -118,5 +124,5 @@ pub(crate) fn train<R: OfRows, O: Objective<R::Rows> + Clone>(
     let solution = descend(&mut driver, schedule, problem, progress, name, |weights| {
         gradients.release(examples, curator, weights)
     })?;
-    Ok(curator.answer(solution.weights))
+    Ok(curator.postprocess(solution.weights))
 }

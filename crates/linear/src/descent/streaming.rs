@@ -1,4 +1,4 @@
-//! DP-FTRL: descent over a stream of batches with correlated noise, without amplification (Kairouz et al. 2021; spec 19 §5).
+//! DP-FTRL: descent over a stream of batches with correlated noise, without amplification (Kairouz et al. 2021; docs/proofs/correlated.md).
 //!
 //! Records come in their own order, each once per epoch; those whose places others could move have a batch by a secret coin of their own. No amplification is
 //! claimed either way: all steps together are one Gaussian release of a sensitivity that accounts for every participation.
@@ -7,10 +7,10 @@ use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm,
 use dpopt_mechanism::{Batching, Clipped, Correlation, StreamPlan, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{CORRELATION, SAMPLING_PROBABILITY};
-use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, RecordOf, Summary};
+use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, RecordUnit, Summary};
 use dpopt_optimize::planning::{SamplerError, can_sum, clipped, gaussian_mu, in_range, noise};
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunResult};
@@ -33,7 +33,7 @@ pub struct DpFtrl {
 /// Epochs among which the prediction chooses.
 const EPOCHS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Banded noise keeps a vector of all weights per step of an epoch: beyond 512 MiB of them it is not chosen by itself.
-const MOST_BANDED_NUMBERS: u64 = 1 << 26;
+const MAX_BANDED_NUMBERS: u64 = 1 << 26;
 
 /// A stream with its recipe, before its noise is calibrated.
 struct Draft {
@@ -73,7 +73,7 @@ impl DpFtrl {
             ..self.descent.clone()
         };
         let mut recipe = options.recipe(problem, budget)?;
-        let unusable = |e: dpopt_mechanism::CuratorError| NotApplicable::Option(e.to_string());
+        let unusable = |e: dpopt_mechanism::CuratorError| NotApplicable::Option(e.to_string().into());
         let (sensitivity, error) = (shape.sensitivity().map_err(unusable)?, shape.final_error().map_err(unusable)?);
         // the noise of the whole way over that of full batches with the same learning time
         let steps = shape.steps as f64;
@@ -89,18 +89,18 @@ impl DpFtrl {
     fn best_draft(&self, problem: &Problem, budget: Budget, batches: u64) -> Result<Draft, NotApplicable> {
         let z = 1.0 / gaussian_mu(problem, budget)?;
         let lengths = match self.descent.steps {
-            Some(steps) if steps > MOST_STEPS => {
-                return Err(NotApplicable::Option(format!(
-                    "{steps} steps are more than {MOST_STEPS}; give fewer, or larger batches"
-                )));
+            Some(steps) if steps > MAX_STEPS => {
+                return Err(NotApplicable::Option(
+                    format!("{steps} steps are more than {MAX_STEPS}; give fewer steps, or larger batches").into(),
+                ));
             }
             Some(steps) => vec![steps],
             // no longer than costs seconds to plan
             None => {
-                EPOCHS.iter().map(|e| e * batches).filter(|&t| t <= (4096).max(batches) && t <= MOST_STEPS).collect()
+                EPOCHS.iter().map(|e| e * batches).filter(|&t| t <= (4096).max(batches) && t <= MAX_STEPS).collect()
             }
         };
-        let wide = batches.saturating_mul(problem.weights() as u64) > MOST_BANDED_NUMBERS;
+        let wide = batches.saturating_mul(problem.weights() as u64) > MAX_BANDED_NUMBERS;
         let correlations = match self.correlation {
             Some(one) => vec![one],
             None if wide => vec![Correlation::Blt],
@@ -129,7 +129,7 @@ pub struct StreamSchedule {
     /// Steps, rates, clip norm, noise of a step's normal variable.
     #[serde(flatten)]
     pub descent: DescentSchedule,
-    /// Batches, epochs, correlation.
+    /// Number of batches and epochs, and the correlation of the noise.
     #[serde(flatten)]
     pub shape: StreamShape,
     /// Which batch a record is in.
@@ -138,10 +138,10 @@ pub struct StreamSchedule {
     pub sensitivity: f64,
 }
 
-/// By position where nobody's records can move another's.
+/// By position where no unit's records can move another's.
 fn batching(problem: &Problem) -> Batching {
     match (problem.record, problem.relation()) {
-        (RecordOf::Row, Relation::ZeroOut | Relation::ReplaceOne) => Batching::Position,
+        (RecordUnit::Row, Relation::ZeroOut | Relation::ReplaceOne) => Batching::Position,
         _ => Batching::Coin,
     }
 }
@@ -149,26 +149,28 @@ fn batching(problem: &Problem) -> Batching {
 fn which(batching: Batching) -> &'static str {
     match batching {
         Batching::Position => "by its position in the table",
-        Batching::Coin => "by a secret coin of its own that is thrown once",
-        Batching::Shuffled => "by its place in a public random order",
-        Batching::Arrival | Batching::Arrivals(_) => "the one that it came with",
+        Batching::Coin => "at random and in secret, drawn once",
+        Batching::Shuffled => "by its position in a public random order",
+        Batching::Arrival | Batching::Arrivals(_) => "the batch that it arrived in",
     }
 }
 
 /// Most steps: the sensitivity is a sum over all of them.
-const MOST_STEPS: u64 = 1 << 20;
+const MAX_STEPS: u64 = 1 << 20;
 
 impl Algorithm for DpFtrl {
     type Schedule = StreamSchedule;
     const NAME: &'static str = "dp-ftrl";
-    const ABOUT: &'static str = "releases noisy sums over the batches of a stream, with noise that cancels over time; for rows that come in an order";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
+    const ABOUT: &'static str = "releases noisy sums over the batches of a stream, with noise that is correlated \
+                                 between steps (DP-FTRL); for rows that arrive in an order";
+    const CAPABILITIES: Capabilities =
+        Capabilities { rows: RowAccess::Batches, supports_user_level: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            batch_share: said.get(&SAMPLING_PROBABILITY),
-            correlation: said.get(&CORRELATION),
-            descent: DescentOptions::read(said),
+            batch_share: options.get(&SAMPLING_PROBABILITY),
+            correlation: options.get(&CORRELATION),
+            descent: DescentOptions::read(options),
             arrives: false,
         }
     }
@@ -195,9 +197,9 @@ impl Algorithm for DpFtrl {
         // that a record comes once is the word of whoever hands the batches on
         let whence: fn(String) -> Assumption = match batching {
             Batching::Arrival | Batching::Arrivals(_) => {
-                |said| Assumption::public(format!("told and not checked: {said}"))
+                |options| Assumption::public(format!("assumed, not checked: {options}"))
             }
-            _ => |said| Assumption::proved(said),
+            _ => |options| Assumption::proved(options),
         };
         let weight_noise = draft.weight_noise(problem, noise_multiplier);
         Ok(Plan {
@@ -255,6 +257,6 @@ impl Algorithm for DpFtrl {
         let solution = descend(&mut driver, schedule, problem, progress, Self::NAME, |weights| {
             Ok(stream.next(examples, weights)?)
         })?;
-        Ok(curator.answer(solution))
+        Ok(curator.postprocess(solution))
     }
 }

@@ -12,7 +12,7 @@ use std::convert::Infallible;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
-/// n rows of three of d features; the class is told by the first one.
+/// n rows of three of d features; the first one decides the class.
 fn sparse_table(n: usize, d: u32, classes: u32) -> Examples {
     let mut rows = Rows::new(d as usize);
     let mut targets = Vec::new();
@@ -28,7 +28,7 @@ fn sparse_table(n: usize, d: u32, classes: u32) -> Examples {
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
@@ -155,7 +155,7 @@ fn plans_say_when_noise_is_drawn_and_why() {
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let base = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: 50_000,
@@ -224,7 +224,7 @@ fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     // few rows: the rate is set by the learning time, not by stability
     let base = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: 5000,
@@ -328,7 +328,7 @@ fn deferred_noise_takes_any_local_objective_and_refuses_what_it_is_not_made_for(
 #[test]
 fn lazy_noise_bears_a_unit_with_many_rows() {
     use dpopt_objective::records::{Owners, Units};
-    use dpopt_optimize::plan::RecordOf;
+    use dpopt_optimize::plan::RecordUnit;
     for empty in [false, true] {
         let mut examples = sparse_table(400, 2_000, 2);
         if empty {
@@ -339,7 +339,7 @@ fn lazy_noise_bears_a_unit_with_many_rows() {
         let units = Units::new(examples.clone(), &Owners { of_row, units: 200 }).unwrap();
         let problem = Problem {
             rows: 200,
-            record: RecordOf::Unit { rows: 400, most: None },
+            record: RecordUnit::Unit { rows: 400, most: None },
             neighbours: Neighbours::of_users(Relation::ZeroOut),
             ..problem(&examples, LOGISTIC)
         };
@@ -359,7 +359,7 @@ fn a_stream_takes_units_and_a_number_of_records_that_is_a_guess() {
     use crate::DpFtrl;
     use dpopt_mechanism::Batching;
     use dpopt_objective::records::{Owners, Units};
-    use dpopt_optimize::plan::RecordOf;
+    use dpopt_optimize::plan::RecordUnit;
     let examples = sparse_table(3_000, 20, 2);
     let of_row: Vec<u32> = (0..3_000).map(|row| if row < 300 { 0 } else { row / 3 }).collect();
     let units = Sensitive::new(Units::new(examples.clone(), &Owners { of_row, units: 1_000 }).unwrap());
@@ -369,7 +369,7 @@ fn a_stream_takes_units_and_a_number_of_records_that_is_a_guess() {
     let by_row = problem(&examples, LOGISTIC);
     let unit = |relation, guess| Problem {
         rows: guess,
-        record: RecordOf::Unit { rows: 3_000, most: None },
+        record: RecordUnit::Unit { rows: 3_000, most: None },
         neighbours: Neighbours::of_users(relation),
         ..by_row.clone()
     };
@@ -393,8 +393,8 @@ fn a_stream_takes_units_and_a_number_of_records_that_is_a_guess() {
     ] {
         let plan = ftrl.plan(&problem, budget).unwrap();
         assert_eq!(plan.schedule.batching, batching);
-        let said = plan.summary.assumptions.iter().any(|a| a.text().contains("by a secret coin of its own"));
-        assert_eq!(said, batching == Batching::Coin);
+        let assumed = plan.summary.assumptions.iter().any(|a| a.text().contains("at random and in secret, drawn once"));
+        assert_eq!(assumed, batching == Batching::Coin);
         let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
         let weights = match problem.is_pooled() {
             true => ftrl.run(&plan, Run::new(&problem, &units, &mut curator, &Silent).unwrap()),

@@ -1,11 +1,11 @@
-//! Training on privately selected rows of an embedding table (Ghazi et al. 2023, DP-AdaFEST; spec 20 §5).
+//! Training on privately selected rows of an embedding table (DP-AdaFEST, Ghazi et al. 2023; docs/proofs/embeddings.md).
 //!
 //! Each step counts the touched features of its batch, adds noise to the counts of *all* features, and moves only the rows
 //! whose noisy count passes a public level. Features that nobody touched pass by chance, as they must; they are drawn exactly,
 //! without drawing the noise of the others. The model stays sparse: rows that were never chosen stay where they started.
 
 use super::EmbeddingSgd;
-use crate::choices::Selection;
+use crate::choices::RowSelection;
 use crate::descent::{Average, DescentOptions, DescentSchedule, Releases};
 use dpopt_mechanism::{Clipped, SelectedRows, SelectedUpdate, TouchedRows, joint_multiplier};
 use dpopt_noise::Grid;
@@ -21,9 +21,9 @@ use serde::Serialize;
 /// The private choice as planned.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SelectionSchedule {
-    /// C₁.
+    /// C₁: l2 clip norm of a record's counts.
     pub count_clip_norm: f64,
-    /// σ₁, over C₁.
+    /// σ₁: noise standard deviation of a count, over C₁.
     pub count_noise_multiplier: f64,
     /// σ of the one Gaussian that counts and gradients are together.
     pub joint_noise_multiplier: f64,
@@ -48,14 +48,14 @@ impl Shape {
     }
 }
 
-/// c·Φ̄(level).
+/// Expected number of untouched features that are chosen, c·Φ̄(level).
 fn expected_untouched(features: usize, eighths: u32) -> f64 {
     features as f64 * special::normal_cdf(-f64::from(eighths) / 8.0)
 }
 
 const DEFAULT_RATIO: f64 = 3.0;
 
-impl Selection {
+impl RowSelection {
     fn level_eighths(&self, features: usize) -> Result<u32, NotApplicable> {
         match self.level {
             Some(level) => Ok((in_range("the level of counts", level, 0.125, 9.0)? * 8.0).round() as u32),
@@ -83,7 +83,9 @@ impl Selection {
         let recipe = descent.recipe(linear, budget)?;
         if recipe.momentum > 0.0 || recipe.regularization > 0.0 {
             return Err(NotApplicable::Option(
-                "momentum and regularization move all rows at every step; leave them out, or train without a choice of rows".into(),
+                "momentum and regularization update all embeddings in every step, and `select_rows` only chosen \
+                 ones; leave out momentum and regularization, or `select_rows`"
+                    .into(),
             ));
         }
         let steps = recipe.steps;
@@ -100,10 +102,10 @@ impl Selection {
                 sampled_secretly(),
                 Assumption::proved(
                     "noisy counts and noisy gradients of a step use one batch and are accounted as one release; \
-                     features that no record touched are chosen by chance like all others",
+                     features that no record has can be chosen by chance, like all others",
                 ),
             ],
-            noise_drawn: "for chosen rows only: noisy counts of touched features choose them".into(),
+            noise_drawn: "for chosen embeddings only: noisy counts choose them".into(),
         };
         let plan = recipe.plan(linear, budget, releases)?;
         let count_noise_multiplier = ratio * plan.schedule.noise_multiplier;
@@ -160,7 +162,7 @@ pub(super) fn run<R: Records>(
     }
     progress.finish();
     let answer = if mean.is_empty() { moved } else { mean };
-    Ok(curator.answer(gradient.objective().started(answer).into()))
+    Ok(curator.postprocess(gradient.objective().started(answer).into()))
 }
 
 fn for_each_weight(update: &SelectedUpdate, (table, width): (usize, usize), mut f: impl FnMut(usize, f64)) {

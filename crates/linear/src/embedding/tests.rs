@@ -28,7 +28,7 @@ fn likes(n: usize, users: u32, items: u32) -> (Examples, Embedding) {
     (Examples { rows, targets }, Embedding { dimension: 4, towers: Some(towers), seed: 1 })
 }
 
-/// The class is told by the features of the row, two of three.
+/// The features of the row decide the class, two of three.
 fn words(n: usize, d: u32, classes: u32) -> (Examples, Embedding) {
     let mut stream = NoiseSource::insecure(8).stream(Purpose::Audit, 0);
     let mut rows = Rows::new(d as usize);
@@ -50,7 +50,7 @@ fn words(n: usize, d: u32, classes: u32) -> (Examples, Embedding) {
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
@@ -142,7 +142,7 @@ fn plans_of_selection_calibrate_the_joint_event() {
     let all = EmbeddingSgd { lazy: Some(false), ..sgd(&model, 50, 0.5) };
     let dense = all.plan(&problem, budget).unwrap().schedule.descent.noise_multiplier;
     for ratio in [0.5, 1.0, 3.0, 10.0] {
-        let selection = Selection { noise_ratio: Some(ratio), ..Default::default() };
+        let selection = RowSelection { noise_ratio: Some(ratio), ..Default::default() };
         let chosen = EmbeddingSgd { selection: Some(selection), ..all.clone() };
         let plan = chosen.plan(&problem, budget).unwrap();
         let s = plan.schedule.selection.clone().unwrap();
@@ -158,12 +158,12 @@ fn plans_of_selection_calibrate_the_joint_event() {
     for (features, level, expected) in [(10_000_000, 42, 0.76), (100_000, 35, 0.607), (61, 32, 0.00193)] {
         let wide = Problem { features, ..problem.clone() };
         let bag = Embedding { towers: None, ..model.clone() };
-        let chosen = EmbeddingSgd { model: bag, selection: Some(Selection::default()), ..all.clone() };
+        let chosen = EmbeddingSgd { model: bag, selection: Some(RowSelection::default()), ..all.clone() };
         let s = chosen.plan(&wide, budget).unwrap().schedule.selection.unwrap();
         assert_eq!(s.level_eighths, level);
         assert!((s.expected_untouched / expected - 1.0).abs() < 0.02, "{}", s.expected_untouched);
     }
-    let with = |descent| EmbeddingSgd { selection: Some(Selection::default()), descent, ..all.clone() };
+    let with = |descent| EmbeddingSgd { selection: Some(RowSelection::default()), descent, ..all.clone() };
     assert!(with(DescentOptions { momentum: Some(0.9), ..Default::default() }).plan(&problem, budget).is_err());
 }
 
@@ -202,7 +202,7 @@ fn what_is_chosen_does_not_show_more_than_the_plan_says() {
     // every step is one release on one batch; rows that were never chosen stay where they started
     let (examples, model) = likes(2000, 20, 3000);
     let problem = problem(&examples, LOGISTIC);
-    let selection = Some(Selection::default());
+    let selection = Some(RowSelection::default());
     let sgd = EmbeddingSgd { selection, ..sgd(&model, 20, 0.5) };
     let weights = fit(&sgd, &problem, &examples, (8.0, 1e-6), 3);
     let w = model.width();
@@ -222,7 +222,7 @@ fn towers_learn_what_no_linear_model_can_tell() {
     for (name, sgd) in [
         ("lazy", EmbeddingSgd { lazy: Some(true), ..sgd(&model, 150, 12.0) }),
         ("dense", EmbeddingSgd { lazy: Some(false), ..sgd(&model, 150, 12.0) }),
-        ("chosen rows", EmbeddingSgd { selection: Some(Selection::default()), ..sgd(&model, 150, 12.0) }),
+        ("chosen embeddings", EmbeddingSgd { selection: Some(RowSelection::default()), ..sgd(&model, 150, 12.0) }),
     ] {
         let weights = fit(&sgd, &problem, &examples, budget, 5);
         let right = accuracy(&model, &weights, &examples, LOGISTIC);
@@ -267,5 +267,5 @@ fn adaptive_steps_learn_embeddings_in_balls_and_ellipsoids() {
     let refused = |sgd: EmbeddingSgd| sgd.plan(&problem, budget).err().map(|e| e.to_string()).unwrap_or_default();
     let base = with(AdaptiveRule::Diagonal, None, 0.1);
     assert!(refused(EmbeddingSgd { lazy: Some(true), ..base.clone() }).contains("lazily"));
-    assert!(refused(EmbeddingSgd { selection: Some(Selection::default()), ..base }).contains("choice of rows"));
+    assert!(refused(EmbeddingSgd { selection: Some(RowSelection::default()), ..base }).contains("choice of rows"));
 }

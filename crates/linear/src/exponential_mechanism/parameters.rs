@@ -1,5 +1,5 @@
 //! Temperature and regularisation of Gibbs measures from public facts: empirical risk, population risk, strongly convex
-//! losses, bounded sets (spec 03 §2–4, 04 §A2–A4).
+//! losses, bounded sets (Liu 2024, chapters 3 and 4).
 //!
 //! Everything depends on the temperature k and the modulus μ (of the *mean* objective F + (μ/2)‖x‖²) only through
 //! s = G_Δ√k/(n√μ), the Gaussian-DP parameter of one exact draw, and through the risk. The published closed forms for s are
@@ -52,7 +52,7 @@ pub fn shares(budget: Budget) -> Shares {
 pub struct Temperature {
     /// k: the density is ∝ e^(−k(F + (μ/2)‖x − x_c‖²)).
     pub temperature: f64,
-    /// μ.
+    /// μ: modulus of strong convexity of the regulariser.
     pub modulus: f64,
     /// Upper bound on the expected excess risk if ‖x* − x_c‖ ≤ R.
     pub risk: f64,
@@ -62,13 +62,13 @@ pub struct Temperature {
 /// (generalisation; at least the former).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RiskFacts {
-    /// n.
+    /// n: number of records.
     pub rows: f64,
-    /// d.
+    /// d: number of weights.
     pub dimension: f64,
     /// R: guess of ‖x* − x_c‖, for utility only.
     pub radius: f64,
-    /// G_Δ.
+    /// G_Δ: Lipschitz constant of the difference of two neighbours' sums.
     pub difference_lipschitz: f64,
 }
 
@@ -189,14 +189,14 @@ mod tests {
 
     #[test]
     fn population_parameters_of_the_general_norms_chapter() {
-        // spec 04 A3: n=100, d=10, Θ=1/2 (R=1), G=1 replace-one (G_Δ=2), ε=1, δ=1e-5, exact sampling: t = .2680511232.
+        // Liu 2024, Theorem 4.4.6: n=100, d=10, Θ=1/2 (R=1), G=1 replace-one (G_Δ=2), ε=1, δ=1e-5, exact sampling: t = .2680511232.
         // There the gap constant is 2G²/n = G_Δ²/(2n): R√(2C) with G_r² = G_Δ²/2
         let facts = RiskFacts { rows: 100.0, dimension: 10.0, radius: 1.0, difference_lipschitz: 2.0 };
         let t = population(facts, 2f64.sqrt(), 0.2680511232);
         assert!((t.modulus - 0.389026).abs() < 1e-6 && (t.temperature - 69.8801).abs() < 1e-3, "{t:?}");
     }
 
-    /// Spec 04 T2 and T3: ε = 1, δ = 1e-5, n = 100, d = 1, Θ = 1/2, G = 1, records replaced. The printed formulas take G where
+    /// Liu 2024, Theorem 4.4.2 with corrected constants: ε = 1, δ = 1e-5, n = 100, d = 1, Θ = 1/2, G = 1, records replaced. The formulas of the dissertation take G where
     /// the difference of two losses has 2G, and a closed form for t.
     #[test]
     fn the_printed_parameters_are_not_private() {
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_range_of_a_regulariser_stands_for_the_radius() {
-        // spec 04 A5: c* of l_1
+        // the least factor c* for l_1 (Liu 2024, Corollary 4.4.11, takes e²·ln d)
         for (d, c) in [(10, 9.2759f64), (100, 22.135), (1000, 34.724), (2, 2.0), (1, 1.0)] {
             assert!((norm_radius(1.0, d, 3.0) / (3.0 * c.sqrt()) - 1.0).abs() < 1e-4, "{d}");
         }

@@ -27,7 +27,7 @@ pub struct ChainSchedule {
 }
 
 impl ChainSchedule {
-    /// As the kernel proved it.
+    /// The chain of `draw` as the kernel proved it.
     pub(super) fn of(draw: &GibbsDraw) -> Self {
         let chain = draw.chain();
         Self {

@@ -15,7 +15,7 @@ const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 fn problem(rows: u64, features: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows,
@@ -134,7 +134,7 @@ fn rounds_grow_like_n_for_smooth_losses_and_like_n_squared_with_corners() {
     assert!((smooth - 1.0).abs() < 0.15, "{smooth}");
     let corners = slope(Loss::Absolute, 100, 800);
     assert!((corners - 2.0).abs() < 0.15, "{corners}");
-    // spec 03 §5.4: about 328 rounds for n = 1000, d = 10 (replace-one, R = 1) without the cost of finite precision
+    // about 328 rounds for n = 1000, d = 10 (replace-one, R = 1) without the cost of finite precision
     let problem = Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem(1000, 10, LOGISTIC) };
     let plan = plan(&problem, 1.0, Some(theory(&problem, budget(1.0), 1.0)));
     let rounds = plan.schedule.chain.rounds;
@@ -314,22 +314,22 @@ fn a_plan_draws_for_its_own_problem_only() {
 /// A draw for a group of rows, or after another release, is made for what is left: it fits the budget and uses it.
 #[test]
 fn groups_of_rows_and_earlier_releases_leave_less_to_a_draw() {
-    use dpopt_optimize::plan::{Before, RecordOf};
+    use dpopt_optimize::plan::{PriorRelease, RecordUnit};
     let alone = Problem { neighbours: Neighbours::of_users(Relation::ZeroOut), ..problem(4_000, 5, LOGISTIC) };
     for most in [2u64, 5] {
-        let rows = Problem { record: RecordOf::UnitsRow { most: most.try_into().unwrap() }, ..alone.clone() };
+        let rows = Problem { record: RecordUnit::UnitsRow { most: most.try_into().unwrap() }, ..alone.clone() };
         let plan = ExponentialMechanism::default().plan(&rows, budget(2.0)).unwrap();
         let spent = plan.summary.certificate.bound().upper;
         assert!(spent <= 2.0 && spent > 1.98, "{most}: {spent}");
     }
-    let later = Problem { before: Some(Before::gaussian(8.0, 3, Relation::ZeroOut)), ..alone };
+    let later = Problem { prior_release: Some(PriorRelease::gaussian(8.0, 3, Relation::ZeroOut)), ..alone };
     let spent = ExponentialMechanism::default().plan(&later, budget(2.0)).unwrap().summary.certificate.bound().upper;
     assert!(spent <= 2.0 && spent > 1.98, "{spent}");
 }
 
 /// p and q, rows in the dual norm, the event on the exact curve; a smaller dual norm allows a hotter law.
 #[test]
-fn a_geometry_is_planned_told_and_drawn_from() {
+fn a_geometry_is_planned_reported_and_drawn_from() {
     let facts = problem(60, 8, LOGISTIC);
     let of = |p: f64, dual_row_norm: Option<f64>| ExponentialMechanism {
         geometry: Some(p),
@@ -341,15 +341,15 @@ fn a_geometry_is_planned_told_and_drawn_from() {
     let planned = |p: f64, dual: Option<f64>| of(p, dual).plan(&facts, budget(1.0)).unwrap();
     for (p, q, dual) in [(1.0, 1.673_00, None), (1.5, 1.673_00, Some(0.4)), (1.9, 1.9, Some(1.0))] {
         let plan = planned(p, dual);
-        let told = plan.schedule.geometry.unwrap();
+        let geometry = plan.schedule.geometry.unwrap();
         assert!(
-            told.p == p && (told.exponent - q).abs() < 1e-4 && told.dual_row_norm == dual.unwrap_or(1.0),
-            "{told:?}"
+            geometry.p == p && (geometry.exponent - q).abs() < 1e-4 && geometry.dual_row_norm == dual.unwrap_or(1.0),
+            "{geometry:?}"
         );
         let bound = plan.summary.certificate.bound().upper;
         assert!(bound <= 1.0 && bound > 0.98, "{bound}");
         let beta = plan.schedule.chain.inverse_temperature;
-        assert!((gibbs::mu(beta * told.dual_row_norm, beta * 20.0) / plan.schedule.draw_mu - 1.0).abs() < 1e-9);
+        assert!((gibbs::mu(beta * geometry.dual_row_norm, beta * 20.0) / plan.schedule.draw_mu - 1.0).abs() < 1e-9);
         assert!(plan.summary.assumptions.len() == 5);
         let data = Sensitive::new(examples(60, 8, 11));
         assert!(draw(&plan, &facts, &data, 1).iter().all(|x| x.is_finite()));

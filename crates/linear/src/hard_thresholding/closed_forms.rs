@@ -1,4 +1,4 @@
-//! The closed-form noise of the paper (its Theorems 4.1 and 5.1; spec 16 §2–3), as a checked reference: never used by a plan.
+//! The closed-form noise of Liang, Tong, Ding, Pan, Bi 2022 (Theorems 4.1 and 5.1), as a checked reference: never used by a plan.
 //!
 //! Standard deviations are of the noise on the *mean* gradient of a batch, under replace-one (two gradients of norm l differ by 2l),
 //! for batches drawn without replacement. Outside the theorems' conditions the formulas can promise far less than the noise
@@ -13,6 +13,7 @@ use thiserror::Error;
 
 /// Why a closed form says nothing here.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum OutOfConditions {
     /// First condition: the order α is too large for the sampling rate.
     #[error(
@@ -31,7 +32,7 @@ pub enum OutOfConditions {
          calibrate with the accountant, which has no such condition"
     )]
     NoiseTooSmall {
-        /// σ²/Δ².
+        /// σ²/Δ²: variance of the noise over the squared sensitivity.
         ratio: f64,
     },
     /// A number that no formula takes.
@@ -58,16 +59,16 @@ fn check(alpha: f64, largest: f64, ratio: f64) -> Result<(), OutOfConditions> {
     Ok(())
 }
 
-/// A problem of the paper: n records, gradients of norm at most l, budget (ε, δ).
+/// A problem of Liang et al. 2022: n records, gradients of norm at most l, budget (ε, δ).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SourceProblem {
-    /// n.
+    /// n: number of records.
     pub records: f64,
-    /// l.
+    /// l: l2 clip norm of a record's gradient.
     pub clip_norm: f64,
-    /// ε.
+    /// ε of the budget.
     pub epsilon: f64,
-    /// δ.
+    /// δ of the budget.
     pub delta: f64,
 }
 
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn gradient_descent_has_the_printed_numbers() {
-        // spec 16 §1: n = 16193, T = 100, ε = 4
+        // n = 16193, T = 100, ε = 4
         assert!((problem(16193.0, 4.0).gd_ht(100.0).unwrap() - 0.001_605_21).abs() < 5e-9);
         let exact = 2.0 * 10.0 / 16193.0 / dpopt_privacy::special::gaussian_mu(4.0, 1e-5);
         assert!((exact - 0.001_335_34).abs() < 5e-9, "{exact}");
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn both_conditions_hold_for_tiny_batches_and_many_steps_only() {
-        // largest batches of the first condition, spec 16 §2 (RCV1): b ≤ n·e^{−α}/2.5 as σ²/Δ² → 1.5
+        // largest batches of the first condition of Theorem 4.1 (RCV1): b ≤ n·e^{−α}/2.5 as σ²/Δ² → 1.5
         for (epsilon, most) in [(4.0, 7.5), (6.0, 51.0), (8.0, 134.0), (10.0, 238.0)] {
             let p = problem(16193.0, epsilon);
             let bound = p.records * (-p.order()).exp() / 2.5;
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn variance_reduced_noise_has_40_and_160_not_160_and_40() {
         let p = problem(16193.0, 4.0);
-        // spec 16 §3: B = 1600, b = 160, J = 10: not applicable, both numbers in the refusal
+        // Theorem 5.1: B = 1600, b = 160, J = 10: not applicable, both numbers in the refusal
         match scsg_ht_noise(p, (1600.0, 160.0), 10.0, InnerSteps::Fixed) {
             Err(OutOfConditions::Order { alpha, largest }) => {
                 assert!((alpha - 6.756_46).abs() < 1e-4 && (largest + 1.21).abs() < 0.005, "{alpha} {largest}");

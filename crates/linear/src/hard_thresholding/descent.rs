@@ -1,4 +1,4 @@
-//! DP-GD-HT and DP-SGD-HT (spec 16 §1–2), with numerical accounting and a second fit of the chosen features.
+//! DP-GD-HT and DP-SGD-HT (Liang, Tong, Ding, Pan, Bi 2022, Algorithm 1), with numerical accounting and a second fit of the chosen features.
 //!
 //! Covers: hard-thresholding algorithm 1 (certified: Poisson batches, noise by the accountant)
 //! Covers: hard-thresholding theorem 4.2, theorem 4.3 (part: the method is certified; the rate is measured, not claimed)
@@ -13,8 +13,8 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
 use dpopt_optimize::algorithm::ByRow;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
-use dpopt_optimize::options::Said;
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
+use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{MOMENTUM, SAMPLING_PROBABILITY};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
@@ -24,6 +24,7 @@ use dpopt_optimize::planning::{
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunError, RunResult};
 use dpopt_privacy::{Budget, Event};
+use dpopt_refusal::option;
 use serde::Serialize;
 
 /// Steps of the selection by default. Few: a coordinate is chosen by its gradient against the noise of one step, and
@@ -35,25 +36,25 @@ const SELECTION_STEPS: u64 = 10;
 pub struct HardThresholdSchedule {
     /// The loss that is minimised.
     pub loss: Loss,
-    /// k.
+    /// k: features that the answer may have.
     pub max_features: usize,
-    /// k₀.
+    /// k₀: features that the first steps keep.
     pub initial_features: usize,
     /// Always kept, not counted, not decayed.
     pub intercept: Option<u32>,
-    /// T.
+    /// T: number of noisy steps.
     pub steps: u64,
     /// η on the mean loss.
     pub learning_rate: f64,
-    /// β.
+    /// β: momentum of the heavy ball.
     pub momentum: f64,
-    /// C.
+    /// C: l2 clip norm of a record's gradient.
     pub clip_norm: f64,
     /// z: noise standard deviation of the *sum*, over C.
     pub noise_multiplier: f64,
     /// Noise standard deviation of the sum, per coordinate.
     pub noise_std: f64,
-    /// q; 1 for full batches.
+    /// q: probability of a record to be in a batch; 1 for full batches.
     pub sampling_probability: f64,
     /// λ of the sum objective.
     pub regularization: f64,
@@ -61,13 +62,13 @@ pub struct HardThresholdSchedule {
     pub grid_exponent: i32,
     /// How a step is computed; its law is the same.
     pub computed: String,
-    /// The second stage.
+    /// The second stage, which fits the chosen features again.
     pub refit: Option<RefitSchedule>,
 }
 
 pub(super) const BY_ENTRIES: &str =
-    "by the batch's entries; the largest noises of all other coordinates are drawn from the top";
-pub(super) const OVER_ALL: &str = "over all coordinates: batches touch so many that this costs less";
+    "for the entries of the batch; for all other coordinates only the largest values of the noise are drawn";
+pub(super) const OVER_ALL: &str = "for all coordinates: batches touch so many that this costs less";
 
 impl HardThresholdSchedule {
     /// Steps by the batch's entries, whatever the plan found cheaper: the law is the same.
@@ -116,13 +117,13 @@ pub(super) fn releases(z: f64, q: f64, steps: u64) -> Event {
 }
 
 impl SparseOptions {
-    /// Of methods that threshold at every step and fit again in the end, as a user says them.
-    fn stepwise(said: &Said<'_>) -> Self {
+    /// Reads the options of methods that threshold at every step and fit again in the end.
+    fn stepwise(options: &OptionReader<'_>) -> Self {
         Self {
-            initial_features: said.get(&INITIAL_FEATURES),
-            refit_share: said.get(&REFIT_SHARE),
-            momentum: said.get(&MOMENTUM),
-            ..Self::read(said)
+            initial_features: options.get(&INITIAL_FEATURES),
+            refit_share: options.get(&REFIT_SHARE),
+            momentum: options.get(&MOMENTUM),
+            ..Self::read(options)
         }
     }
 
@@ -140,7 +141,7 @@ impl SparseOptions {
         let steps = asked_steps(self.steps)?.unwrap_or(SELECTION_STEPS);
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
         let regularization = in_range("the regularization", self.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
-        let momentum = in_range("momentum", self.momentum.unwrap_or(0.0), 0.0, 0.999)?;
+        let momentum = in_range(option("momentum"), self.momentum.unwrap_or(0.0), 0.0, 0.999)?;
         let learning_rate = asked_or_stable_rate(self.learning_rate, problem)?;
         let n = problem.rows as f64;
         check_decay(learning_rate * regularization / n, regularization, learning_rate)?;
@@ -219,8 +220,8 @@ pub(super) fn assumptions(q: f64) -> Vec<Assumption> {
     let mut all = vec![
         clipped(),
         Assumption::proved(
-            "the largest coordinates are chosen from a vector with noise in every coordinate; noise that can't be among \
-             them is not drawn, which leaves the law unchanged",
+            "the largest coordinates are chosen from a vector with noise in every coordinate; noise too small to be \
+             chosen is not drawn, which leaves the distribution unchanged",
         ),
     ];
     if q < 1.0 {
@@ -251,11 +252,11 @@ impl Algorithm for DpGdHt {
     type Schedule = HardThresholdSchedule;
     const NAME: &'static str = "dp-gd-ht";
     const ABOUT: &'static str =
-        "keeps the k largest coordinates of noisy full-batch steps, then fits them again; for few features";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+        "keeps the k largest coordinates of noisy full-batch steps, then refits them; for few features";
+    const CAPABILITIES: Capabilities = Capabilities { rows: RowAccess::Passes, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
-        Self { sparse: SparseOptions::stepwise(said) }
+    fn read(options: &OptionReader<'_>) -> Self {
+        Self { sparse: SparseOptions::stepwise(options) }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
@@ -270,11 +271,12 @@ impl Algorithm for DpGdHt {
 impl Algorithm for DpSgdHt {
     type Schedule = HardThresholdSchedule;
     const NAME: &'static str = "dp-sgd-ht";
-    const ABOUT: &'static str = "keeps the k largest coordinates of noisy steps on secret Poisson batches, then fits them again; for few features, huge tables";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+    const ABOUT: &'static str = "keeps the k largest coordinates of noisy steps on Poisson batches, then refits \
+                                 them; for few features and huge tables";
+    const CAPABILITIES: Capabilities = Capabilities { rows: RowAccess::Batches, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
-        Self { sampling_probability: said.get(&SAMPLING_PROBABILITY), sparse: SparseOptions::stepwise(said) }
+    fn read(options: &OptionReader<'_>) -> Self {
+        Self { sampling_probability: options.get(&SAMPLING_PROBABILITY), sparse: SparseOptions::stepwise(options) }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
@@ -292,7 +294,7 @@ fn densely<R: OfRows + 'static>(plan: &Plan<HardThresholdSchedule>, run: Run<'_,
     let released = match run.by_row(plan.summary.method)? {
         ByRow::Memory(run) => run_sparse(plan, run),
         ByRow::Disk(run) => run_sparse(plan, run),
-        ByRow::Parts(_) => return Err(RunError::InMemory { method: plan.summary.method }),
+        ByRow::Partitions(_) => return Err(RunError::InMemory { method: plan.summary.method }),
     };
     Ok(released?.map(|x| x.dense(features).into()))
 }
@@ -336,5 +338,5 @@ pub fn run_sparse<R: Records>(
         x = refit((&s.shared(), second), problem, examples, curator, progress, x)?;
     }
     progress.finish();
-    Ok(curator.answer(x))
+    Ok(curator.postprocess(x))
 }

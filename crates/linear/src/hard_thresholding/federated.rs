@@ -1,7 +1,7 @@
-//! Federated hard thresholding, simulated in one process (spec 16 §5): DP-FedGD-HT, DP-FedSGD-HT, and a user-level version.
+//! Federated hard thresholding, simulated in one process (after Liang, Tong, Ding, Pan, Bi 2022): DP-FedGD-HT, DP-FedSGD-HT, and a user-level version.
 //!
 //! Each round the server sends x, each client makes K local steps, the server keeps the τ largest coordinates of the weighted
-//! mean. *Record level*: every local gradient is noised by its client, which does its own accounting and trusts nobody; clients
+//! mean. *Record level*: every local gradient is noised by its client, which does its own accounting and trusts no other party; clients
 //! have disjoint records, so nothing composes across them. It does not hide whether a client takes part at all. *User level*:
 //! each client is one person; clients enter a round by chance, their whole update is clipped and one trusted server adds noise.
 
@@ -18,6 +18,7 @@ use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{NotApplicable, Problem};
 use dpopt_optimize::planning::{SamplerError, check_problem, in_range, positive, require_delta, sum_grid};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, calibrate};
+use dpopt_refusal::option;
 use serde::Serialize;
 
 /// Public facts of a federation.
@@ -25,7 +26,7 @@ use serde::Serialize;
 pub struct FederatedProblem {
     /// n_i: records of each client.
     pub records: Vec<u64>,
-    /// d.
+    /// d: number of features.
     pub features: usize,
     /// R: enforced l2 norm of every row.
     pub row_norm: f64,
@@ -51,12 +52,12 @@ pub enum Protects {
     },
 }
 
-/// Federated hard thresholding.
+/// Options of federated hard thresholding.
 #[derive(Clone, Debug)]
 pub struct Federated {
-    /// Rounds ≥ 1.
+    /// Number of rounds, at least 1.
     pub rounds: u64,
-    /// K ≥ 1.
+    /// K ≥ 1: local steps of a client in each round.
     pub local_steps: u64,
     /// η > 0 of the local steps, on the client's mean loss.
     pub learning_rate: f64,
@@ -70,7 +71,7 @@ pub struct Federated {
     pub protects: Protects,
 }
 
-/// What was planned.
+/// The numbers that a plan of the federation settled on.
 #[derive(Clone, Debug, Serialize)]
 pub struct FederatedSchedule {
     /// z: noise standard deviation of a sum over its clip norm.
@@ -84,11 +85,11 @@ pub struct FederatedSchedule {
 /// A certified federation. At record level the certificate is that of *every single client*; at user level that of the server.
 #[derive(Clone, Debug)]
 pub struct FederatedPlan {
-    /// As asked for.
+    /// The options as they were given.
     pub options: Federated,
-    /// Public facts.
+    /// The public facts of the federation.
     pub problem: FederatedProblem,
-    /// Noise and weights.
+    /// Noise, weights and grids of the plan.
     pub schedule: FederatedSchedule,
     /// The guarantee, and whom it is about.
     pub certificate: Certificate,
@@ -115,7 +116,7 @@ impl Federated {
         let total: u64 = problem.records.iter().sum();
         let whole = Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: total,
@@ -128,7 +129,9 @@ impl Federated {
         check_problem(&whole)?;
         if problem.loss.outputs() != 1 {
             return Err(NotApplicable::Problem(
-                "federated runs fit one score per record; fit classes one against the rest".into(),
+                "federated runs fit one score per record and cannot fit several classes at once; fit one class \
+                 against the rest"
+                    .into(),
             ));
         }
         if problem.records.contains(&0) {
@@ -139,9 +142,9 @@ impl Federated {
                 "the numbers of records and clients are public here; use zero-out or replace-one".into(),
             ));
         }
-        in_range("rounds", self.rounds as f64, 1.0, 1e9)?;
-        in_range("local_steps", self.local_steps as f64, 1.0, 1e9)?;
-        in_range("max_features", self.max_features as f64, 1.0, 1e9)?;
+        in_range(option("rounds"), self.rounds as f64, 1.0, 1e9)?;
+        in_range(option("local_steps"), self.local_steps as f64, 1.0, 1e9)?;
+        in_range(option("max_features"), self.max_features as f64, 1.0, 1e9)?;
         positive("the learning rate", self.learning_rate)?;
         positive("the clip norm", self.clip_norm)?;
         let d = problem.features as f64;
@@ -255,7 +258,7 @@ impl FederatedPlan {
             return Err(RunError::Numerical("a client released less than was planned"));
         }
         let answer = SparseVector::largest(&x, o.max_features, None);
-        curators.first().map(|c| c.answer(answer)).ok_or(RunError::Numerical("there is no client"))
+        curators.first().map(|c| c.postprocess(answer)).ok_or(RunError::Numerical("there is no client"))
     }
 
     fn run_users(
@@ -292,7 +295,7 @@ impl FederatedPlan {
             let moved: Vec<f64> = x.iter().zip(noisy.get()).map(|(w, u)| w + u / expected).collect();
             x = self.threshold(&moved);
         }
-        Ok(server.answer(SparseVector::largest(&x, o.max_features, None)))
+        Ok(server.postprocess(SparseVector::largest(&x, o.max_features, None)))
     }
 }
 

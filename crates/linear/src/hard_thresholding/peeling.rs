@@ -1,5 +1,4 @@
-//! Peeling: k features picked one after another by private scores, then fitted (spec 16 §2, spec 20 §2.3;
-//! docs/proofs/peeling.md).
+//! Peeling: k features picked one after another by private scores, then fitted (docs/proofs/peeling.md).
 //!
 //! 1. The intercept alone is fitted, with a small share of the budget: without it scores would say which features are frequent.
 //! 2. Every feature's score is the size of its entry of the gradient there. k picks, by the exponential mechanism or by
@@ -22,14 +21,15 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
 use dpopt_optimize::algorithm::ByRow;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
 use dpopt_optimize::options::common::MOMENTUM;
-use dpopt_optimize::options::{Choice, MethodOptions, Said, Setting};
+use dpopt_optimize::options::{Choice, MethodOptions, OptionReader, Setting};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_optimize::planning::{SamplerError, check_problem, in_range, noise, positive, typical_nonzeros};
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Choose, Prepared, Run, RunError, RunResult};
 use dpopt_privacy::{Budget, Certificate, Event};
+use dpopt_refusal::{option, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ static PEELING: Setting<PeelingLaw> = Setting::choice(
     &[
         Choice {
             word: "gumbel",
-            meaning: "exponential mechanism: the largest scores with one Gumbel noise each",
+            meaning: "exponential mechanism: the largest scores after adding Gumbel noise once",
             value: PeelingLaw::Gumbel,
         },
         Choice {
@@ -48,7 +48,7 @@ static PEELING: Setting<PeelingLaw> = Setting::choice(
             value: PeelingLaw::Laplace,
         },
     ],
-    "how a feature is picked [default: the better prediction]",
+    "how features are picked [default: the smaller predicted error]",
 );
 
 /// Share of the budget for the intercept.
@@ -74,11 +74,11 @@ pub enum FeatureFit {
     Descent(RefitSchedule),
     /// By a method with a pure guarantee on these features alone.
     Pure {
-        /// Its name.
+        /// Name of the method.
         method: &'static str,
-        /// Its ε.
+        /// ε of the fit.
         epsilon: f64,
-        /// Its plan.
+        /// The plan of the fit.
         #[serde(skip)]
         plan: Arc<dyn Prepared>,
     },
@@ -102,7 +102,7 @@ impl FeatureFit {
 pub struct PeelingSchedule {
     /// The loss that is minimised.
     pub loss: Loss,
-    /// k.
+    /// k: features that are picked.
     pub max_features: usize,
     /// Always kept, not counted.
     pub intercept: Option<u32>,
@@ -200,7 +200,7 @@ impl Peeling {
         Ok((pick_epsilon(m), centre, descent(&fit, shares.fit, kept)?, certificate))
     }
 
-    /// The same for δ = 0: ε's add up.
+    /// Noise of the picks, of the centre and of the last fit for δ = 0, where the ε of all releases add up.
     fn pure_parts(
         &self,
         problem: &Problem,
@@ -209,22 +209,28 @@ impl Peeling {
         regularization: Option<f64>,
     ) -> Result<(f64, Option<FeatureFit>, FeatureFit, Certificate), NotApplicable> {
         let choose = self.fit.ok_or_else(|| {
-            NotApplicable::Problem("with delta = 0 the features are fitted by another method; plan it by name".into())
+            NotApplicable::Problem(
+                "with delta = 0 another method fits the chosen features; plan that method by name".into(),
+            )
         })?;
         let descents = [
             ("steps", self.sparse.steps.is_some()),
             ("learning_rate", self.sparse.learning_rate.is_some()),
             ("momentum", self.sparse.momentum.is_some()),
         ];
-        if let Some((name, _)) = descents.into_iter().find(|(_, said)| *said) {
-            return Err(NotApplicable::Option(format!(
-                "`{name}` is of the noisy descent that fits the features, and with delta = 0 another method does; leave it out"
-            )));
+        if let Some((name, _)) = descents.into_iter().find(|(_, options)| *options) {
+            return Err(NotApplicable::Option(
+                text![
+                    option(name),
+                    " configures the noisy descent, which fits the features only with delta > 0; leave it out"
+                ]
+                .into(),
+            ));
         }
         // room for the rounding of the sum
         let epsilon = |share: f64| share * budget.epsilon() * (1.0 - 1e-12);
         let fit = |features: usize, share: f64, regularization| -> Result<FeatureFit, NotApplicable> {
-            let own = Budget::new(epsilon(share), 0.0).map_err(|e| NotApplicable::Option(e.to_string()))?;
+            let own = Budget::new(epsilon(share), 0.0).map_err(|e| NotApplicable::Option(e.to_string().into()))?;
             let options = MethodOptions::default();
             let options = match regularization {
                 Some(lambda) => options.with("regularization", lambda),
@@ -314,7 +320,10 @@ impl Peeling {
                         "no entry of a record's gradient exceeds its bound in the scores, and no record's gradient the \
                          clip norm in the fit: enforced in exact integers",
                     ),
-                    Assumption::proved("a feature is picked among those that are left, whether a record has it or not"),
+                    Assumption::proved(
+                        "each feature is picked among all remaining ones, whether a record has it or \
+                                        not",
+                    ),
                 ],
                 warnings: Vec::new(),
             },
@@ -351,15 +360,15 @@ impl Algorithm for Peeling {
     const NAME: &'static str = "peeling";
     const ABOUT: &'static str =
         "picks k features by noisy scores, then fits them; for very few features, also with delta = 0";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+    const CAPABILITIES: Capabilities = Capabilities { rows: RowAccess::Passes, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         let sparse = SparseOptions {
-            refit_share: said.get(&REFIT_SHARE),
-            momentum: said.get(&MOMENTUM),
-            ..SparseOptions::read(said)
+            refit_share: options.get(&REFIT_SHARE),
+            momentum: options.get(&MOMENTUM),
+            ..SparseOptions::read(options)
         };
-        Self { law: said.get(&PEELING), sparse, fit: None }
+        Self { law: options.get(&PEELING), sparse, fit: None }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<PeelingSchedule>, NotApplicable> {
@@ -381,7 +390,7 @@ impl Algorithm for Peeling {
         let released = match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => run_peeling(plan, run),
             ByRow::Disk(run) => run_peeling(plan, run),
-            ByRow::Parts(_) => Err(RunError::InMemory { method: Self::NAME }),
+            ByRow::Partitions(_) => Err(RunError::InMemory { method: Self::NAME }),
         };
         Ok(released?.map(|x| x.dense(features).into()))
     }
@@ -412,11 +421,11 @@ pub fn run_peeling<R: Records>(
     drop(scores);
     let x = s.fitted(&s.refit, problem, examples, curator, progress, SparseVector::new(chosen))?;
     progress.finish();
-    Ok(curator.answer(x))
+    Ok(curator.postprocess(x))
 }
 
 impl PeelingSchedule {
-    /// One pick.
+    /// The mechanism that picks one feature.
     fn pick(&self, problem: &Problem) -> FeaturePick {
         let (epsilon, relation) = (self.pick_epsilon, problem.relation());
         let facts = VertexFacts { loss: self.loss, clip_norm: self.entry_clip, epsilon, relation };

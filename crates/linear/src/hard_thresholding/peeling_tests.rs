@@ -194,7 +194,7 @@ fn what_does_not_fit_is_refused_and_what_does_is_a_candidate() {
     let problem = facts(&table(3000, 50, 4), 4);
     let named = |options: MethodOptions| options.by("peeling");
     for (wrong, word) in [
-        (MethodOptions::default(), "--max-features"),
+        (MethodOptions::default(), "`max_features`"),
         (MethodOptions::default().with("max_features", 3).with("refit_share", 0.0), "refit share"),
         (MethodOptions::default().with("max_features", 3).with("clip_norm", 0.0), "clip_norm"),
     ] {
@@ -214,16 +214,16 @@ fn what_does_not_fit_is_refused_and_what_does_is_a_candidate() {
     assert!(["peeling", "frank-wolfe"].contains(&chosen), "{chosen}");
 }
 
-/// Where δ = 0, another method fits what was picked: what a unit's rows cost is said once of the whole, and the rows that are fitted are still known to be a unit's.
+/// Where δ = 0, another method fits what was picked: what a unit's rows cost is accounted once for the whole, and the rows that are fitted are still known to be a unit's.
 #[test]
 fn without_delta_a_group_of_rows_is_paid_for_once() {
     use dpopt_objective::records::{Owners, Units};
-    use dpopt_optimize::plan::RecordOf;
+    use dpopt_optimize::plan::RecordUnit;
     let examples = table(3000, 50, 4);
     let owners = Owners { of_row: (0..3000).map(|row| row / 3).collect(), units: 1000 };
     let two = Units::new(examples.clone(), &owners).unwrap().capped(2.try_into().unwrap(), |_| 0).one_by_one().unwrap();
     let problem = Problem {
-        record: RecordOf::UnitsRow { most: 2.try_into().unwrap() },
+        record: RecordUnit::UnitsRow { most: 2.try_into().unwrap() },
         rows: two.targets.len() as u64,
         neighbours: Neighbours::of_users(Relation::ZeroOut),
         ..facts(&examples, 4)

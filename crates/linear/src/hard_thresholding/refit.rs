@@ -1,4 +1,4 @@
-//! Fitting the chosen features again: noisy descent on k coordinates with what is left of the budget (spec 16 §2).
+//! Fitting the chosen features again: noisy descent on k coordinates with what is left of the budget.
 //!
 //! The support is released, so restricting records to it is deterministic per record: norms only fall, and a record's
 //! clipped gradient still has norm at most C₂. No selection happens here, so the noise of the other coordinates is never made.
@@ -18,14 +18,14 @@ use dpopt_optimize::planning::sum_grid;
 use dpopt_privacy::Budget;
 use serde::Serialize;
 
-/// The second stage.
+/// The schedule of the second stage: descent on the chosen features.
 #[derive(Clone, Debug, Serialize)]
 pub struct RefitSchedule {
-    /// T₂.
+    /// T₂: number of noisy steps.
     pub steps: u64,
     /// η on the mean loss.
     pub learning_rate: f64,
-    /// β.
+    /// β: momentum of the heavy ball.
     pub momentum: f64,
     /// C₂: l2 bound on a record's gradient on the chosen features.
     pub clip_norm: f64,
@@ -77,7 +77,7 @@ impl RefitSchedule {
         self.learning_time() * self.noise_std / (batch * (self.steps as f64).sqrt())
     }
 
-    /// ηT/(1−β).
+    /// Learning time ηT/(1−β) of the second stage.
     pub(super) fn learning_time(&self) -> f64 {
         self.learning_rate * self.steps as f64 / (1.0 - self.momentum)
     }

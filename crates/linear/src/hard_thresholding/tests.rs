@@ -34,7 +34,7 @@ pub(super) fn table(n: usize, d: u32, width: u32) -> Examples {
 pub(super) fn facts(examples: &Examples, nonzeros: usize) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
@@ -137,7 +137,7 @@ fn the_event_is_what_is_released() {
             Event::gaussian(refit.noise_multiplier).self_composed(refit.steps),
         ])
     );
-    // without a second stage and sampling it is one Gaussian of √T: spec 16 §1
+    // without a second stage and sampling it is one Gaussian of √T
     let alone = DpGdHt { sparse: SparseOptions { refit_share: Some(0.0), steps: Some(100), ..sparse(7) } };
     let plan = alone.plan(&problem, Budget::new(4.0, 1e-5).unwrap()).unwrap();
     let exact = 10.0 / dpopt_privacy::special::gaussian_mu(4.0, 1e-5);
@@ -188,7 +188,7 @@ fn only_methods_that_limit_features_apply_when_few_are_asked_for() {
     assert!(choose(&problem, budget(1.0), &named).is_err());
     let without = MethodOptions::of("dp-gd-ht");
     let Err(why) = choose(&problem, budget(1.0), &without) else { panic!("k is needed") };
-    assert!(why.to_string().contains("--max-features"));
+    assert!(why.to_string().contains("`max_features`"));
     for (wrong, word) in [
         (options.clone().with("max_features", 0), "max_features"),
         (options.clone().with("initial_features", 3), "initial_features"),

@@ -1,4 +1,4 @@
-//! DP-SVRG-HT and DP-SCSG-HT (spec 16 §3–4), with clipped gradient differences.
+//! DP-SVRG-HT and DP-SCSG-HT (Liang, Tong, Ding, Pan, Bi 2022, Algorithm 2), with clipped gradient differences.
 //!
 //! J epochs: a snapshot μ̃ of the gradient at x̃ (all records, or a Poisson batch of B expected), then N steps
 //! x ← H_k(x − η(μ̃ + Σ clip(∇φ(x) − ∇φ(x̃), c)/b + noise)). The noise of the snapshot is the *same* in all N steps, so it has to
@@ -21,7 +21,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Difference;
 use dpopt_objective::objective::OfRows;
 use dpopt_optimize::options::common::SAMPLING_PROBABILITY;
-use dpopt_optimize::options::{Choice, Range, Said, Setting};
+use dpopt_optimize::options::{Choice, OptionReader, Range, Setting};
 use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
@@ -31,25 +31,30 @@ use dpopt_optimize::planning::{
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunResult};
 use dpopt_privacy::{Budget, Certificate, Event};
+use dpopt_refusal::{Refusal, Remedy, setting, text};
 use serde::Serialize;
 
 static DIFFERENCE_CLIP: Setting<f64> = Setting::real(
     "difference_clip",
     Range::POSITIVE,
-    "norm bound on the change of a record's gradient since the snapshot [default: a quarter of clip_norm]",
+    "clip norm of the change of a record's gradient since the snapshot [default: a quarter of clip_norm]",
 );
 static SNAPSHOT_PROBABILITY: Setting<f64> = Setting::real(
     "snapshot_probability",
     Range::PROBABILITY,
-    "probability of a record to enter a snapshot [default: 0.75]",
+    "probability that a record enters a snapshot [default: 0.75]",
 );
 static INNER_STEPS: Setting<InnerSteps> = Setting::choice(
     "inner_steps",
     &[
-        Choice { word: "fixed", meaning: "snapshot batch over inner batch", value: InnerSteps::Fixed },
-        Choice { word: "geometric", meaning: "geometric with that mean", value: InnerSteps::Geometric },
+        Choice {
+            word: "fixed",
+            meaning: "the ratio of the batch sizes of snapshots and inner steps",
+            value: InnerSteps::Fixed,
+        },
+        Choice { word: "geometric", meaning: "geometrically distributed with that mean", value: InnerSteps::Geometric },
     ],
-    "how many inner steps an epoch has [default: fixed]",
+    "number of inner steps of an epoch [default: fixed]",
 );
 
 /// Multiples of the rule's σ₂/σ₁ that a plan tries with the accountant: the rule is exact for small rates only.
@@ -67,9 +72,12 @@ pub struct VarianceOptions {
 }
 
 impl VarianceOptions {
-    /// As a user says them.
-    pub(crate) fn read(said: &Said<'_>) -> Self {
-        Self { difference_clip: said.get(&DIFFERENCE_CLIP), sampling_probability: said.get(&SAMPLING_PROBABILITY) }
+    /// Reads the options that the user gave.
+    pub(crate) fn read(options: &OptionReader<'_>) -> Self {
+        Self {
+            difference_clip: options.get(&DIFFERENCE_CLIP),
+            sampling_probability: options.get(&SAMPLING_PROBABILITY),
+        }
     }
 }
 
@@ -85,7 +93,7 @@ pub struct DpSvrgHt {
 /// Options of DP-SCSG-HT: snapshots of Poisson batches.
 #[derive(Clone, Debug)]
 pub struct DpScsgHt {
-    /// Options I (geometric) and II (fixed) of the paper.
+    /// Options I (geometric) and II (fixed) of Liang et al. 2022, Algorithm 2.
     pub inner: InnerSteps,
     /// q₁ in (0, 1]. Default 0.75.
     pub snapshot_probability: Option<f64>,
@@ -100,9 +108,9 @@ pub struct DpScsgHt {
 pub struct VarianceReducedSchedule {
     /// The loss that is minimised.
     pub loss: Loss,
-    /// k.
+    /// k: features that the answer may have.
     pub max_features: usize,
-    /// k₀.
+    /// k₀: features that the first steps keep.
     pub initial_features: usize,
     /// Always kept, not counted, not decayed.
     pub intercept: Option<u32>,
@@ -112,9 +120,9 @@ pub struct VarianceReducedSchedule {
     pub learning_rate: f64,
     /// λ of the sum objective.
     pub regularization: f64,
-    /// C.
+    /// C: l2 clip norm of a record's gradient in a snapshot.
     pub clip_norm: f64,
-    /// c.
+    /// c: l2 clip norm of a record's gradient difference.
     pub difference_clip: f64,
     /// z₁: noise standard deviation of a snapshot's *sum*, over C.
     pub snapshot_multiplier: f64,
@@ -126,7 +134,7 @@ pub struct VarianceReducedSchedule {
     pub inner_std: f64,
     /// q₁; 1 for all records.
     pub snapshot_probability: f64,
-    /// q₂.
+    /// q₂: probability of a record to be in the batch of an inner step.
     pub sampling_probability: f64,
     /// log2 of the grid steps.
     pub grid_exponents: [i32; 2],
@@ -192,7 +200,13 @@ impl TwoReleases {
                 best = Some((s, ratio, certificate));
             }
         }
-        best.ok_or_else(|| NotApplicable::Problem("no split of the noise can be certified".into()))
+        best.ok_or_else(|| {
+            NotApplicable::Problem(
+                "no split of the noise can be certified; raise the budget, or \
+                                                   choose another method"
+                    .into(),
+            )
+        })
     }
 }
 
@@ -217,9 +231,16 @@ impl Variant {
         let q1 = in_range("the snapshot's sampling probability", self.snapshot_probability, 1e-9, 1.0)?;
         let q2 = in_range("the sampling probability", variance.sampling_probability.unwrap_or(0.25), 1e-9, 1.0)?;
         if q2 > q1 {
-            return Err(NotApplicable::Option(format!(
-                "inner batches (sampling_probability {q2}) are larger than snapshots (snapshot_probability {q1}); lower the former"
-            )));
+            return Err(NotApplicable::Option(
+                Refusal::of(text![
+                    "inner batches (",
+                    setting("sampling_probability", q2.to_string()),
+                    ") are larger than snapshots (",
+                    setting("snapshot_probability", q1.to_string()),
+                    ")"
+                ])
+                .or(Remedy::Lower("sampling_probability")),
+            ));
         }
         let clip_norm = positive("the clip norm", sparse.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
         let difference_clip =
@@ -229,7 +250,7 @@ impl Variant {
         let n = problem.rows as f64;
         check_decay(learning_rate * regularization / n, regularization, learning_rate)?;
         let total = asked_steps(sparse.steps)?.unwrap_or(USUAL_STEPS);
-        // option II: N = B/b; option I: geometric with that mean. All epochs together have about `total` steps.
+        // option II: N = B/b; option I: geometrically distributed with that mean. All epochs together have about `total` steps.
         let mean = q1 / q2;
         let epochs = ((total as f64 / mean).round() as u64).clamp(1, total);
         let inner_steps = match self.inner {
@@ -321,10 +342,10 @@ impl Algorithm for DpSvrgHt {
     const ABOUT: &'static str =
         "keeps the k largest coordinates of noisy snapshots and clipped changes of gradients; for comparison";
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            variance: VarianceOptions::read(said),
-            sparse: SparseOptions { initial_features: said.get(&INITIAL_FEATURES), ..SparseOptions::read(said) },
+            variance: VarianceOptions::read(options),
+            sparse: SparseOptions { initial_features: options.get(&INITIAL_FEATURES), ..SparseOptions::read(options) },
         }
     }
 
@@ -342,12 +363,12 @@ impl Algorithm for DpScsgHt {
     const NAME: &'static str = "dp-scsg-ht";
     const ABOUT: &'static str = "as dp-svrg-ht, with snapshots of Poisson batches; for comparison";
 
-    fn read(said: &Said<'_>) -> Self {
+    fn read(options: &OptionReader<'_>) -> Self {
         Self {
-            inner: said.get(&INNER_STEPS).unwrap_or(InnerSteps::Fixed),
-            snapshot_probability: said.get(&SNAPSHOT_PROBABILITY),
-            variance: VarianceOptions::read(said),
-            sparse: SparseOptions { initial_features: said.get(&INITIAL_FEATURES), ..SparseOptions::read(said) },
+            inner: options.get(&INNER_STEPS).unwrap_or(InnerSteps::Fixed),
+            snapshot_probability: options.get(&SNAPSHOT_PROBABILITY),
+            variance: VarianceOptions::read(options),
+            sparse: SparseOptions { initial_features: options.get(&INITIAL_FEATURES), ..SparseOptions::read(options) },
         }
     }
 
@@ -394,7 +415,7 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> RunResult {
         }
     }
     progress.finish();
-    Ok(curator.answer(x.dense(d).into()))
+    Ok(curator.postprocess(x.dense(d).into()))
 }
 
 #[cfg(test)]
@@ -409,7 +430,7 @@ mod tests {
     fn problem() -> Problem {
         Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: 3000,

@@ -1,4 +1,4 @@
-//! The explicit excess-risk bound of regularised private descent, eq. (11.11), and the parameters that minimise it.
+//! The explicit excess-risk bound of regularised private descent (Liu 2024, equation 11.11), and the parameters that minimise it.
 //!
 //! For convex losses whose gradients are at most G long, with gradients of the mean loss that have restricted coefficients
 //! G_k, for T steps x ← x − η(g + α(x − x⁰) + noise) with ηα ≤ 1/2, E g = ∇F(x), E‖g‖² ≤ G_g² and noise of standard deviation
@@ -6,7 +6,7 @@
 //!
 //! E F(x̄) − F(x*) ≤ D²/(2ηT) + 3η(G_g² + k·s²) + αD²/2 + 3Λ(k)²/α + DG/T + η(G_g² + k·s²)/(2T)
 //!
-//! for every k. The last two terms are ours: the thesis proves the bound for iterates 0..T−1, its listing averages 1..T.
+//! for every k. The last two terms are ours: the dissertation proves the bound for iterates 0..T−1, its listing averages 1..T.
 //! For k = d, Λ = 0 and α = 0 is allowed; then the fourth term is absent.
 //!
 //! Where the mean loss is also β-smooth, plain descent (k = d, α = 0) with ηβ < 1 has a second bound, without the length of
@@ -41,10 +41,10 @@ impl GradientNoise {
     }
 }
 
-/// What is chosen.
+/// Parameters of the descent that a bound is minimised over.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Parameters {
-    /// k.
+    /// k: directions whose noise the bound pays for.
     pub directions: usize,
     /// η on the mean loss.
     pub learning_rate: f64,
@@ -55,7 +55,7 @@ pub struct Parameters {
 /// Parameters with the bound they give.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bound {
-    /// What was chosen.
+    /// The parameters that give the bound.
     pub parameters: Parameters,
     /// E F(x̄) − F(x*) is at most this, if ‖x⁰ − x*‖ ≤ D.
     pub excess_risk: f64,
@@ -156,17 +156,17 @@ pub fn minimise_bound(profile: &Profile, dimension: usize, noise: GradientNoise,
     best
 }
 
-/// The parameters of theorem 11.3.3 with c₁ = c₂ = 1, k from the minimum of its rate: for comparison with the thesis. Its
+/// The parameters of Liu 2024, Theorem 11.3.3, with c₁ = c₂ = 1, k from the minimum of its rate: for comparison with the dissertation. Its
 /// noise comes from a formula with unknown constants; it is never used for a release.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FormulaParameters {
-    /// k.
+    /// k: directions whose noise the bound pays for.
     pub directions: usize,
-    /// S.
+    /// S: number of levels of the profile.
     pub levels: u32,
-    /// α.
+    /// α: regularisation on the mean loss.
     pub regularization: f64,
-    /// T.
+    /// T: number of steps.
     pub steps: f64,
     /// σ, the noise multiplier of one-record steps.
     pub noise_multiplier: f64,

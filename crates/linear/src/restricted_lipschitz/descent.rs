@@ -1,4 +1,4 @@
-//! Private descent with l2 regularisation toward the start and uniform averaging (thesis Algorithm 35, spec 11 §1–2), with
+//! Private descent with l2 regularisation toward the start and uniform averaging (Liu 2024, Algorithm 35), with
 //! the parameters that minimise its proved excess-risk bound for a public restricted-Lipschitz profile.
 //!
 //! x ← x − η(g + αx + noise) from x⁰ = 0, answer: the mean of the iterates 1..T. g is the mean of clipped gradients over all
@@ -10,25 +10,25 @@ use super::{GradientNoise, Parameters, Profile, bound, minimise_bound, smooth_bo
 use crate::choices::RateSchedule;
 use crate::descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
 use dpopt_objective::objective::OfRows;
-use dpopt_optimize::algorithm::{RowAccess, Traits};
+use dpopt_optimize::algorithm::{Capabilities, RowAccess};
 use dpopt_optimize::options::common::{
     CLIP_NORM, DISTANCE, LEARNING_RATE, REGULARIZATION, SAMPLING_PROBABILITY, STEPS,
 };
-use dpopt_optimize::options::{Range, Said, Setting};
+use dpopt_optimize::options::{OptionReader, Range, Setting};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem};
 use dpopt_optimize::planning::{asked_steps, check_problem, gaussian_mu, in_range, positive};
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunResult};
 use dpopt_privacy::Budget;
-use dpopt_privacy::words::number;
+use dpopt_privacy::rounding::number;
 use serde::Serialize;
 
 static GRADIENT_RANK: Setting<u64> =
-    Setting::whole("gradient_rank", "gradients (features) are publicly known to lie in N directions");
+    Setting::whole("gradient_rank", "public fact: gradients (features) lie in a subspace of N dimensions");
 static GRADIENT_DECAY: Setting<f64> = Setting::real(
     "gradient_decay",
     Range::NOT_NEGATIVE,
-    "gradients (features) are publicly known to decay like k^-C over their directions",
+    "public fact: the k-th largest direction of gradients (features) decays like k^-C",
 )
 .called("C");
 
@@ -56,12 +56,12 @@ pub struct RegularizedDescent {
 /// The schedule of regularised descent.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegularizedSchedule {
-    /// The steps.
+    /// The schedule of the steps.
     #[serde(flatten)]
     pub descent: DescentSchedule,
     /// The profile the parameters were chosen for.
     pub profile: Profile,
-    /// D.
+    /// D: public bound on ‖x*‖, the distance of the best point from the start.
     pub distance: f64,
     /// k: directions whose noise the bound pays for; d for plain descent.
     pub directions: u64,
@@ -69,14 +69,14 @@ pub struct RegularizedSchedule {
     pub alpha: f64,
     /// E F(x̄) − F(x*) is at most this, if the profile holds and ‖x*‖ ≤ D.
     pub excess_risk_bound: f64,
-    /// The same without a profile: the best bound for k = d.
+    /// The best bound on E F(x̄) − F(x*) that uses no profile (k = d).
     pub excess_risk_bound_without_profile: f64,
 }
 
 /// Most steps that are taken without being asked for.
-const MOST_STEPS: f64 = 2000.0;
+const MAX_STEPS: f64 = 2000.0;
 /// Passes over the records that are made without being asked for.
-const MOST_PASSES: f64 = 200.0;
+const MAX_PASSES: f64 = 200.0;
 
 impl RegularizedDescent {
     fn descent(&self, steps: u64, clip_norm: f64, parameters: Option<Parameters>, rows: u64) -> DescentOptions {
@@ -108,25 +108,27 @@ impl RegularizedDescent {
 impl Algorithm for RegularizedDescent {
     type Schedule = RegularizedSchedule;
     const NAME: &'static str = "regularized-descent";
-    const ABOUT: &'static str = "releases noisy sums of gradients of a regularised loss; has a proved bound on the error, better where features decay or have low rank";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, sums: true, ..Traits::NONE };
+    const ABOUT: &'static str = "releases noisy sums of gradients of a regularised loss; has a proved error bound, \
+                                 which improves for features of low rank or with decaying spectrum";
+    const CAPABILITIES: Capabilities =
+        Capabilities { rows: RowAccess::Passes, supports_user_level: true, sums: true, ..Capabilities::NONE };
 
-    fn read(said: &Said<'_>) -> Self {
-        said.only_one(&GRADIENT_RANK, &GRADIENT_DECAY);
-        let profile = match (said.get(&GRADIENT_RANK), said.get(&GRADIENT_DECAY)) {
+    fn read(options: &OptionReader<'_>) -> Self {
+        options.only_one(&GRADIENT_RANK, &GRADIENT_DECAY);
+        let profile = match (options.get(&GRADIENT_RANK), options.get(&GRADIENT_DECAY)) {
             (Some(rank), _) => Some(Profile::Rank { rank }),
             (None, Some(exponent)) => Some(Profile::Decay { exponent }),
             (None, None) => None,
         };
         Self {
             profile,
-            distance: said.get(&DISTANCE),
-            sampling_probability: said.get(&SAMPLING_PROBABILITY),
-            steps: said.get(&STEPS),
-            learning_rate: said.get(&LEARNING_RATE),
-            regularization: said.get(&REGULARIZATION),
-            clip_norm: said.get(&CLIP_NORM),
-            full_batches: said.elsewhere(),
+            distance: options.get(&DISTANCE),
+            sampling_probability: options.get(&SAMPLING_PROBABILITY),
+            steps: options.get(&STEPS),
+            learning_rate: options.get(&LEARNING_RATE),
+            regularization: options.get(&REGULARIZATION),
+            clip_norm: options.get(&CLIP_NORM),
+            full_batches: options.remote(),
         }
     }
 
@@ -134,19 +136,20 @@ impl Algorithm for RegularizedDescent {
         check_problem(problem)?;
         let profile = self.profile.clone().unwrap_or(Profile::Flat);
         if let Some(why) = profile.problem() {
-            return Err(NotApplicable::Option(why));
+            return Err(NotApplicable::Option(why.into()));
         }
         if !problem.loss.facts().convex {
             return Err(NotApplicable::Problem(
-                "its error bound needs a convex loss; use logistic, or noisy-sgd".into(),
+                "its error bound needs a convex loss; use logistic, or choose noisy-sgd".into(),
             ));
         }
         let own = problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0);
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or(own))?;
         if clip_norm < own && problem.loss.outputs() > 1 {
-            return Err(NotApplicable::Option(format!(
-                "with several classes a clip norm below {own} turns the loss into one that the bound is not proved for; leave it out"
-            )));
+            return Err(NotApplicable::Option(
+                format!("with several classes the error bound is not proved for a clip norm below {own}; leave it out")
+                    .into(),
+            ));
         }
         let distance =
             positive("the distance", self.distance.unwrap_or_else(|| 4.0 * RiskModel::of(problem).signal.sqrt()))?;
@@ -163,14 +166,14 @@ impl Algorithm for RegularizedDescent {
                     1.0,
                     1,
                 );
-                (10.0 / (k.parameters.directions as f64 * noise * noise)).ceil().clamp(20.0, MOST_STEPS) as u64
+                (10.0 / (k.parameters.directions as f64 * noise * noise)).ceil().clamp(20.0, MAX_STEPS) as u64
             }
         };
-        let most = if self.full_batches { 1.0 } else { (MOST_PASSES / steps as f64).min(1.0) };
+        let most = if self.full_batches { 1.0 } else { (MAX_PASSES / steps as f64).min(1.0) };
         let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(most), 1e-9, 1.0)?;
         if self.full_batches && q < 1.0 {
             return Err(NotApplicable::Option(
-                "rows that are elsewhere, in parts, are not sampled; leave out the sampling probability".into(),
+                "remote records cannot be sampled; leave out the sampling probability".into(),
             ));
         }
         // the event does not depend on the learning rate: this tells the noise
@@ -208,7 +211,7 @@ impl Algorithm for RegularizedDescent {
         summary.method = Self::NAME;
         summary.predicted_excess_risk = summary.predicted_excess_risk.min(excess_risk);
         summary.assumptions.push(Assumption::public(
-            "the profile and the distance are public knowledge: the utility bound rests on them, privacy does not",
+            "the profile and the distance are public; the error bound depends on them, privacy does not",
         ));
         summary.warnings.push(format!(
             "proved: expected excess training risk at most {} if the minimiser is within {} of 0 ({profile}, k = {} of {d}); \

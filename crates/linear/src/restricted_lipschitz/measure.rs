@@ -1,7 +1,7 @@
-//! Restricted-Lipschitz coefficients from what is public: a spectrum, features, gradients (spec 11 §3–4, §6.2).
+//! Restricted-Lipschitz coefficients from what is public: a spectrum, features, gradients (Liu 2024, Definition 11.3.1).
 //!
 //! Every function here takes [`Public`] values: a profile of sensitive gradients or features depends on the records, and
-//! a method that is tuned with it has no guarantee (this is what the source's Experiment B does). To pay for one, release
+//! a method that is tuned with it has no guarantee (this is what the experiment of Liu 2024, section 11.4.2, does). To pay for one, release
 //! the second moment of the rows with [`SufficientStatistics`](crate::SufficientStatistics)' Gaussian mechanism and
 //! pass the released matrix to [`from_released_moment`]: what is computed from a release is post-processing.
 
@@ -46,14 +46,14 @@ fn shares(coefficients: &[f64]) -> Profile {
     Profile::Shares(shares.collect())
 }
 
-/// Of F(x) = mean ‖A^{1/2}(x − x_i)‖ for a known A: G_k is the (k + 1)-th largest eigenvalue of A^{1/2}. Exact.
+/// Profile of F(x) = mean ‖A^{1/2}(x − x_i)‖ for a known A: G_k is the (k + 1)-th largest eigenvalue of A^{1/2}. Exact.
 pub fn from_spectrum(square_root: &Public<Vec<f64>>) -> Profile {
     let mut sorted: Vec<f64> = square_root.get().iter().map(|v| v.abs()).collect();
     sorted.sort_by(|a, b| b.total_cmp(a));
     shares(&sorted)
 }
 
-/// Of a generalised linear model whose features have the known second moment E xxᵀ (d × d, row-major): the mean gradient
+/// Profile of a generalised linear model whose features have the known second moment E xxᵀ (d × d, row-major): the mean gradient
 /// is E c·x with |c| ≤ L, so G_k ≤ L·√λ_{k+1}. Shares of G_0 = L·√λ_1. `None` if the matrix has no finite eigenvalues.
 ///
 /// Exact for the law. A sample's own coefficients are larger by what its second moment differs.
@@ -64,7 +64,7 @@ pub fn from_second_moment(moment: &Public<Vec<f64>>, dimension: usize) -> Option
     Some(shares(&roots))
 }
 
-/// The same for a *released* noisy second moment: every eigenvalue is raised by `noise_norm`, an upper bound on the
+/// Restricted-Lipschitz profile from a *released* noisy second moment: every eigenvalue is raised by `noise_norm`, an upper bound on the
 /// spectral norm of its noise (about 2·std·√d for a symmetric Gaussian matrix), so that the coefficients stay upper bounds.
 pub fn from_released_moment(moment: &Public<Vec<f64>>, dimension: usize, noise_norm: f64) -> Option<Profile> {
     let spectrum = Spectrum::of(moment.get(), dimension)?;
@@ -73,7 +73,7 @@ pub fn from_released_moment(moment: &Public<Vec<f64>>, dimension: usize, noise_n
     Some(shares(&roots))
 }
 
-/// Of a linear model on *public* rows: G_k ≤ L·σ_{k+1}(X)/√n, exact for the mean gradient whatever the slopes |c_i| ≤ L.
+/// Profile of a linear model on *public* rows: G_k ≤ L·σ_{k+1}(X)/√n, exact for the mean gradient whatever the slopes |c_i| ≤ L.
 pub fn from_features(rows: &Public<Rows>, directions: usize) -> Measured {
     let rows = rows.get();
     let mut dense = DMatrix::<f64>::zeros(rows.len(), rows.columns());
@@ -90,7 +90,7 @@ pub fn from_features(rows: &Public<Rows>, directions: usize) -> Measured {
     measured
 }
 
-/// Of gradients of a *public* loss along a path (`gradients`: rows × columns, row-major): the projector on the leading k
+/// Profile from gradients of a *public* loss along a path (`gradients`: rows × columns, row-major): the projector on the leading k
 /// right singular vectors and what it leaves. An empirical profile of this path, not a bound for all points.
 ///
 /// ```compile_fail,E0308

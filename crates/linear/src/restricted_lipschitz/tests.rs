@@ -1,4 +1,4 @@
-//! Exact values of the spec, the bound against 1,000 random runs, and the method through its plan.
+//! Exact values of the bound of Liu 2024, Theorem 11.3.3, the bound against 1,000 random runs, and the method through its plan.
 
 use super::*;
 use crate::descent::descend;
@@ -48,7 +48,7 @@ fn the_loop_is_the_listing() {
     let curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
     let schedule = plan.schedule.descent;
     let run = descend(&mut schedule.heavy_ball(&problem), &schedule, &problem, &Silent, "test", |_| {
-        Ok(curator.answer(vec![0.5]))
+        Ok(curator.postprocess(vec![0.5]))
     })
     .unwrap();
     assert!((run.weights[0] + 0.0745).abs() < 1e-12);
@@ -254,7 +254,7 @@ fn a_run_on_noise_alone_has_the_variance_of_an_autoregression() {
 fn problem(features: usize) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: 30_000,

@@ -3,14 +3,14 @@
 //!
 //! The noise of the threshold is drawn **once** and kept; each query gets fresh noise; the stream ends after `cutoff` answers
 //! "above". Answers "below" are then free, however many there are. Published variants that break one of these rules are not
-//! private at any ε, or cost a multiple; four of them are planted in the audits.
+//! private at any ε, or cost a multiple; four of them are injected faults of the audits.
 //!
 //! Covers: thesis algorithm 27, algorithm 34 (certified: integer counts of any sensitivity, discrete noise)
 //! Covers: thesis algorithm 41 (part: the same with several answers above; noise is not truncated, that of the threshold is drawn once)
 
 use super::counts::Counts;
 use dpopt_kernel::beside::{Expose, Sealed, Seen, opened, released};
-use dpopt_kernel::{CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
+use dpopt_kernel::{CuratorError, Interactive, InteractiveStart, Released, SamplerError, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
 use dpopt_process::Process;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const FINE: i32 = 20;
 
 /// Answers of a stream at most: more than can ever be asked, and few enough to know how far their samplers are from the law.
-const MOST_QUERIES: u64 = (1 << 53) - 2;
+const MAX_QUERIES: u64 = (1 << 53) - 2;
 
 /// The public facts of a stream of comparisons. Event: `PureStream(ε)`.
 ///
@@ -39,7 +39,7 @@ pub struct AboveThreshold {
     pub(crate) cutoff: u64,
     scales: Scales,
     relation: Relation,
-    /// Of the threshold, of a query: their tables take longer to compute than a draw.
+    /// Samplers of the threshold's and of a query's noise: their tables take longer to compute than a draw.
     samplers: Arc<[DiscreteLaplace; 2]>,
 }
 
@@ -74,7 +74,9 @@ impl AboveThreshold {
         }
         if monotone && relation == Relation::ReplaceOne {
             return Err(CuratorError::Noise(
-                "under replace-one a record can lower one count and raise another; use monotone = false".into(),
+                "under replace-one a record can lower one count and raise another, so that counts are not monotone; \
+                 use monotone = false"
+                    .into(),
             ));
         }
         let moved = relation.sum_sensitivity() * sensitivity as f64;
@@ -115,7 +117,7 @@ impl Interactive for AboveThreshold {
 
     fn sampler_error(&self) -> Result<f64, CuratorError> {
         // of as many queries as a stream answers at most, and the threshold
-        Ok(SamplerError::fine(MOST_QUERIES as f64 + 1.0).total_variation())
+        Ok(SamplerError::fine(MAX_QUERIES as f64 + 1.0).total_variation())
     }
 
     fn relation(&self) -> Option<Relation> {
@@ -127,7 +129,7 @@ impl Interactive for AboveThreshold {
     }
 
     /// Draws the noise of the threshold.
-    fn start(&self, opening: Opening<'_>) -> Result<Comparisons, CuratorError> {
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<Comparisons, CuratorError> {
         let opening = opened(opening);
         let mut noise = opening.noise.stream(Purpose::Selection, 0);
         let level = self.samplers[0].sample(&mut noise);
@@ -136,7 +138,7 @@ impl Interactive for AboveThreshold {
             level,
             samplers: Arc::clone(&self.samplers),
             left: self.cutoff,
-            queries: MOST_QUERIES,
+            queries: MAX_QUERIES,
             noise,
             process: Process::here(),
             seen: opening.seen,
@@ -154,9 +156,9 @@ pub struct Comparisons {
     /// Queries that may still come.
     queries: u64,
     noise: Stream,
-    /// That it was opened in: a forked one has the same threshold and the same noise to come.
+    /// The process in which it was opened: a forked copy has the same threshold and the same noise to come.
     process: Process,
-    /// Of a watched curator.
+    /// What was released, where a test or an audit watches the curator.
     seen: Option<Seen>,
 }
 

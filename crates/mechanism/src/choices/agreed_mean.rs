@@ -1,5 +1,5 @@
 //! The mean of answers that agree: one answer per group, those far from most are left out, and nothing is released where too few
-//! agree (the certified form of spec 09 §9.4b and spec 10 §10.1; docs/proofs/agreed-mean.md).
+//! agree (a certified form of Liu 2024, Algorithms 28 and 31; docs/proofs/agreed-mean.md).
 //!
 //! A record is in one group, so it can change one answer, to anything. Answers lie on a public grid, and distances, weights and the
 //! mean are exact integers: what rounding would do to "close to each other" is part of the proof otherwise.
@@ -16,9 +16,9 @@ use dpopt_privacy::{Event, Relation};
 /// log2 of the steps of the grid: coordinates are at most 1 in size.
 const STEPS: i32 = 44;
 /// Coordinates of an answer at most: sums of squared differences stay below 2^126.
-const MOST_COORDINATES: usize = 1 << 24;
+const MAX_COORDINATES: usize = 1 << 24;
 /// Groups at most: so far the law of the test is known.
-const MOST_GROUPS: usize = 50_000;
+const MAX_GROUPS: usize = 50_000;
 
 /// What groups of records answered: vectors of numbers in [-1, 1], or nothing.
 pub struct Answers {
@@ -43,7 +43,7 @@ impl Answers {
             whole.then(|| answer.iter().map(|v| (v.clamp(-1.0, 1.0) / step).round_ties_even() as i64).collect())
         };
         let rows: Vec<Option<Vec<i64>>> = answers.map(|answer| answer.and_then(snapped)).collect();
-        if rows.len() > MOST_GROUPS || dimension == 0 || dimension > MOST_COORDINATES {
+        if rows.len() > MAX_GROUPS || dimension == 0 || dimension > MAX_COORDINATES {
             return Err(CuratorError::Shape);
         }
         Ok(Self { dimension, rows })
@@ -132,12 +132,12 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Of `groups` answers, the question asked with `epsilon`: the largest core whose miss is at most `miss`, with which a mean is released but for
+    /// The agreement of `groups` answers, tested with `epsilon`: the largest core whose miss is at most `miss`, with which a mean is released but for
     /// a probability of 1/1000 where all but a share of `outliers` agree. `None` where that is less than two thirds of the groups: there are too few.
     ///
     /// ```
     /// use dpopt_mechanism::Agreement;
-    /// // spec 10 §10.1, ε = 2 with half of it for this, δ = 1e-6: 329 groups for a core of .8
+    /// // ε = 2 with half of it for this, δ = 1e-6: 329 groups for a core of .8
     /// let miss = 1e-6 / (2.0 * (1.0 + 2f64.exp()));
     /// let core = |groups, outliers| Agreement::of(groups, 1.0, miss, outliers).map(|a| a.core as f64 / groups as f64);
     /// assert!(core(329, 0.0).unwrap() > 0.8 && core(800, 0.05).unwrap() > 0.8 && core(100, 0.0).is_none());
@@ -192,7 +192,7 @@ fn test_noise(groups: u64, epsilon: f64) -> Option<DiscreteLaplace> {
 }
 
 impl AgreedMean {
-    /// Of answers of `dimension` coordinates, those that have more than half of all within twice the `radius` (in steps of [`Answers::grid`]); noise of
+    /// A mean of answers of `dimension` coordinates, of those that have more than half of all within twice the `radius` (in steps of [`Answers::grid`]); noise of
     /// standard deviation z times what one record's presence moves their mean by. `epsilon` is that of the agreement.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl AgreedMean {
         Ok(Self { groups, core, threshold, radius, dimension, noise_multiplier, relation, test })
     }
 
-    /// Of the mean to a record's presence, with the rounding of both means to the grid.
+    /// l2 sensitivity of the mean to a record's presence, with the rounding of both means to the grid.
     pub fn sensitivity(&self) -> f64 {
         let step = Answers::grid().step();
         let moved = moved_mean(self.groups as f64, self.core as f64) * self.radius as f64 * step
@@ -226,7 +226,7 @@ impl AgreedMean {
         moved / self.relation.sum_sensitivity() * (1.0 + 1e-12)
     }
 
-    /// Of each coordinate's noise.
+    /// Standard deviation of each coordinate's noise.
     pub fn standard_deviation(&self) -> f64 {
         self.noise_multiplier * self.sensitivity()
     }
@@ -249,7 +249,7 @@ impl AgreedMean {
         SamplerError::rounded(dimension as f64) + SamplerError::fine(1.0)
     }
 
-    /// π.
+    /// π: the probability with which answers pass though fewer than the core agree.
     fn miss(&self) -> f64 {
         tail(self.test.decay(), self.threshold + 1 - self.groups * (self.core + 1))
     }
@@ -325,7 +325,7 @@ mod tests {
     use dpopt_kernel::beside::uncharged;
     use dpopt_privacy::{Budget, Neighbours, certify};
 
-    /// Of ε = 2 and δ = 1e-6, as the specification has it.
+    /// The miss that is paid for at ε = 2 and δ = 1e-6.
     fn miss() -> f64 {
         1e-6 / (2.0 * (1.0 + 2f64.exp()))
     }
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_specification() {
-        // spec 10 §10.1, ε = 2, δ = 1e-6, ε_s = 1: M* = 31.885; a gap of M*·C pairs
+        // ε = 2, δ = 1e-6, ε_s = 1: M* = 31.885; a gap of M*·C pairs
         let agreement = Agreement::of(329, 1.0, miss(), 0.0).unwrap();
         let gap = agreement.threshold + 1 - 329 * (agreement.core + 1);
         assert!((gap as f64 / 329.0 - 31.885).abs() < 0.004, "{}", gap as f64 / 329.0);
@@ -402,7 +402,7 @@ mod tests {
 
     /// Two worlds that differ in one answer: if enough pairs are close in either, means are within the bound, by exact arithmetic.
     #[test]
-    fn one_answer_moves_pairs_and_the_mean_as_little_as_is_said() {
+    fn one_answer_moves_pairs_and_the_mean_as_little_as_is_documented() {
         // a core of about three quarters
         let agreement = Agreement::of(30, 3.5, 1e-3, 0.0).unwrap();
         let mechanism = AgreedMean::new(agreement, 3.5, 1 << 20, 2, 1.0, Relation::ReplaceOne).unwrap();
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn the_worst_known_instance_is_within_the_bound() {
-        // spec 09 §9.4b: ρ = 1, n = 300, c = 2/3: 145 at 0, 55 at 1, 99 at 3, and one at 3 or at −1: n·|g − g'| = 9.870 against 18
+        // ρ = 1, n = 300, c = 2/3: 145 at 0, 55 at 1, 99 at 3, and one at 3 or at −1: n·|g − g'| = 9.870 against 18
         let mechanism = AgreedMean {
             groups: 300,
             core: 200,

@@ -6,14 +6,14 @@ use super::quantiles::Level;
 use super::ranges::RangeEnd;
 use dpopt_draws::ExponentialChoice;
 use dpopt_kernel::beside::{Expose, Members, Sealed};
-use dpopt_kernel::{BatchId, CuratorError, Mechanism, PoissonBatch, SamplerError, Sensitive};
+use dpopt_kernel::{Batch, BatchId, CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{ColumnValues, quantile_grid};
 use dpopt_privacy::Event;
 
 /// Counts below each point of [`quantile_grid`], of some columns of the records of a block.
 pub struct ColumnCounts {
-    /// By column and grid point.
+    /// Numbers below each grid point, by column and grid point.
     below: Vec<Vec<u64>>,
     /// How many numbers each column has.
     values: Vec<u64>,
@@ -21,14 +21,14 @@ pub struct ColumnCounts {
 }
 
 impl ColumnCounts {
-    /// Of the columns numbered `columns` of the records of `batch`, or of all.
+    /// The counts of the columns numbered `columns`, of the records of `batch` or of all.
     ///
     /// # Errors
     /// If there is no such column.
     pub fn of<R: ColumnValues>(
         records: &Sensitive<R>,
         columns: &[usize],
-        batch: Option<PoissonBatch>,
+        batch: Option<Batch>,
     ) -> Result<Sensitive<Self>, CuratorError> {
         let records = records.expose();
         if columns.iter().any(|&column| column >= records.width()) {

@@ -1,4 +1,4 @@
-//! Integer counts with discrete noise, and choices by integer scores (spec 19 §1.5, §1.8; docs/proofs/counts.md).
+//! Integer counts with discrete noise, and choices by integer scores (docs/proofs/counts.md).
 //!
 //! A histogram's sensitivity is enforced: a record counts in one cell. Counts and scores that were made elsewhere come
 //! with the sensitivity their maker declares; the guarantee rests on that declaration.
@@ -8,6 +8,7 @@ use dpopt_kernel::beside::Sealed;
 use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation};
+use dpopt_process::stop::paced;
 
 /// Integers that one record changes by a bounded amount.
 pub struct Counts {
@@ -19,7 +20,7 @@ impl Counts {
     /// Cells in which each record counts at most once; a record of no cell, or of a cell beyond `cells`, counts nowhere.
     pub fn histogram(records: impl Iterator<Item = Option<usize>>, cells: usize) -> Sensitive<Self> {
         let mut values = vec![0i64; cells];
-        for cell in records.flatten() {
+        for cell in paced(records).flatten() {
             if let Some(count) = values.get_mut(cell) {
                 *count = count.saturating_add(1);
             }
@@ -151,7 +152,7 @@ impl Mechanism for DiscreteGaussianNoise {
 /// How a choice is randomised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChoiceLaw {
-    /// Permute-and-flip. Event: `ApproxDp(ε, 0)`.
+    /// Permute-and-flip (McKenna, Sheldon 2020). Event: `ApproxDp(ε, 0)`.
     PermuteAndFlip,
     /// The exponential mechanism. Event: `ExponentialMechanism(ε)`.
     Exponential,
@@ -166,7 +167,7 @@ pub enum ChoiceLaw {
 pub struct Choice {
     law: ChoiceLaw,
     epsilon: f64,
-    /// Of one record's presence.
+    /// How far one record's presence moves a score.
     sensitivity: u64,
     /// Between neighbours: the former, doubled under replace-one.
     moved: u64,
@@ -190,7 +191,9 @@ impl Choice {
     ) -> Result<Self, CuratorError> {
         if monotone && relation == Relation::ReplaceOne {
             return Err(CuratorError::Noise(
-                "under replace-one a record can lower one score and raise another; use monotone=False".into(),
+                "under replace-one a record can lower one score and raise another, so that scores are not monotone; \
+                 use monotone=False"
+                    .into(),
             ));
         }
         let neighbours = if relation == Relation::ReplaceOne { 2 } else { 1 };
@@ -217,7 +220,7 @@ impl Choice {
     }
 }
 
-/// What draws a choice.
+/// The sampler of a choice.
 enum Drawing {
     Permuted(NoisyMax),
     Exponential(ExponentialChoice),
@@ -265,7 +268,7 @@ impl Mechanism for Choice {
             Drawing::Permuted(choice) => choice.choose(input.values.iter().copied(), &mut stream),
             Drawing::Exponential(choice) => choice.choose(&input.values, &mut stream),
             Drawing::Noisy(noise) => {
-                let noisy = input.values.iter().map(|&v| i128::from(v) + i128::from(noise.sample(&mut stream)));
+                let noisy = paced(&input.values).map(|&v| i128::from(v) + i128::from(noise.sample(&mut stream)));
                 // the first of several maxima
                 noisy
                     .enumerate()

@@ -11,7 +11,7 @@
 use super::experts_file::{ExpertsFile, LazyShape, SavedExperts, SavedShape};
 use dpopt_draws::ExponentialChoice;
 use dpopt_kernel::beside::{Expose, Sealed, Seen, opened, released};
-use dpopt_kernel::{CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
+use dpopt_kernel::{CuratorError, Interactive, InteractiveStart, Released, SamplerError, Sensitive};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation};
 use dpopt_noise::{Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
@@ -19,13 +19,13 @@ use dpopt_process::Process;
 
 /// log2 of the steps of a loss of 1.
 pub(super) const FINE: i32 = 24;
-/// A loss of 1.
+/// A loss of 1, in integer steps.
 pub(super) const ONE: u64 = 1 << FINE;
 /// Denominator of the probability of a fresh draw.
 const COIN: u64 = 1 << 53;
 /// Rounds at most: sums of losses stay far below 2^63.
-const MOST_ROUNDS: u64 = 1 << 38;
-const MOST_EXPERTS: usize = 1 << 24;
+const MAX_ROUNDS: u64 = 1 << 38;
+const MAX_EXPERTS: usize = 1 << 24;
 pub(super) const LABEL: &str = "plays of experts";
 
 /// What one round tells of every expert: clamped to \[0, 1\], rounded to multiples of 2^-24.
@@ -45,13 +45,13 @@ impl RoundLosses {
     /// If one is no finite number.
     pub fn of(losses: &[f64]) -> Result<Sensitive<Self>, CuratorError> {
         if losses.iter().any(|loss| !loss.is_finite()) {
-            return Err(CuratorError::Unusable("a loss is no finite number; give numbers in [0, 1]".into()));
+            return Err(CuratorError::Unusable("a loss is not a finite number; give numbers in [0, 1]".into()));
         }
         let steps = |loss: &f64| (loss.clamp(0.0, 1.0) * ONE as f64).round() as u32;
         Ok(Sensitive::new(Self(losses.iter().map(steps).collect())))
     }
 
-    /// Multiples of 2^-24.
+    /// The losses as integers, in steps of 2^-24.
     pub(super) fn steps(&self) -> &[u32] {
         &self.0
     }
@@ -98,20 +98,24 @@ impl LazyExperts {
     ) -> Result<Self, CuratorError> {
         check_shape(experts, rounds, rounds_per_user, relation)?;
         if batch == 0 || batch >= rounds {
-            return Err(unusable(format!("batches of {batch} of {rounds} rounds; at least two batches are needed")));
+            return Err(unusable(format!(
+                "{rounds} rounds in batches of {batch} are fewer than two batches; give \
+                                         smaller batches"
+            )));
         }
         if !(resampling > 0.0 && resampling <= 1.0) {
-            return Err(unusable(format!("the probability of a fresh draw is {resampling}; it lies in (0, 1]")));
+            return Err(unusable(format!("the probability of a fresh draw is {resampling}; give a number in (0, 1]")));
         }
         let moved = range_of(relation, learning_rate);
-        let choice = ExponentialChoice::new(moved, ONE, relation == Relation::ZeroOut)
-            .map_err(|_| unusable(format!("the learning rate is {learning_rate:e}; it lies between 1.5e-8 and 1e8")))?;
+        let choice = ExponentialChoice::new(moved, ONE, relation == Relation::ZeroOut).map_err(|_| {
+            unusable(format!("the learning rate is {learning_rate:e}; give a number from 1.5e-8 to 1e8"))
+        })?;
         let fresh = ((resampling * COIN as f64).ceil() as u64).clamp(1, COIN);
         let shape = LazyShape { experts, rounds, batch, learning_rate, fresh, rounds_per_user, relation };
         Ok(Self { shape, choice, resumed: None })
     }
 
-    /// The same, going on where `saved` ended.
+    /// Continues the choice that was saved, from where it ended.
     ///
     /// # Errors
     /// If that was another choice.
@@ -165,11 +169,11 @@ pub(super) fn check_shape(
     rounds_per_user: u64,
     relation: Relation,
 ) -> Result<(), CuratorError> {
-    if !(2..=MOST_EXPERTS).contains(&experts) {
-        return Err(unusable(format!("there are {experts} experts; give 2 to {MOST_EXPERTS}")));
+    if !(2..=MAX_EXPERTS).contains(&experts) {
+        return Err(unusable(format!("there are {experts} experts; give 2 to {MAX_EXPERTS}")));
     }
-    if !(2..=MOST_ROUNDS).contains(&rounds) {
-        return Err(unusable(format!("there are {rounds} rounds; give 2 to {MOST_ROUNDS}")));
+    if !(2..=MAX_ROUNDS).contains(&rounds) {
+        return Err(unusable(format!("there are {rounds} rounds; give 2 to {MAX_ROUNDS}")));
     }
     if rounds_per_user == 0 || rounds_per_user > rounds {
         return Err(unusable(format!("a user is in {rounds_per_user} of {rounds} rounds; give 1 to {rounds}")));
@@ -219,7 +223,7 @@ impl Interactive for LazyExperts {
         LABEL
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<ExpertPlays, CuratorError> {
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<ExpertPlays, CuratorError> {
         let experts = self.shape.experts;
         let (total, current) = match &self.resumed {
             Some(saved) => (saved.total.clone(), saved.current.clone()),
@@ -243,7 +247,7 @@ pub struct NoisyLeader {
 }
 
 /// Rounds at most: the factor's sensitivity is worked out step by step.
-const MOST_LEADER_ROUNDS: u64 = 1 << 22;
+const MAX_LEADER_ROUNDS: u64 = 1 << 22;
 
 impl NoisyLeader {
     /// Noise of `noise_std` per unit of a loss and per step, before the factor.
@@ -258,8 +262,11 @@ impl NoisyLeader {
         relation: Relation,
     ) -> Result<Self, CuratorError> {
         check_shape(experts, rounds, rounds_per_user, relation)?;
-        if rounds > MOST_LEADER_ROUNDS {
-            return Err(unusable(format!("the noisy leader takes at most {MOST_LEADER_ROUNDS} rounds")));
+        if rounds > MAX_LEADER_ROUNDS {
+            return Err(unusable(format!(
+                "the noisy leader plays at most {MAX_LEADER_ROUNDS} rounds; give fewer, or \
+                                         choose another player"
+            )));
         }
         let factor = Factor::blt_default(4).map_err(|e| unusable(e.to_string()))?;
         let sensitivity = Self::step_sensitivity(experts, rounds, rounds_per_user)?;
@@ -319,7 +326,7 @@ impl Interactive for NoisyLeader {
         LABEL
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<ExpertPlays, CuratorError> {
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<ExpertPlays, CuratorError> {
         let opening = opened(opening);
         let insecure = opening.noise.is_insecure();
         let mut coins = opening.noise.stream(Purpose::Correlated, 0);
@@ -353,15 +360,15 @@ fn least(values: &[i64]) -> usize {
 pub struct ExpertPlays {
     experts: usize,
     rounds: u64,
-    /// Rounds observed.
+    /// Number of rounds observed so far.
     round: u64,
     chosen: usize,
     learner: Box<dyn Learner>,
     coins: Stream,
     insecure: bool,
-    /// That it was opened in: a forked one has the same coins to come.
+    /// The process in which it was opened: a forked copy has the same coins to come.
     process: Process,
-    /// Of a watched curator.
+    /// What was released, where a test or an audit watches the curator.
     seen: Option<Seen>,
 }
 
@@ -382,7 +389,7 @@ pub(super) trait Learner: Send + Sync {
 
 struct Lazy {
     plan: LazyExperts,
-    /// Losses of whole batches.
+    /// Losses of each expert over all whole batches.
     total: Vec<i64>,
     /// Losses of the batch that is under way.
     current: Vec<i64>,
@@ -453,12 +460,14 @@ impl ExpertPlays {
         (experts, rounds): (usize, u64),
         resumed: Option<&SavedExperts>,
         learner: Box<dyn Learner>,
-        opening: Opening<'_>,
+        opening: InteractiveStart<'_>,
     ) -> Result<Self, CuratorError> {
         let opening = opened(opening);
         let insecure = opening.noise.is_insecure();
         if resumed.is_some() && insecure {
-            return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
+            return Err(unusable(
+                "a resumed session draws fresh noise and takes no insecure seed; leave it out".into(),
+            ));
         }
         let mut coins = opening.noise.stream(Purpose::Selection, 0);
         let (round, chosen) = match resumed {
@@ -518,12 +527,12 @@ impl ExpertPlays {
         self.round
     }
 
-    /// T.
+    /// Number T of rounds of the whole game.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// d.
+    /// Number d of experts.
     pub fn experts(&self) -> usize {
         self.experts
     }
@@ -536,16 +545,18 @@ impl ExpertPlays {
         self.here()?;
         if self.insecure {
             return Err(unusable(
-                "coins from an insecure seed would come again after a restart; leave the seed out".into(),
+                "a session with an insecure seed would draw the same randomness again after a restart; leave the \
+                 seed out"
+                    .into(),
             ));
         }
         let saved = self.saved().ok_or_else(|| {
-            unusable("a noisy leader can't be saved: its noise is never written down; use lean or fresh".into())
+            unusable("a noisy leader cannot be saved, since its noise must never be stored; use lean or fresh".into())
         })?;
         file.write(saved, public)
     }
 
-    /// `None` of a leader.
+    /// What a session file holds of it; `None` for a noisy leader, whose noise is never written down.
     pub(crate) fn saved(&self) -> Option<SavedExperts> {
         self.learner.saved(self.round, self.chosen)
     }

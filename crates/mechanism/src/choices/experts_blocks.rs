@@ -5,12 +5,12 @@ use super::experts::{ExpertPlays, LABEL, Learner, ONE, add, check_shape, draw, r
 use super::experts_file::{BlockShape, SavedExperts, SavedShape};
 use dpopt_draws::ExponentialChoice;
 use dpopt_kernel::beside::Sealed;
-use dpopt_kernel::{CuratorError, Interactive, Opening, SamplerError};
+use dpopt_kernel::{CuratorError, Interactive, InteractiveStart, SamplerError};
 use dpopt_noise::Stream;
 use dpopt_privacy::{Event, Relation};
 
-/// Blocks at most.
-const MOST_BLOCKS: usize = 1 << 16;
+/// Largest number of blocks.
+const MAX_BLOCKS: usize = 1 << 16;
 
 /// The public numbers of a choice by blocks. The event is made of these very numbers: *one* choice, however many blocks there are.
 ///
@@ -47,18 +47,21 @@ impl BlockExperts {
         check_shape(experts, rounds, rounds_per_user, relation)?;
         let increasing = ends.windows(2).all(|pair| pair[0] < pair[1]);
         let within = ends.first().is_some_and(|first| *first > 0) && ends.last().is_some_and(|last| *last < rounds);
-        if !increasing || !within || ends.len() > MOST_BLOCKS {
+        if !increasing || !within || ends.len() > MAX_BLOCKS {
             return Err(unusable(format!(
-                "blocks end after increasing numbers of rounds below {rounds}, at least one and at most {MOST_BLOCKS} of them"
+                "the ends of the blocks are out of range; give 1 to {MAX_BLOCKS} increasing numbers of rounds below \
+                 {rounds}"
             )));
         }
         let choice = ExponentialChoice::new(range_of(relation, learning_rate), ONE, relation == Relation::ZeroOut)
-            .map_err(|_| unusable(format!("the learning rate is {learning_rate:e}; it lies between 1.5e-8 and 1e8")))?;
+            .map_err(|_| {
+                unusable(format!("the learning rate is {learning_rate:e}; give a number from 1.5e-8 to 1e8"))
+            })?;
         let shape = BlockShape { experts, rounds, ends, learning_rate, rounds_per_user, relation };
         Ok(Self { shape, choice, resumed: None })
     }
 
-    /// The same, going on where `saved` ended.
+    /// Continues the choice that was saved, from where it ended.
     ///
     /// # Errors
     /// If that was another choice.
@@ -94,7 +97,7 @@ impl Interactive for BlockExperts {
         LABEL
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<ExpertPlays, CuratorError> {
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<ExpertPlays, CuratorError> {
         let (experts, rounds) = (self.shape.experts, self.shape.rounds);
         let current = self.resumed.as_ref().map_or_else(|| vec![0; experts], |saved| saved.current.clone());
         let learner = OfBlocks { plan: self.clone(), current };

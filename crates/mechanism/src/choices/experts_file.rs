@@ -35,7 +35,7 @@ pub(super) struct BlockShape {
     pub(super) relation: Relation,
 }
 
-/// Who chooses.
+/// The kind of choice that is saved, with its public numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum SavedShape {
@@ -62,7 +62,7 @@ impl std::fmt::Debug for SavedExperts {
 }
 
 impl SavedExperts {
-    /// Rounds observed.
+    /// Number of rounds observed.
     pub fn observed(&self) -> u64 {
         self.round
     }
@@ -72,11 +72,11 @@ impl SavedExperts {
         if self.shape == *shape {
             return Ok(());
         }
-        Err(unusable("the session file was made for another plan; resume with the one that it holds".into()))
+        Err(unusable("the session file was made for another plan; resume it with the plan that it holds".into()))
     }
 }
 
-/// The same, as the file has it: nobody else writes down what was saved.
+/// [`SavedExperts`] as the session file holds it: no other file has it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
@@ -123,7 +123,7 @@ impl ExpertsFile {
         Self::opened(path, false)
     }
 
-    /// The same, of a session that was moved to another file system: it is believed that nothing goes on where it was.
+    /// Opens a saved session that was moved to another file system, and trusts the caller that no other copy of it goes on.
     ///
     /// # Errors
     /// As [`open`](Self::open); also if the session that it was copied from is still there.

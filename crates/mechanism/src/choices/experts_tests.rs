@@ -18,10 +18,10 @@ fn the_worked_cases_cost() {
     use dpopt_privacy::accountant::Accountant;
     let epsilon = |event: &Event, delta| by_renyi.epsilon(event, Relation::ReplaceOne, delta).unwrap().upper;
     // by the quadratic bound of a draw, αη²/2; the exact curve of a bounded range is a little below it
-    let quadratic = |door: &LazyExperts| {
-        let draw = Event::Zcdp { rho: 0.5 * door.shape.learning_rate.powi(2), xi: 0.0 };
-        let gated = draw.clone().gated(door.gate()).self_composed(door.boundaries() - 1);
-        Event::composed(vec![Event::PureStream { epsilon: door.switch_epsilon() }, draw, gated])
+    let quadratic = |mechanism: &LazyExperts| {
+        let draw = Event::Zcdp { rho: 0.5 * mechanism.shape.learning_rate.powi(2), xi: 0.0 };
+        let gated = draw.clone().gated(mechanism.gate()).self_composed(mechanism.boundaries() - 1);
+        Event::composed(vec![Event::PureStream { epsilon: mechanism.switch_epsilon() }, draw, gated])
     };
     let (published, own) = (epsilon(&quadratic(&lean), 1e-6), epsilon(&lean.event(), 1e-6));
     assert!((published - 0.3379).abs() < 5e-5 && own < published && own > 0.98 * published, "{published} {own}");
@@ -51,9 +51,13 @@ fn the_worked_cases_cost() {
     }
     // what a search adds up is what the accountant does
     for (p, k) in [(0.05, 1), (0.05, 3), (1.0, 1), (1.0, 3)] {
-        let door = LazyExperts::new(10, 1000, 10, 0.01, p, k, Relation::ReplaceOne).unwrap();
-        let accounted = accountant::epsilon(&door.event(), Relation::ReplaceOne, 0.0).unwrap().upper;
-        assert!((door.pure_epsilon() / accounted - 1.0).abs() < 1e-8, "{p} {k}: {} {accounted}", door.pure_epsilon());
+        let mechanism = LazyExperts::new(10, 1000, 10, 0.01, p, k, Relation::ReplaceOne).unwrap();
+        let accounted = accountant::epsilon(&mechanism.event(), Relation::ReplaceOne, 0.0).unwrap().upper;
+        assert!(
+            (mechanism.pure_epsilon() / accounted - 1.0).abs() < 1e-8,
+            "{p} {k}: {} {accounted}",
+            mechanism.pure_epsilon()
+        );
     }
     // a round that tells nothing moves the draws half as far
     let zero_out = rdp::cost(&reference(Relation::ZeroOut).event(), Relation::ZeroOut, 8.0).unwrap().divergence;
@@ -202,7 +206,7 @@ fn marginals_are_those_of_multiplicative_weights() {
             assert!((law[x] - LAWS[batch][x]).abs() < 1e-10 && (law[x] - next[x]).abs() < 1e-15);
         }
     }
-    // what the door draws: three chi-squares of 100000 runs, each with a false-alarm rate of 1e-6 (quantile 27.6 of two degrees)
+    // what the mechanism draws: three chi-squares of 100000 runs, each with a false-alarm rate of 1e-6 (quantile 27.6 of two degrees)
     let plan = LazyExperts::new(3, 8, 2, 0.1, 0.2, 1, Relation::ReplaceOne).unwrap();
     let rounds: Vec<_> = LOSSES.iter().map(|l| RoundLosses::of(l).unwrap()).collect();
     let mut counts = [[0.0; 3]; 3];
@@ -346,7 +350,7 @@ mod restarts {
         // killed between the two: nothing of it was shown, and it is the newest
         assert_eq!(with(&new, &old_mark), Ok(6));
         assert_eq!(std::fs::read(&mark).unwrap(), new_mark);
-        assert!(with(&old, &new_mark).unwrap_err().contains("older"));
+        assert!(with(&old, &new_mark).unwrap_err().contains("is an old copy that was put back"));
         let older = &old_mark[..old_mark.len() - 1];
         assert!(with(&new, older).unwrap_err().contains("newer"));
         // another session's mark, none, and half of one
@@ -377,7 +381,7 @@ mod restarts {
             copied("session", copy);
             for opened in [ExpertsFile::open(&at(copy)), ExpertsFile::open_moved(&at(copy))] {
                 let why = why(opened);
-                assert!(why.contains("is a copy of") && why.contains("still there"), "{why}");
+                assert!(why.contains("is a copy of") && why.contains("still exists"), "{why}");
             }
         }
         // renamed, on one file system: the mark is the same file
@@ -392,13 +396,13 @@ mod restarts {
         copied("renamed", "moved");
         std::fs::remove_file(at("renamed")).unwrap();
         std::fs::remove_file(at("renamed.mark")).unwrap();
-        assert!(why(ExpertsFile::open(&at("moved"))).contains("--moved"));
+        assert!(why(ExpertsFile::open(&at("moved"))).contains("`moved` = true"));
         let (mut file, saved, _) = ExpertsFile::open_moved(&at("moved")).unwrap();
         let mut plays = opened(&plan().resumed(saved).unwrap());
         step(&mut plays);
         plays.save(&mut file, "moved").unwrap();
         drop(file);
-        // said once
+        // each line once
         assert_eq!(ExpertsFile::open(&at("moved")).unwrap().1.observed(), 6);
     }
 

@@ -8,14 +8,14 @@ use super::experts::{FINE, ONE, RoundLosses};
 use super::session_file::unusable;
 use super::sums_file::{SavedSums, SumsFile, SumsShape};
 use dpopt_kernel::beside::{Expose, Sealed, Seen, opened, released};
-use dpopt_kernel::{CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
+use dpopt_kernel::{CuratorError, Interactive, InteractiveStart, Released, SamplerError, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
 use dpopt_process::Process;
 
 const LABEL: &str = "sums of rounds";
 /// Rounds at most: sums stay far below 2^63.
-const MOST_ROUNDS: u64 = 1 << 38;
+const MAX_ROUNDS: u64 = 1 << 38;
 
 /// The public numbers of sums that each have rounds of their own. The event is made of these very numbers.
 ///
@@ -51,8 +51,8 @@ impl FreshSums {
         rounds_per_user: u64,
         relation: Relation,
     ) -> Result<Self, CuratorError> {
-        if !(1..=MOST_ROUNDS).contains(&rounds) || releases == 0 {
-            return Err(CuratorError::Noise(format!("there are {rounds} rounds; give 1 to {MOST_ROUNDS}")));
+        if !(1..=MAX_ROUNDS).contains(&rounds) || releases == 0 {
+            return Err(CuratorError::Noise(format!("there are {rounds} rounds; give 1 to {MAX_ROUNDS}")));
         }
         if rounds_per_user == 0 || rounds_per_user > rounds {
             return Err(CuratorError::Noise(format!(
@@ -64,12 +64,13 @@ impl FreshSums {
                 "adding or removing a round moves all later ones to other sums; use zero-out or replace-one".into(),
             ));
         }
-        let noise = DiscreteLaplace::with_scale(ONE as f64 / epsilon)
-            .map_err(|_| CuratorError::Noise("epsilon of a sum lies between 1.5e-8 and 1e8".into()))?;
+        let noise = DiscreteLaplace::with_scale(ONE as f64 / epsilon).map_err(|_| {
+            CuratorError::Noise("epsilon of a sum is out of range; give a number from 1.5e-8 to 1e8".into())
+        })?;
         Ok(Self { shape: SumsShape { rounds, releases, epsilon, rounds_per_user, relation }, noise, resumed: None })
     }
 
-    /// The same, going on where `saved` ended.
+    /// Continues the sums that were saved, from where they ended.
     ///
     /// # Errors
     /// If these were other sums.
@@ -109,11 +110,13 @@ impl Interactive for FreshSums {
         LABEL
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<OpenSums, CuratorError> {
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<OpenSums, CuratorError> {
         let opening = opened(opening);
         let insecure = opening.noise.is_insecure();
         if self.resumed.is_some() && insecure {
-            return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
+            return Err(unusable(
+                "a resumed session draws fresh noise and takes no insecure seed; leave it out".into(),
+            ));
         }
         let (added, released, sum) =
             self.resumed.as_ref().map_or((0, 0, 0), |saved| (saved.added, saved.released, saved.sum));
@@ -135,13 +138,13 @@ pub struct OpenSums {
     plan: FreshSums,
     added: u64,
     released: u64,
-    /// Of the rounds since the last release: as sensitive as they are.
+    /// Sum of the rounds since the last release: as sensitive as they are.
     sum: i64,
     coins: Stream,
     insecure: bool,
-    /// That it was opened in: a forked one has the same noise to come.
+    /// The process in which it was opened: a forked copy has the same noise to come.
     process: Process,
-    /// Of a watched curator.
+    /// What was released, where a test or an audit watches the curator.
     seen: Option<Seen>,
 }
 
@@ -205,7 +208,8 @@ impl OpenSums {
         self.here()?;
         if self.insecure {
             return Err(unusable(
-                "noise from an insecure seed would come again after a restart; leave the seed out".into(),
+                "a session with an insecure seed would draw the same noise again after a restart; leave the seed out"
+                    .into(),
             ));
         }
         file.write(&self.saved(), public)

@@ -8,6 +8,7 @@ use dpopt_kernel::beside::Sealed;
 use dpopt_kernel::{CuratorError, Mechanism, NotApplicable, SamplerError};
 use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Certificate, Event, Neighbours, Relation, Terms, certify};
+use dpopt_process::stop::paced;
 use std::collections::BTreeMap;
 
 /// Total variation of all draws together: below 2^-110 each, and a table has fewer than 2^40 labels. A public bound: the
@@ -34,7 +35,7 @@ impl LabelSelection {
         let Terms { budget, neighbours: Neighbours { relation, .. } } = terms;
         if budget.delta() <= 0.0 {
             return Err(NotApplicable::Problem(
-                "selecting labels from the data needs delta > 0; declare the labels instead".into(),
+                "finding labels privately needs delta > 0; give a small delta, or declare the labels".into(),
             ));
         }
         // under replace-one two labels move and two may be unique
@@ -42,7 +43,11 @@ impl LabelSelection {
         // a billionth more leaves room for the accountant's rounding
         let scale = (labels / budget.epsilon() * (1.0 + 1e-9)).max(LEAST_SCALE);
         if scale > 2f64.powi(40) {
-            return Err(NotApplicable::Problem("the epsilon for selecting labels is too small to be of use".into()));
+            return Err(NotApplicable::Problem(
+                "the epsilon for finding labels is too small; raise epsilon, or \
+                                               declare the labels"
+                    .into(),
+            ));
         }
         let single = 0.5 * budget.delta() / labels;
         // P(X ≥ m) = e^{−m/t}/(1 + e^{−1/t}); 1 + X ≥ threshold must have probability at most `single`
@@ -114,7 +119,7 @@ impl Mechanism for LabelSelection {
         let laplace = DiscreteLaplace::with_scale(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut stream = noise.stream(Purpose::Noise, 0);
         let mut shown = Vec::new();
-        for (label, &count) in input {
+        for (label, &count) in paced(input) {
             let noisy = i64::try_from(count).unwrap_or(i64::MAX / 2).saturating_add(laplace.sample(&mut stream));
             if noisy >= self.threshold {
                 shown.push(label.clone());
@@ -122,11 +127,11 @@ impl Mechanism for LabelSelection {
         }
         if shown.len() < 2 {
             return Err(CuratorError::Unusable(format!(
-                "fewer than two class labels are frequent enough to be shown privately (about {} records each are \
-                 needed); declare the labels, or raise the budget; a target that is a number needs a regression, with its range \
-                 (lower and upper) declared",
+                "fewer than two class labels are frequent enough to be released privately (about {} records each are \
+                 needed); declare the labels, or raise the budget; for a target that is a number choose regression \
+                 and declare lower and upper",
                 self.threshold
-            )));
+            ).into()));
         }
         Ok(shown)
     }

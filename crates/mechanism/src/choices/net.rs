@@ -1,4 +1,5 @@
-//! Scores of the points of a public net, for a choice among them (spec 20 §2.4; docs/proofs/sparse-exponential.md).
+//! Scores of the points of a public net, for a choice among them (Ghazi et al. 2024;
+//! docs/proofs/sparse-exponential.md).
 
 use super::counts::Counts;
 use dpopt_kernel::Sensitive;
@@ -10,7 +11,7 @@ use dpopt_process::stop::Stop;
 use rayon::prelude::*;
 
 /// What one record moves a score by at most.
-pub const NET_UNITS: u64 = 1 << 20;
+pub const NET_QUANTA: u64 = 1 << 20;
 
 /// By how much each sparse point is better than 0 for all records together, in units of `range`/2^20, each record clipped to
 /// ±2^20; targets are clamped to `target_bound`.
@@ -20,7 +21,7 @@ pub fn net_scores(
     range: f64,
     points: &[Vec<(u32, f64)>],
 ) -> Sensitive<Counts> {
-    let (examples, unit) = (examples.expose(), range / NET_UNITS as f64);
+    let (examples, unit) = (examples.expose(), range / NET_QUANTA as f64);
     let rows = examples.rows.len();
     let mut columns: Vec<Vec<(usize, f64)>> = vec![Vec::new(); examples.rows.columns()];
     for i in 0..rows {
@@ -42,13 +43,13 @@ pub fn net_scores(
         }
         let gain = |score: f64, (target, at_zero): (f64, f64)| {
             let gain = (at_zero - loss.scalar_value(score, target)) / unit;
-            if gain.is_finite() { (gain as i64).clamp(-(NET_UNITS as i64), NET_UNITS as i64) } else { 0 }
+            if gain.is_finite() { (gain as i64).clamp(-(NET_QUANTA as i64), NET_QUANTA as i64) } else { 0 }
         };
         let of = |(score, target): (&f64, &Option<(f64, f64)>)| target.map_or(0, |target| gain(*score, target));
         scores.iter().zip(&targets).map(of).sum::<i64>()
     };
     let scores = in_threads(|| points.par_iter().map_init(|| vec![0.0; rows], total).collect());
-    Counts::declared(scores, NET_UNITS as f64)
+    Counts::declared(scores, NET_QUANTA as f64)
 }
 
 #[cfg(test)]
@@ -72,7 +73,7 @@ mod tests {
         let points = vec![vec![], vec![(0, 2.0)], vec![(0, -1.0), (2, 0.5)], vec![(7, 1.0)]];
         let records: [(&[(u32, f32)], f32); 4] =
             [(&[(0, 0.5), (2, 0.25)], 1.0), (&[(2, 0.75)], -1.0), (&[], 1.0), (&[(0, 1.0)], f32::NAN)];
-        let unit = 1.0 / NET_UNITS as f64;
+        let unit = 1.0 / NET_QUANTA as f64;
         let gain =
             |score: f64, y: f64| ((LOGISTIC.scalar_value(0.0, y) - LOGISTIC.scalar_value(score, y)) / unit) as i64;
         // the third record has a score of 0 everywhere, the fourth no target
@@ -80,6 +81,6 @@ mod tests {
         assert_eq!(scores(&records, 1.0, &points), expected);
         // of a range of a quarter a record moves no score by more than all of its units
         let cut = scores(&records[..1], 0.25, &points);
-        assert_eq!(cut[1], NET_UNITS as i64);
+        assert_eq!(cut[1], NET_QUANTA as i64);
     }
 }

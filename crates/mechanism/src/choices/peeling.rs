@@ -1,4 +1,4 @@
-//! Private choice of k features one after another, "peeling" (spec 16 §2, spec 20 §2.3; docs/proofs/peeling.md).
+//! Private choice of k features one after another, "peeling" (docs/proofs/peeling.md).
 //!
 //! The score of feature j is |Σ_i c_ij|, where c_i is the integer gradient of record i at a released point, every entry of it at most
 //! C in size: a record moves each score by at most C, in any direction. One pass over the records makes all scores. A pick is
@@ -34,7 +34,7 @@ pub struct FeatureScores {
     dimension: u64,
     /// Columns that a record has, increasing: only their scores are stored.
     columns: Vec<u32>,
-    /// In units of C/2^20.
+    /// Scores of the stored columns, in units of C/2^20.
     scores: Vec<i64>,
     taken: Vec<bool>,
     /// Picked features that no record has: positions among those, increasing.
@@ -115,11 +115,11 @@ impl FeatureScores {
 /// One pick: the feature, with value 1. Event: `ExponentialMechanism(ε₀)`, or `ApproxDp(ε₀, 0)` with Laplace noise.
 #[derive(Clone, Debug)]
 pub struct FeaturePick {
-    /// The law that picks.
+    /// The law that picks the feature.
     pub law: PeelingLaw,
     /// What its scores are made of.
     pub facts: VertexFacts,
-    /// d.
+    /// Number d of features.
     pub dimension: u64,
 }
 

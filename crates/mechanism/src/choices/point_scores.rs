@@ -1,4 +1,5 @@
-//! Scores of public points by what records lose there, for a choice among them (spec 06 §7; docs/proofs/net.md).
+//! Scores of public points by what records lose there, for a choice among them (Liu 2024, Theorem 6.4.8;
+//! docs/proofs/net.md).
 //!
 //! A record's loss at a point counts relative to its loss at a public centre and is cut to ±G times the distance between the two, in whole units: the
 //! sensitivity is exact and holds whatever the losses are. It is that of the furthest point, which need not be half of the domain's diameter away. Where losses are known
@@ -7,7 +8,7 @@
 use super::counts::Counts;
 use dpopt_kernel::beside::{Expose, Members};
 use dpopt_kernel::progress::Progress;
-use dpopt_kernel::{CuratorError, PoissonBatch, Sensitive};
+use dpopt_kernel::{Batch, CuratorError, Sensitive};
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use dpopt_process::stop::Stop;
@@ -15,10 +16,10 @@ use dpopt_process::{in_threads, thread_count};
 use rayon::prelude::*;
 
 /// What one record moves a score by at most: G times the distance of the furthest point, or B/2.
-pub const POINT_UNITS: u64 = 1 << 24;
+pub const POINT_QUANTA: u64 = 1 << 24;
 
-/// Records whose scores fit: each gives at most 2^24 units.
-pub const MOST_SCORED: u64 = 1 << 38;
+/// Largest number of records whose scores fit: each gives at most 2^24 integer steps.
+pub const MAX_SCORED: u64 = 1 << 38;
 
 /// Points that a thread takes at a time: a record that was read serves all of them.
 const TOGETHER: usize = 64;
@@ -35,18 +36,18 @@ fn shown(points: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct ScoredPoints {
     centre: Vec<f64>,
-    /// Side by side.
+    /// The points, side by side.
     points: Vec<f64>,
     counted: Counted,
     per_unit: f64,
 }
 
-/// From where a record's loss counts, and how far.
+/// The loss that a record's loss counts from, and how far it counts.
 #[derive(Clone, Debug)]
 enum Counted {
-    /// From its loss at the centre, at each point by so many units at most.
+    /// From its loss at the centre, at each point by so many integer steps at most.
     ByDistance(Vec<i64>),
-    /// From this.
+    /// From this loss, the middle of the known range.
     Within(f64),
 }
 
@@ -64,45 +65,45 @@ impl ScoredPoints {
         let distance = |point: &[f64]| point.iter().zip(centre).map(|(p, c)| (p - c).powi(2)).sum::<f64>().sqrt();
         let distances: Vec<f64> = points.chunks(dimension).map(distance).collect();
         let reach = distances.iter().copied().fold(0.0, f64::max);
-        let per_unit = slope * reach / POINT_UNITS as f64;
+        let per_unit = slope * reach / POINT_QUANTA as f64;
         if !(per_unit > 0.0 && per_unit.is_finite()) {
             return Err(CuratorError::Shape);
         }
         // rounded up, so that a loss of that slope is not cut; never beyond what noise is made for
-        let limit = |d: &f64| ((d / reach * POINT_UNITS as f64).ceil() as i64).clamp(0, POINT_UNITS as i64);
+        let limit = |d: &f64| ((d / reach * POINT_QUANTA as f64).ceil() as i64).clamp(0, POINT_QUANTA as i64);
         let limits = distances.iter().map(limit).collect();
         Ok(Self { counted: Counted::ByDistance(limits), centre: centre.to_vec(), points, per_unit })
     }
 
-    /// The same for losses that lie between 0 and `bound`: what is outside of it is cut.
+    /// `points` side by side, each as long as `centre`, for losses between 0 and `bound`: what lies outside of it is cut.
     ///
     /// # Errors
     /// If there are no points, one is not finite, or the bound is not positive.
     pub fn within(centre: &[f64], points: Vec<f64>, bound: f64) -> Result<Self, CuratorError> {
         let fits = !centre.is_empty() && !points.is_empty() && points.len().is_multiple_of(centre.len());
-        let per_unit = 0.5 * bound / POINT_UNITS as f64;
+        let per_unit = 0.5 * bound / POINT_QUANTA as f64;
         if !(fits && points.iter().all(|x| x.is_finite()) && per_unit > 0.0 && per_unit.is_finite()) {
             return Err(CuratorError::Shape);
         }
         Ok(Self { counted: Counted::Within(0.5 * bound), centre: centre.to_vec(), points, per_unit })
     }
 
-    /// How many.
+    /// Number of points.
     pub fn count(&self) -> usize {
         self.points.len() / self.centre.len()
     }
 
-    /// One of them.
+    /// The point of this index.
     pub fn point(&self, index: usize) -> &[f64] {
         let d = self.centre.len();
         &self.points[index * d..(index + 1) * d]
     }
 
-    /// By how much a record's loss at a point is less than what it counts from, in units; 0 where one of the two is no number.
+    /// How much lower a record's loss is at a point than the loss that it counts from, in integer steps; 0 where one of the two is no number.
     fn units(&self, point: usize, from: f64, there: f64) -> i64 {
         let limit = match &self.counted {
             Counted::ByDistance(limits) => limits[point],
-            Counted::Within(_) => POINT_UNITS as i64,
+            Counted::Within(_) => POINT_QUANTA as i64,
         };
         // a cast cuts what is beyond i64, and makes 0 of what is no number
         (((from - there) / self.per_unit).round() as i64).clamp(-limit, limit)
@@ -149,7 +150,7 @@ impl ScoredPoints {
             in_threads(|| scores.par_chunks_mut(together).enumerate().try_for_each_init(O::Scratch::default, add))?;
             progress.tick();
         }
-        Ok(Counts::declared(scores, POINT_UNITS as f64))
+        Ok(Counts::declared(scores, POINT_QUANTA as f64))
     }
 
     /// How often [`scores`](Self::scores) tells progress.
@@ -157,13 +158,13 @@ impl ScoredPoints {
         points.div_ceil(shown(points)) as u64
     }
 
-    /// The same for records that are evaluated elsewhere: `values(x, out)` appends one number for each record of `batch` to the empty `out`.
+    /// [`scores`](Self::scores) from losses that the caller evaluates: `values(x, out)` appends one number for each record of `batch` to the empty `out`.
     ///
     /// # Errors
     /// If `values` fails, or gives another number of them.
-    pub fn scores_elsewhere<E: From<CuratorError>>(
+    pub fn remote_scores<E: From<CuratorError>>(
         &self,
-        batch: PoissonBatch,
+        batch: Batch,
         progress: &dyn Progress,
         mut values: impl FnMut(&[f64], &mut Vec<f64>) -> Result<(), E>,
     ) -> Result<Sensitive<Counts>, E> {
@@ -188,7 +189,7 @@ impl ScoredPoints {
                 progress.tick();
             }
         }
-        Ok(Counts::declared(scores, POINT_UNITS as f64))
+        Ok(Counts::declared(scores, POINT_QUANTA as f64))
     }
 }
 
@@ -220,20 +221,20 @@ mod tests {
     fn losses_count_from_the_centre_and_are_cut_by_distance() {
         let p = points();
         assert_eq!(p.count(), 3);
-        let unit = 5.0 / POINT_UNITS as f64;
+        let unit = 5.0 / POINT_QUANTA as f64;
         // slope a/10: −.1·7 at (4, 5), −.1·2.5 at (1, 3.5)
         let expected = [0, (-0.7 / unit).round() as i64, (-0.25 / unit).round() as i64];
         assert_eq!(scored(&p, &[0.1]), expected);
         // beyond G times the distance nothing counts: 5 and 2.5
-        assert_eq!(scored(&p, &[-1e6]), [0, POINT_UNITS as i64, (POINT_UNITS / 2) as i64]);
+        assert_eq!(scored(&p, &[-1e6]), [0, POINT_QUANTA as i64, (POINT_QUANTA / 2) as i64]);
         // what is no number counts nothing, as does a loss that is infinite everywhere; one that is infinite at a point counts there
         let wall = |x: &[f64], _: &f64| if x[0] > 2.0 { f64::INFINITY } else { 0.0 };
         let wall = Closures::new(2, wall, |_: &[f64], _: &f64, _: &mut [f64]| {});
         let Ok(scores) = p.scores(&Sensitive::new(vec![0.0]), &wall, &Silent);
-        assert_eq!(scores.expose().values, [0, -(POINT_UNITS as i64), 0]);
+        assert_eq!(scores.expose().values, [0, -(POINT_QUANTA as i64), 0]);
         assert_eq!(
             scored(&p, &[f64::NAN, f64::INFINITY, 1e300]),
-            [0, -(POINT_UNITS as i64), -(POINT_UNITS as i64) / 2]
+            [0, -(POINT_QUANTA as i64), -(POINT_QUANTA as i64) / 2]
         );
         assert!(ScoredPoints::new(&[1.0], vec![1.0], 1.0).is_err(), "all at the centre");
         assert!(ScoredPoints::new(&[1.0], vec![f64::NAN], 1.0).is_err());
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn losses_of_a_known_range_are_cut_to_it_and_count_from_its_middle() {
         let p = ScoredPoints::within(&[1.0, 1.0], vec![0.0, 0.0, 1.0, 1.0, 3.0, 3.0], 10.0).unwrap();
-        let unit = 5.0 / POINT_UNITS as f64;
+        let unit = 5.0 / POINT_QUANTA as f64;
         let of = |losses: [f64; 3]| losses.map(|loss| ((5.0 - loss) / unit).round() as i64);
         assert_eq!(scored(&p, &[0.1]), of([7.0, 7.2, 7.6]));
         assert_eq!(scored(&p, &[1e9]), of([7.0, 10.0, 10.0]));
@@ -259,22 +260,22 @@ mod tests {
     fn elsewhere_the_scores_are_the_same_and_there_is_one_number_for_each_record() {
         let ranged = ScoredPoints::within(&[1.0, 1.0], vec![1.0, 1.0, 4.0, 5.0], 9.0).unwrap();
         for p in [points(), ranged] {
-            same_elsewhere(&p);
+            same_remotely(&p);
         }
     }
 
-    fn same_elsewhere(p: &ScoredPoints) {
+    fn same_remotely(p: &ScoredPoints) {
         let records = vec![0.3, -2.0, 0.01];
         let mut curator = uncharged(&Event::NoOp, NoiseSource::insecure(1));
         let (batch, chosen) = curator.all_for_loader(3).unwrap();
-        let found = p.scores_elsewhere(batch, &Silent, |x, out| {
+        let found = p.remote_scores(batch, &Silent, |x, out| {
             out.extend(chosen.iter().map(|&i| records[i as usize] * (x[0] + x[1]) + 7.0));
             Ok::<_, CuratorError>(())
         });
         assert_eq!(found.unwrap().expose().values, scored(p, &records));
         for given in [2, 4] {
             let (batch, _) = curator.all_for_loader(3).unwrap();
-            let wrong = p.scores_elsewhere(batch, &Silent, |_, out| {
+            let wrong = p.remote_scores(batch, &Silent, |_, out| {
                 out.resize(given, 0.0);
                 Ok::<_, CuratorError>(())
             });
@@ -297,7 +298,7 @@ mod tests {
             for p in [ScoredPoints::new(&[0.0, 0.0], flat.clone(), slope), ScoredPoints::within(&[0.0, 0.0], flat, slope)] {
                 let p = p.unwrap();
                 for (a, b) in scored(&p, &with).iter().zip(scored(&p, &others)) {
-                    prop_assert!(a.abs_diff(b) <= POINT_UNITS);
+                    prop_assert!(a.abs_diff(b) <= POINT_QUANTA);
                 }
             }
         }

@@ -43,10 +43,10 @@ pub struct Quantiles {
     levels: Vec<Level>,
     epsilon: f64,
     relation: Relation,
-    /// Of each cell.
+    /// Number of parts of each cell.
     parts: u64,
     #[cfg(test)]
-    planted_bug: Option<QuantileBug>,
+    injected_fault: Option<QuantileBug>,
 }
 
 /// Known mistakes, for tests that must catch them.
@@ -72,7 +72,7 @@ impl Quantiles {
             relation,
             parts: PARTS,
             #[cfg(test)]
-            planted_bug: None,
+            injected_fault: None,
         }
     }
 
@@ -107,7 +107,7 @@ pub struct Place {
 impl Place {
     const WIDTH: u64 = 1 << 60;
 
-    /// Where it lies; the cell that begins at 0 is 0, and what is beyond the grid is its end.
+    /// The number at which the place lies; the cell that begins at 0 is 0, and what is beyond the grid is its end.
     fn value(self, grid: &[f64]) -> f64 {
         match self.cell {
             0 => grid[0],
@@ -134,7 +134,7 @@ struct Problem {
     end: u64,
 }
 
-/// By how much one record moves a score: with 1 more in N, b·p − a·N moves between −a and b − a; a replacement moves p alone, by 1.
+/// How far one record moves a score: with 1 more in N, b·p − a·N moves between −a and b − a; a replacement moves p alone, by 1.
 fn sensitivity(low: u64, level: u64, high: u64, relation: Relation) -> u64 {
     let most = if relation == Relation::ReplaceOne { high - low } else { (level - low).max(high - level) };
     most.max(1)
@@ -152,7 +152,7 @@ impl Problem {
         Self { first: 0, cells, low: 0, high: Level::OF, begin: 0, end: Place::WIDTH }
     }
 
-    /// By how much one record moves a score, in units of 1/parts; span = high − low.
+    /// How far one record moves a score, in units of 1/parts; span = high − low.
     fn sensitivity(&self, level: u64, relation: Relation, parts: u64) -> u64 {
         sensitivity(self.low, level, self.high, relation) * parts
     }
@@ -244,7 +244,7 @@ impl Mechanism for Quantiles {
 }
 
 impl Quantiles {
-    /// Where the levels lie, in order.
+    /// Chooses the place of each level, in the order of the levels.
     pub fn choose(&self, below: &[u64], values: u64, noise: &mut NoiseSource) -> Result<Vec<Place>, CuratorError> {
         let mut chosen = vec![Place { cell: 0, part: 0, within: 0 }; self.levels.len()];
         self.solve(&Problem::whole(below, values), 0..self.levels.len(), noise, &mut chosen)?;
@@ -309,7 +309,7 @@ mod tests {
             if levels.is_empty() {
                 return vec![(Vec::new(), 1.0)];
             }
-            let bug = q.planted_bug;
+            let bug = q.injected_fault;
             let middle = levels.start + levels.len() / 2;
             let level = q.levels[middle].0.clamp(p.low, p.high);
             let (scores, unit) = if bug == Some(QuantileBug::GlobalCounts) {
@@ -408,15 +408,15 @@ mod tests {
     }
 
     #[test]
-    fn planted_bugs_exceed_it() {
+    fn injected_faults_exceed_it() {
         let mut one = quantiles(&[500], Relation::ZeroOut);
-        one.planted_bug = Some(QuantileBug::FullScore);
+        one.injected_fault = Some(QuantileBug::FullScore);
         assert!(worst_loss(&one, 6, true) > 1.0 + 1e-6);
         // a value less, with the sensitivities of replaced ones
         let mut three = quantiles(&[250, 500, 750], Relation::ReplaceOne);
         let right = worst_loss(&three, 4, false);
         for bug in [QuantileBug::GlobalCounts, QuantileBug::TiesOnBothSides] {
-            three.planted_bug = Some(bug);
+            three.injected_fault = Some(bug);
             let wrong = worst_loss(&three, 4, false);
             assert!(wrong > right * 1.1, "{bug:?}: {wrong} against {right}");
         }

@@ -12,6 +12,7 @@ use dpopt_kernel::{Curator, CuratorError, Mechanism, NotApplicable, Released, Sa
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::records::{BelowCounts, quantile_grid};
 use dpopt_privacy::{Certificate, Event, Terms, calibrate};
+use dpopt_refusal::{option, text};
 
 /// Chooses the grid cell in which the share of smaller values crosses a level. Event: `ExponentialMechanism(ε)` under
 /// every relation: one record moves each count and the number of values by at most 1.
@@ -111,11 +112,14 @@ impl PrivateBounds {
         let rank = 2.0 / epsilon * ((quantile_grid().len() + 1) as f64 / MISS_PROBABILITY).ln();
         let tail = (Level::OF as f64 * rank / rows as f64).ceil().max(10.0);
         if tail > 0.25 * Level::OF as f64 {
-            return Err(NotApplicable::Problem(format!(
-                "private ranges of {columns} numeric columns need about {:.0} rows at this budget; declare their ranges, \
-                 or give them a larger share",
-                4.0 * rank
-            )));
+            let what = format!(
+                "there are too few rows for private ranges: {columns} numeric column{} about {:.0} rows at this \
+                 budget; declare {}, or give a larger share of the budget, ",
+                if columns == 1 { " needs" } else { "s need" },
+                4.0 * rank,
+                if columns == 1 { "its range" } else { "their ranges" }
+            );
+            return Err(NotApplicable::Problem(text![what, option("bounds_budget")].into()));
         }
         Ok(Self { epsilon, columns, tail: tail as u64, certificate })
     }
@@ -260,6 +264,7 @@ mod tests {
             Neighbours::of_records(Relation::ZeroOut).within(Budget::new(0.4, 0.0).unwrap()),
         )
         .unwrap_err();
-        assert!(few.to_string().contains("declare their ranges"), "{few}");
+        let told = few.to_string();
+        assert!(told.contains("1 numeric column needs about ") && told.contains("`bounds_budget`"), "{told}");
     }
 }

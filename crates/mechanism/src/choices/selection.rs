@@ -1,7 +1,7 @@
-//! Private selection: the best of several runs for little more than the price of one (spec 15 §5, spec 20 §3;
-//! docs/proofs/private-selection.md).
+//! Private selection: the best of several runs for little more than the price of one (Ghazi, Guzmán, Kamath,
+//! Kumar, Manurangsi 2024, Theorem 6.1 of its second version; docs/proofs/private-selection.md).
 //!
-//! [`VouchedSearch::select`] makes a *random and secret* number K of runs and lets out the best; K, the losers and their number
+//! [`AssumedSearch::select`] makes a *random and secret* number K of runs and releases the best; K, the losers and their number
 //! stay inside, and the whole search is charged before the first run. [`RandomStopping`] is its plan when the runs are
 //! (ε₁, δ₁)-DP: K geometric, (3ε₁, δ₁/γ)-DP in total. [`FixedRuns`] is the older way, a public number of runs and a noisy
 //! choice among their scores.
@@ -10,7 +10,7 @@
 //! Covers: sparse-v2 algorithm 5, theorem 6.1 (part: the law of the best run; what a run is, the caller vouches for. For models the whole search is certified)
 
 use super::counts::{Choice, ChoiceLaw};
-use super::search::{VouchedRun, VouchedSearch};
+use super::search::{AssumedRun, AssumedSearch};
 use dpopt_draws::Repetitions;
 use dpopt_kernel::{Curator, CuratorError, Released, SamplerError, Sensitive};
 use dpopt_privacy::certify::CertifyError;
@@ -31,7 +31,7 @@ impl RandomStopping {
         self.run
     }
 
-    /// The whole selection.
+    /// The certificate of the whole selection.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
@@ -62,16 +62,16 @@ impl RandomStopping {
     }
 
     /// Runs it. **The caller vouches** that each `run` is certified within [`run`](Self::run), as for
-    /// [`VouchedSearch::select`].
+    /// [`AssumedSearch::select`].
     ///
     /// # Errors
-    /// As [`VouchedSearch::select`].
-    pub fn select_vouched<T, E: From<CuratorError>>(
+    /// As [`AssumedSearch::select`].
+    pub fn select_assumed<T, E: From<CuratorError>>(
         &self,
         curator: &mut Curator,
-        run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
+        run: impl FnMut(u64) -> Result<AssumedRun<T>, E>,
     ) -> Result<Released<T>, E> {
-        VouchedSearch::select(curator, self.certificate.event(), &self.law, run)
+        AssumedSearch::select(curator, self.certificate.event(), &self.law, run)
     }
 }
 
@@ -91,7 +91,7 @@ impl FixedRuns {
         self.run
     }
 
-    /// Runs and choice.
+    /// The certificate of all runs and the choice.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
@@ -186,7 +186,7 @@ mod tests {
         assert!(delta <= bound * (1.0 + 1e-9) && delta > 0.999 * bound, "{delta} {bound}");
         assert!((bound / 3.9998e-5 - 1.0).abs() < 1e-4);
         assert!(spare(base(true)).abs() < 1e-12 && spare(base(false)).abs() <= d1 * 1.1);
-        // the planted bug: K shown. All k runs gave the worse answer: ratio e^{kε₁}, not e^{3ε₁}
+        // the injected fault: K shown. All k runs gave the worse answer: ratio e^{kε₁}, not e^{3ε₁}
         let k = 40;
         let worse = |p: f64| k as f64 * p.ln();
         assert!((worse(0.5) - worse(0.5 * (-e1).exp()) - 4.0).abs() < 1e-9);
@@ -199,20 +199,20 @@ mod tests {
         for seed in 0..200 {
             let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(seed));
             let mut runs = 0;
-            let best = plan.select_vouched(&mut curator, |k| {
+            let best = plan.select_assumed(&mut curator, |k| {
                 runs += 1;
                 // the score rises and falls: the best is run 2 if it is made
                 let score = -(k as f64 - 2.0).abs();
-                Ok::<_, CuratorError>(VouchedRun { run: RunScore { score, tie: k }, output: k })
+                Ok::<_, CuratorError>(AssumedRun { run: RunScore { score, tie: k }, output: k })
             });
             assert_eq!(*best.unwrap().get(), (runs as u64 - 1).min(2));
             // one line in the ledger, whatever K was
             assert_eq!((curator.records().len(), curator.records()[0].count), (1, 1));
             assert!(curator.is_spent());
             let mut again = 0;
-            let refused = plan.select_vouched(&mut curator, |k| {
+            let refused = plan.select_assumed(&mut curator, |k| {
                 again += 1;
-                Ok::<_, CuratorError>(VouchedRun { run: RunScore { score: 0.0, tie: k }, output: k })
+                Ok::<_, CuratorError>(AssumedRun { run: RunScore { score: 0.0, tie: k }, output: k })
             });
             assert!(refused.is_err() && again == 0);
             made.push(runs as f64);

@@ -14,8 +14,9 @@
 
 use dpopt_kernel::CuratorError;
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_privacy::words::foreign;
+use dpopt_privacy::rounding::foreign;
 use dpopt_process::LockedFile;
+use dpopt_refusal::{Text, setting, text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -27,7 +28,7 @@ use std::time::UNIX_EPOCH;
 /// Hexadecimal digits of an identity, and a line break: the mark's header.
 const HEADER: usize = 33;
 /// Largest file that is read: 2^24 experts with two numbers each.
-const MOST_BYTES: u64 = 1 << 31;
+const MAX_BYTES: u64 = 1 << 31;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,12 +107,12 @@ impl SessionFile {
             lock(mark, path)?;
             return Err(failed(
                 path,
-                "is not there, but its .mark is: a process ended before anything was shown. What it was charged is spent; remove the mark \
-                 and open another game",
+                "does not exist, but its .mark does: a process ended before it showed anything, and its charge is \
+                 spent; remove the mark and open another game",
             ));
         }
         if exists(path) {
-            return Err(failed(path, "is there already; resume it, or take another name"));
+            return Err(failed(path, "exists already; resume it, or choose another name"));
         }
         let mut name = NoiseSource::secure().map_err(|e| unusable(e.to_string()))?.stream(Purpose::Initialisation, 0);
         let identity = format!("{:016x}{:016x}", name.below(u64::MAX), name.below(u64::MAX));
@@ -141,8 +142,8 @@ impl SessionFile {
         is_sound: fn(&S) -> bool,
         moved: bool,
     ) -> Result<(Self, S, String), CuratorError> {
-        let no_mark = "has no mark beside it (its name and .mark), so that nobody can tell whether it is the newest; a session's two \
-                       files stay together";
+        let no_mark = "has no mark file beside it (its name and .mark), so that it may be an old copy; keep the two \
+                       files of a session together, or open another game";
         let mark = match OpenOptions::new().read(true).append(true).open(mark_of(path)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound && exists(path) => return Err(failed(path, no_mark)),
             other => other.map_err(|e| io_failed(path, &e))?,
@@ -152,26 +153,38 @@ impl SessionFile {
         mark.rewind().and_then(|()| mark.read_to_end(&mut bytes)).map_err(|e| io_failed(path, &e))?;
         let mut text = Vec::new();
         let file = File::open(path).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => failed(path, "is gone; nothing can be resumed"),
+            io::ErrorKind::NotFound => failed(
+                path,
+                "does not exist, so that nothing can be resumed; open another \
+                                                     game",
+            ),
             _ => io_failed(path, &e),
         })?;
-        file.take(MOST_BYTES).read_to_end(&mut text).map_err(|e| io_failed(path, &e))?;
+        file.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| io_failed(path, &e))?;
         let content: Content<S> = parse(&text, format)
-            .ok_or_else(|| failed(path, "is damaged, or no session; nothing is resumed from it"))?;
+            .ok_or_else(|| failed(path, "is damaged, or not a session, and cannot be resumed; open another game"))?;
         let header = format!("{}\n", content.identity);
         if bytes.len() < HEADER || bytes[..HEADER] != *header.as_bytes() {
-            return Err(failed(path, "belongs to another mark than the one beside it"));
+            return Err(failed(
+                path,
+                "does not belong to the mark file beside it; put back the mark file of this \
+                                     session, or open another game",
+            ));
         }
         let marked = (bytes.len() - HEADER) as u64;
         if content.write < marked {
             return Err(failed(
                 path,
-                "is older than what was shown of it (it was copied back): going on would draw a second time from rounds that were \
-                 drawn from before; nothing is resumed",
+                "is an old copy that was put back: plays were shown after it was written, and resuming would release \
+                 the same rounds twice; use the newest file, or open another game",
             ));
         }
         if content.write > marked + 1 {
-            return Err(failed(path, "is newer than its mark, which was copied back; nothing is resumed"));
+            return Err(failed(
+                path,
+                "is newer than its mark file, which is an old copy that was put back; put back \
+                                     the newest mark file, or open another game",
+            ));
         }
         check_place(path, &mark, content.place.as_ref(), moved)?;
         let mut file =
@@ -180,7 +193,7 @@ impl SessionFile {
             file.append_mark()?;
         }
         if !is_sound(&content.state) {
-            return Err(failed(path, "is damaged; nothing is resumed from it"));
+            return Err(failed(path, "is damaged and cannot be resumed; open another game"));
         }
         Ok((file, content.state, content.public))
     }
@@ -189,7 +202,7 @@ impl SessionFile {
     pub(super) fn write(&mut self, format: &str, state: &impl Serialize, public: &str) -> Result<(), CuratorError> {
         CuratorError::unless_opened_in(self.mark.process(), "game")?;
         if std::mem::replace(&mut self.unsure, true) {
-            return Err(failed(&self.path, "could not be written before; resume it in a new process"));
+            return Err(failed(&self.path, "could not be written earlier; resume it in a new process"));
         }
         let (format, identity, public) = (format.into(), self.identity.clone(), public.into());
         let place = Some(Place::of(&self.path, &self.mark).map_err(|e| io_failed(&self.path, &e))?);
@@ -230,22 +243,25 @@ fn check_place(path: &Path, mark: &File, place: Option<&Place>, moved: bool) -> 
         Some(place) if place.mark == here => return Ok(()),
         Some(place) if place.is_there() => {
             let what = format!(
-                "is a copy of {}, which is still there: both would go on with rounds that were paid for once. Resume that one",
+                "is a copy of {}, which still exists, and both could release the same rounds; resume the original",
                 shown(Path::new(&place.path))
             );
-            return Err(failed(path, &what));
+            return Err(failed(path, what));
         }
         Some(place) => format!("is a copy of {}, or was moved from there", shown(Path::new(&place.path))),
-        None => "was written by a version that did not say where".into(),
+        None => "was written by a version that did not record its place".into(),
     };
     if moved {
         return Ok(());
     }
-    let what = format!(
-        "{before} (a copy would play rounds a second time that were paid for once). If it was moved, and nothing goes on where it was, say so: \
-         --moved (in Python moved=True)"
-    );
-    Err(failed(path, &what))
+    let what = text![
+        format!(
+            "{before}, and a copy could release the same rounds twice; if it was moved, and no process continues it \
+             at its old place, confirm that: "
+        ),
+        setting("moved", "true")
+    ];
+    Err(failed(path, what))
 }
 
 fn parse<S: DeserializeOwned>(text: &[u8], format: &str) -> Option<Content<S>> {
@@ -291,7 +307,7 @@ fn mark_of(path: &Path) -> PathBuf {
 
 fn lock(mark: File, path: &Path) -> Result<LockedFile, CuratorError> {
     LockedFile::new(mark).map_err(|(_, why)| match why {
-        TryLockError::WouldBlock => failed(path, "is held by another process; one at a time"),
+        TryLockError::WouldBlock => failed(path, "is held by another process; wait for it"),
         TryLockError::Error(e) => io_failed(path, &e),
     })
 }
@@ -300,8 +316,8 @@ pub(super) fn unusable(text: String) -> CuratorError {
     CuratorError::Noise(text)
 }
 
-fn failed(path: &Path, what: &str) -> CuratorError {
-    CuratorError::Unusable(format!("session {} {what}", shown(path)))
+fn failed(path: &Path, what: impl Into<Text>) -> CuratorError {
+    CuratorError::Unusable(Text::from(format!("session {} ", shown(path))).and(what))
 }
 
 fn shown(path: &Path) -> String {
@@ -309,5 +325,5 @@ fn shown(path: &Path) -> String {
 }
 
 fn io_failed(path: &Path, error: &io::Error) -> CuratorError {
-    failed(path, &format!("can't be used: {error}"))
+    failed(path, format!("cannot be used: {error}"))
 }

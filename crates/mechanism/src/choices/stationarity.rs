@@ -1,4 +1,4 @@
-//! How far a public point is from stationary for sensitive records, as a score of proved sensitivity (spec 06 §2; docs/proofs/stationary-selection.md).
+//! How far a public point is from stationary for sensitive records, as a score of proved sensitivity (Liu 2024, Algorithm 18; docs/proofs/stationary-selection.md).
 //!
 //! The first part is the norm of the sum of clipped gradients, the second how curved downwards the sum is along public directions; the score is the larger of the
 //! two, so that one number is compared and nothing says which part decided. Both parts are always computed. Sums are of integers, the norm is the exact integer
@@ -6,7 +6,7 @@
 
 use super::counts::Counts;
 use dpopt_kernel::beside::{Expose, Units};
-use dpopt_kernel::{BatchSum, CuratorError, GridSum, PoissonBatch, Sensitive};
+use dpopt_kernel::{Batch, BatchSum, CuratorError, GridSum, Sensitive};
 use dpopt_noise::{Grid, Norm, Quantizer};
 
 /// Grid steps of a clip norm, as a power of two: at least 2^20, at most 2^21.
@@ -16,7 +16,7 @@ const FINE: i32 = 20;
 const COARSE: u32 = 10;
 
 /// Records whose sums and their squares fit.
-pub const MOST_SUMMED: u64 = 1 << 38;
+pub const MAX_SUMMED: u64 = 1 << 38;
 
 /// The grid of vectors that are clipped to `bound`.
 fn grid_of(bound: f64) -> Grid {
@@ -35,7 +35,7 @@ pub struct Wanted {
     pub gradient: f64,
     /// √(ρα): curvatures of the mean along every direction of at least minus this.
     pub curvature: f64,
-    /// n.
+    /// Public number n of records.
     pub records: u64,
 }
 
@@ -75,7 +75,7 @@ impl CurvatureSum {
 }
 
 impl Stationarity {
-    /// Of gradients that are clipped to l2 norm `clip_norm`.
+    /// A score of gradients that are clipped to l2 norm `clip_norm`.
     ///
     /// # Errors
     /// If it is not positive and finite, or too large or small for a grid.
@@ -91,13 +91,13 @@ impl Stationarity {
     pub fn wanting(self, wanted: Wanted) -> Result<Self, CuratorError> {
         let most = self.bound.unwrap_or(f64::MAX);
         let fits = (0.0..=self.clip_norm).contains(&wanted.gradient) && (0.0..=most).contains(&wanted.curvature);
-        if wanted.records > MOST_SUMMED || !fits {
+        if wanted.records > MAX_SUMMED || !fits {
             return Err(CuratorError::Shape);
         }
         Ok(Self { wanted: Some(wanted), ..self })
     }
 
-    /// With curvatures that are cut to ±`bound`, of at least one direction, and what is wanted of both parts: without it they have no common scale.
+    /// Adds curvatures to the score, cut to ±`bound`, of at least one direction; `wanted` gives the two parts a common scale.
     ///
     /// # Errors
     /// As [`of_gradients`](Self::of_gradients) and [`wanting`](Self::wanting).
@@ -111,17 +111,17 @@ impl Stationarity {
         grid_of(self.clip_norm)
     }
 
-    /// C.
+    /// The l2 clip norm C of gradients.
     pub fn clip_norm(&self) -> f64 {
         self.clip_norm
     }
 
-    /// Whether the curvature counts.
+    /// Whether the score includes the curvature.
     pub fn has_curvature(&self) -> bool {
         self.bound.is_some()
     }
 
-    /// C in grid steps.
+    /// The clip norm C in grid steps.
     fn bound(&self) -> u64 {
         steps(self.clip_norm, self.grid())
     }
@@ -137,7 +137,7 @@ impl Stationarity {
     }
 
     /// An empty sum of curvatures over `batch`, along so many directions; `None` where they do not count.
-    pub fn curvatures(&self, batch: PoissonBatch, directions: usize) -> Option<CurvatureSum> {
+    pub fn curvatures(&self, batch: Batch, directions: usize) -> Option<CurvatureSum> {
         let quantizer = usable(self.bound?, Norm::LInfinity).ok()?;
         Some(CurvatureSum { sum: BatchSum::over(&quantizer, batch, directions), quantizer })
     }
@@ -159,7 +159,7 @@ impl Stationarity {
             return Err(CuratorError::Shape);
         }
         let unit = self.bound();
-        let length = norm(sum.units());
+        let length = norm(sum.quanta());
         let slope = length - self.wanted.map_or(0, |w| rounded(w.records as f64 * w.gradient / self.grid().step()));
         let bend = match (self.bound, curvatures) {
             (None, None) => None,
@@ -194,7 +194,7 @@ impl Stationarity {
 
 fn usable(bound: f64, norm: Norm) -> Result<Quantizer, CuratorError> {
     let refuse =
-        || CuratorError::Noise("the bound on what a record contributes is out of range; rescale the loss".into());
+        || CuratorError::Noise("the bound on the contribution of a record is out of range; rescale the loss".into());
     if !(1e-100..1e100).contains(&bound) {
         return Err(refuse());
     }

@@ -44,11 +44,11 @@ impl SavedSums {
         if self.shape == *shape {
             return Ok(());
         }
-        Err(unusable("the session file was made for another plan; resume with the one that it holds".into()))
+        Err(unusable("the session file was made for another plan; resume it with the plan that it holds".into()))
     }
 }
 
-/// The same, as the file has it: nobody else writes down what was saved.
+/// [`SavedSums`] as the session file holds them: no other file has them.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
@@ -89,7 +89,7 @@ impl SumsFile {
         Self::opened(path, false)
     }
 
-    /// The same, of a session that was moved to another file system: it is believed that nothing goes on where it was.
+    /// Opens a saved session that was moved to another file system, and trusts the caller that no other copy of it goes on.
     ///
     /// # Errors
     /// As [`open`](Self::open); also if the session that it was copied from is still there.

@@ -1,4 +1,5 @@
-//! Private choice of a vertex of the l1 ball: the step of Frank–Wolfe as one release (spec 20 §4; docs/proofs/frank-wolfe.md).
+//! Private choice of a vertex of the l1 ball: the step of Frank–Wolfe as one release (Talwar, Thakurta, Zhang 2015;
+//! docs/proofs/frank-wolfe.md).
 //!
 //! The score of vertex ±λe_j is ∓Σ_i c_ij, where c_i is the integer gradient of record i, every entry of it at most C in size.
 //! A record moves each score by at most C, whatever its other entries: the exponential mechanism needs no more.
@@ -28,7 +29,7 @@ pub struct VertexFacts {
     pub clip_norm: f64,
     /// ε₀ of one choice.
     pub epsilon: f64,
-    /// Under which a record moves scores by C, or by 2C.
+    /// The neighbouring relation, under which a record moves scores by C, or by 2C.
     pub relation: Relation,
 }
 
@@ -67,12 +68,12 @@ pub struct VertexScores {
     dimension: u64,
     /// Columns that a record has, increasing: only their scores are stored.
     columns: Vec<u32>,
-    /// By record: places among `columns`, values, target.
+    /// Where each record's entries begin in `places` and `values`; its target is in `targets`.
     offsets: Vec<usize>,
     places: Vec<u32>,
     values: Vec<f32>,
     targets: Vec<f64>,
-    /// By column: records.
+    /// Where each column's records begin.
     column_offsets: Vec<usize>,
     column_records: Vec<u32>,
     column_values: Vec<f32>,
@@ -222,7 +223,7 @@ impl VertexScores {
 pub struct VertexChoice {
     /// What its scores are made of.
     pub facts: VertexFacts,
-    /// d.
+    /// Number d of features.
     pub dimension: u64,
 }
 

@@ -1,5 +1,5 @@
 //! Passes of SGD along clipped gradients, phase by phase, each mean of iterates released only if few enough gradients were clipped: propose, test,
-//! release (Dwork, Lei 2009; spec 12 §9; docs/proofs/certified-clipped-sgd.md).
+//! release (Dwork, Lei 2009; docs/proofs/certified-clipped-sgd.md).
 //!
 //! Steps along clipped gradients need not contract. Where so few are clipped that their expansions come to a public factor, one record
 //! moves the mean by no more than that factor times its own step. How far a table is from one with too many has sensitivity 1; it
@@ -17,10 +17,10 @@ use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{ClippedPass, UNIT};
 use dpopt_privacy::{Event, Relation};
 
-/// The test, all public.
+/// Public numbers of the test that decides whether a phase is released.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipTest {
-    /// ε₁ of its answer.
+    /// ε₁ of the test's answer.
     pub epsilon: f64,
     /// δ₁ < ½: most that the chance may be to pass where too many gradients are clipped.
     pub delta: f64,
@@ -31,7 +31,7 @@ pub struct ClipTest {
 }
 
 impl ClipTest {
-    /// 1/ε₁, from above.
+    /// Scale 1/ε₁ of the test's noise, rounded up.
     fn scale(&self) -> f64 {
         (1.0 / self.epsilon).next_up()
     }
@@ -67,19 +67,19 @@ impl ClipTest {
     }
 }
 
-/// The phases one after the other, over records in an order that no record has a part in; phase i starts where phase i − 1 was released, and there is none
+/// The phases one after the other, over records in an order that depends on no record; phase i starts where phase i − 1 was released, and there is none
 /// after one that was not. Event: `Parallel` of one `ProposeTestRelease(ε₁, δ₁, z)` per phase.
 #[derive(Clone, Debug)]
 pub struct CertifiedPass {
     /// φ over rows of at most the norm that noise is made for.
     pub objective: Linear,
-    /// In order; together they have all records.
+    /// The phases in order; together they have all records.
     pub phases: Vec<Phase>,
     /// D: what is released is brought into the ball of this radius around 0, where the next phase starts.
     pub radius: f64,
     /// z: noise over what a record's presence moves, of every phase.
     pub noise_multiplier: f64,
-    /// Of each phase.
+    /// The test of each phase.
     pub test: ClipTest,
     /// Zero-out or replace-one.
     pub relation: Relation,
@@ -87,7 +87,7 @@ pub struct CertifiedPass {
     pub target_bound: f64,
 }
 
-/// What the phases show.
+/// The released points of all phases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CertifiedPoints {
     /// Where each phase led, one point after the other; of a phase that was not released, and of those after it, the point before.
@@ -112,13 +112,13 @@ impl CertifiedPass {
         self.pass(phase).reach(phase.records, self.start(), self.test.growth)
     }
 
-    /// Of a phase's mean to one record's presence, its rounding to the grid included, where the test passes for a reason.
+    /// l2 sensitivity of a phase's mean to one record's presence, its rounding to the grid included, where the test passes for a reason.
     pub fn sensitivity(&self, phase: &Phase) -> f64 {
         let root = (self.objective.weights() as f64).sqrt();
         (self.reach(phase) + self.grid(phase).step() * root) * (1.0 + 1e-12)
     }
 
-    /// Of each weight's noise.
+    /// Standard deviation of each weight's noise.
     pub fn noise_std(&self, phase: &Phase) -> f64 {
         self.noise_multiplier * self.sensitivity(phase)
     }
@@ -196,7 +196,9 @@ impl Mechanism for CertifiedPass {
     fn can_draw(&self) -> Result<(), CuratorError> {
         if !self.phases.iter().all(|phase| self.covers(phase)) {
             return Err(CuratorError::Noise(
-                "a phase's noise is too small beside the rounding of its steps, or its steps are too long; lower epsilon or the learning rate".into(),
+                "the noise of a phase is too small compared with the rounding of its steps, or its steps are too \
+                 long; lower epsilon or the learning rate"
+                    .into(),
             ));
         }
         self.phases.iter().try_for_each(|phase| rounded_gaussian(self.noise_std(phase), self.grid(phase)).map(drop))
@@ -205,7 +207,7 @@ impl Mechanism for CertifiedPass {
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
         made_for(&self.objective, input)?;
         let records = self.phases.iter().try_fold(0u64, |sum, phase| sum.checked_add(phase.records));
-        // who comes or goes would move everybody after them into other phases
+        // a record that comes or goes would move all later ones into other phases
         let counted = self.relation != Relation::AddOrRemove && records == Some(input.rows.len() as u64);
         let positive = self.radius > 0.0 && self.radius.is_finite() && self.phases.iter().all(|p| p.records > 0);
         let covered = positive && self.phases.iter().all(|phase| self.covers(phase));
@@ -233,7 +235,7 @@ impl Mechanism for CertifiedPass {
                 going = (level as i64).saturating_add(drawn) > self.test.threshold() as i64;
                 if going {
                     let grid = self.grid(phase);
-                    let mut units = GridSum::of_query(walked.mean.into_iter(), grid, 0.0).into_units();
+                    let mut units = GridSum::of_query(walked.mean.into_iter(), grid, 0.0).into_quanta();
                     add_rounded_gaussian(&mut units, self.noise_std(phase), grid, noise)?;
                     // from here on it is released
                     point.iter_mut().zip(units).for_each(|(x, u)| *x += grid.to_f64(u));

@@ -1,5 +1,5 @@
-//! One draw from e^(−β(Σφ + λr(θ))), r = ‖θ‖²/2 or its like in another norm, by a certified chain (spec 03 §3, 04 §A2; docs/proofs/gibbs-gdp.md,
-//! docs/proofs/proximal-sampler.md).
+//! One draw from e^(−β(Σφ + λr(θ))), r = ‖θ‖²/2 or a squared norm of another geometry, by a certified chain (Liu 2024, Theorems 3.1.5 and 4.4.2;
+//! docs/proofs/gibbs-gdp.md, docs/proofs/proximal-sampler.md).
 
 use super::gibbs_chain::{GibbsChain, GibbsFacts, Start};
 use super::solved::made_for;
@@ -73,7 +73,7 @@ impl GibbsDraw {
         &self.facts
     }
 
-    /// Its chain, as proved.
+    /// The chain of the draw, with its proved numbers.
     pub fn chain(&self) -> &GibbsChain {
         &self.chain
     }

@@ -1,5 +1,5 @@
 //! All numbers of a certified draw, proved from public facts: temperature, step, rounds, precision, and how far the chain's end is
-//! from its law (spec 03 §5, §7; docs/proofs/proximal-sampler.md).
+//! from its law (docs/proofs/proximal-sampler.md).
 
 use super::solved::Minimised;
 use crate::sampler::norm_square::PublicTerm;
@@ -21,7 +21,7 @@ pub enum Start {
 /// The l_p norm, 1 ≤ p ≤ 2, in which a record's slope is bounded and the regulariser is strongly convex.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LpGeometry {
-    /// p.
+    /// The order p of the norm, from 1 to 2.
     pub p: f64,
     /// q from p to 2, above 1: the regulariser is (c/2)‖θ‖_q².
     pub exponent: f64,
@@ -30,12 +30,12 @@ pub struct LpGeometry {
 }
 
 impl LpGeometry {
-    /// With the best regulariser for so many weights.
+    /// The geometry of l_p with the best regulariser for so many weights.
     pub fn new(p: f64, dual_row_norm: f64, weights: usize) -> Self {
         Self { p, exponent: best_exponent(p, weights), dual_row_norm }
     }
 
-    /// p*.
+    /// The dual exponent p* = p/(p − 1).
     pub fn dual(&self) -> f64 {
         if self.p == 1.0 { f64::INFINITY } else { self.p / (self.p - 1.0) }
     }
@@ -46,19 +46,19 @@ impl LpGeometry {
 pub struct GibbsFacts {
     /// Σφ over rows of at most its norm.
     pub objective: Linear,
-    /// n.
+    /// Number n of rows.
     pub rows: u64,
-    /// Largest possible number of non-zeros in a row, as whoever made the rows enforced: a part of the rounding errors.
+    /// Bound on the non-zeros of a row, enforced where the rows were made: rounding errors depend on it.
     pub nonzeros: usize,
     /// Largest |target|; targets are clamped to it.
     pub target_bound: f64,
-    /// Under which the potentials of neighbours are compared.
+    /// The neighbouring relation, under which the potentials are compared.
     pub relation: Relation,
     /// s of one exact draw.
     pub mu: f64,
     /// τ: the total variation that a draw may be from the exact law, everything included.
     pub total_variation: f64,
-    /// The same number of evaluations whatever the data. The Euclidean norm only.
+    /// Whether the number of evaluations is one for all data; for the Euclidean norm only.
     pub constant_time: bool,
     /// `None`: the Euclidean norm, (λ/2)‖θ‖².
     pub geometry: Option<LpGeometry>,
@@ -71,13 +71,13 @@ pub struct GibbsChain {
     pub regularization: f64,
     /// β: the draw has density ∝ e^(−β(Σφ + λr(θ))).
     pub inverse_temperature: f64,
-    /// r; `None`: ‖θ‖²/2.
+    /// The regulariser r; `None`: ‖θ‖²/2.
     pub norm: Option<NormSquare>,
     /// Order and bound of the norm to which rows are shrunk.
     pub shrunk: Option<(f64, f64)>,
-    /// T.
+    /// Number T of rounds.
     pub rounds: u64,
-    /// √η.
+    /// √η: standard deviation of the forward step.
     pub step_std: f64,
     /// Proved bound on the total-variation distance of the answer from the exact law, everything included.
     pub total_variation: f64,
@@ -87,7 +87,7 @@ pub struct GibbsChain {
     pub least_acceptance: f64,
     /// Step of the public grid of the answer, a power of two.
     pub grid: f64,
-    /// Where the chain begins.
+    /// The point or law at which the chain begins.
     pub start: Start,
     /// All of space within a radius of the start.
     pub domain: Domain,
@@ -99,10 +99,10 @@ pub struct GibbsChain {
 const START_ROUNDING: f64 = 1e-6;
 
 /// References of a round in a general norm.
-const MOST_REFERENCES: u32 = 20;
+const MAX_REFERENCES: u32 = 20;
 
-/// More proposals per round are never planned.
-const MOST_PROPOSALS: f64 = 1e12;
+/// Largest number of proposals per round that is planned.
+const MAX_PROPOSALS: f64 = 1e12;
 
 /// Largest |φ(0; y)| over admitted targets; infinite for a loss that has no value there.
 fn value_at_zero(loss: Loss, target_bound: f64) -> f64 {
@@ -120,22 +120,22 @@ struct Law {
     loss: Loss,
     /// Bound on the l_2 norm of rows, as they count.
     row_norm: f64,
-    /// Bound on |φ'|.
+    /// Bound on the slope |φ'|.
     slope: f64,
-    /// d.
+    /// Number d of weights.
     dimension: f64,
     beta: f64,
     /// βλr, where it is not the quadratic.
     public: Option<PublicTerm>,
     /// m: strong convexity in l_2.
     convexity: f64,
-    /// ‖∇Σφ‖ at most.
+    /// Bound on ‖∇Σφ‖.
     pull: f64,
-    /// ‖β∇Σφ‖ at most.
+    /// Bound on ‖β∇Σφ‖.
     lipschitz: f64,
-    /// |φ(0; y)| at most.
+    /// Bound on |φ(0; y)|.
     value_at_zero: f64,
-    /// ‖θ*‖ at most.
+    /// Bound on the norm ‖θ*‖ of the minimiser.
     minimiser_norm: f64,
     /// How fast β∇Σφ changes, if φ is smooth.
     smoothness: Option<f64>,
@@ -176,11 +176,11 @@ impl Law {
                     let change = (b * apart + term.slope_change(radius, apart)).min(2.0 * steepest);
                     1.001 * inverse_precision * change + moved
                 };
-                let last = (1..MOST_REFERENCES).fold(1.001 * drift + moved, closer);
+                let last = (1..MAX_REFERENCES).fold(1.001 * drift + moved, closer);
                 // `max` would take a distance that is no number for a short one
                 let apart = near + if last.is_nan() { f64::INFINITY } else { last.max(near) };
                 let gap = 0.5 * b * apart * apart + term.mean_gap(radius, apart);
-                (gap.min(2.0 * steepest * apart), near, MOST_REFERENCES)
+                (gap.min(2.0 * steepest * apart), near, MAX_REFERENCES)
             }
             (Some(b), None) => {
                 let halvings = ((drift / near).ln() / (1.0 / (b * inverse_precision)).ln()).ceil().max(0.0);
@@ -238,7 +238,7 @@ impl GibbsFacts {
         Some((geometry.dual(), geometry.dual_row_norm))
     }
 
-    /// r of its geometry.
+    /// The regulariser r of the geometry; `None`: ‖θ‖²/2.
     fn norm(&self) -> Option<NormSquare> {
         self.geometry.and_then(|LpGeometry { p, exponent, .. }| NormSquare::new(p, exponent, self.objective.weights()))
     }
@@ -273,7 +273,7 @@ impl GibbsFacts {
 
     /// What the law at λ is like, as the proof needs it.
     fn law(&self, lambda: f64) -> Option<Law> {
-        // the number of entries that somebody else enforced is not relied on for this
+        // the number of entries was enforced elsewhere, and is not relied on for this
         let (loss, row_norm) = (self.objective.loss(), self.counted_row_norm(self.objective.features()));
         let slope = loss.facts().lipschitz?;
         let (n, dimension) = (self.rows as f64, self.objective.weights() as f64);
@@ -390,7 +390,7 @@ impl GibbsFacts {
         let least_acceptance = 0.9 * (-1.1 * (mean_gap + slack)).exp();
         let exhaustion = 0.01 * tau;
         let needed = ((rounds as f64 / exhaustion).ln() / -(-least_acceptance).ln_1p()).ceil();
-        if self.constant_time && !(needed <= MOST_PROPOSALS) {
+        if self.constant_time && !(needed <= MAX_PROPOSALS) {
             return None;
         }
         let proposals = self.constant_time.then_some(needed as u64);

@@ -77,8 +77,9 @@ fn the_event_and_the_distance_are_those_of_the_facts() {
     for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
         for loss in [LOGISTIC, Loss::Hinge, Loss::Huber { threshold: 0.5 }, Loss::Softmax { classes: 3 }] {
             for constant_time in [false, true] {
-                let told = facts(relation);
-                let facts = GibbsFacts { objective: told.objective.with_loss(loss), constant_time, ..told };
+                let of_relation = facts(relation);
+                let facts =
+                    GibbsFacts { objective: of_relation.objective.with_loss(loss), constant_time, ..of_relation };
                 let draw = facts.draw(10.0).unwrap();
                 let Event::Gdp { mu } = draw.event() else { panic!("no theorem for {loss:?}") };
                 assert!(mu <= 0.2 && mu > 0.2 * (1.0 - 1e-12), "{mu}");
@@ -118,20 +119,20 @@ fn another_draw_than_the_certified_one_is_refused() {
         change(&mut draw.chain);
         draw
     };
-    let told = |facts: GibbsFacts| GibbsDraw { facts, chain: planned.chain.clone() };
+    let with_facts = |facts: GibbsFacts| GibbsDraw { facts, chain: planned.chain.clone() };
     // a colder measure is another event, and so are less curvature and a longer slope
     let steeper = proved.objective.with_loss(Loss::Huber { threshold: 2.0 });
-    for planted in [
+    for injected in [
         GibbsFacts { mu: 0.3, ..proved }.draw(10.0).unwrap(),
         with(|chain| chain.inverse_temperature *= 2.0),
         with(|chain| chain.regularization *= 0.5),
-        told(GibbsFacts { objective: steeper, ..proved }),
+        with_facts(GibbsFacts { objective: steeper, ..proved }),
     ] {
-        let refused = curator.release(&planted, &data()).map(drop);
+        let refused = curator.release(&injected, &data()).map(drop);
         assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
     }
     // a loss that is not convex has no theorem
-    let bent = told(GibbsFacts { objective: proved.objective.with_loss(Loss::Sigmoid), ..proved });
+    let bent = with_facts(GibbsFacts { objective: proved.objective.with_loss(Loss::Sigmoid), ..proved });
     assert_eq!(bent.event(), Event::NonPrivate);
     // chains further from their law than what was paid for
     for further in

@@ -11,31 +11,31 @@ use dpopt_objective::solver::UNIT;
 use dpopt_privacy::{Event, Relation};
 
 /// Grid steps that an entry may have: integers of `f64`, and far from the end of `i64`.
-const MOST_UNITS: f64 = 4.503_599_627_370_496e15; // 2^52
+const MAX_QUANTA: f64 = 4.503_599_627_370_496e15; // 2^52
 
 /// x_{t+1} = Π(x_t) − h(Σ∇φ_i(Π(x_t)) + λΠ(x_t)) + N(0, (zΔ)²I) from x_0 = 0, all on a grid; Π(x_T) is released. Event: `Gaussian(z)`.
 #[derive(Clone, Debug)]
 pub struct LastIterate {
     /// Σφ over rows of at most the norm that the noise is made for: convex and smooth, with bounded slope and one score.
     pub objective: Linear,
-    /// At least the number of records: a public bound on the smoothness of their sum.
+    /// A public bound on the number of records, and by it on the smoothness of their sum.
     pub most_rows: u64,
     /// Which data sets are neighbours; not add-or-remove, where the number of records is protected and with it the contraction.
     pub relation: Relation,
     /// λ > 0 of the sum objective.
     pub regularization: f64,
-    /// T.
+    /// Number T of steps.
     pub steps: u64,
     /// h, in (0, 2/(2λ + nβR²)].
     pub step_size: f64,
-    /// Of the ball around 0 in which gradients are taken.
+    /// Radius of the ball around 0 in which gradients are taken.
     pub radius: f64,
     /// z: noise of a step over Δ.
     pub noise_multiplier: f64,
 }
 
 impl LastIterate {
-    /// L of one record.
+    /// The Lipschitz constant L of one record's loss.
     fn lipschitz(&self) -> f64 {
         self.objective.loss().facts().lipschitz.unwrap_or(f64::INFINITY) * self.objective.row_norm()
     }
@@ -127,7 +127,7 @@ impl LastIterate {
         let reach = 2.0 * (self.radius + self.step_size * (self.most_rows as f64 * self.lipschitz()))
             + 2.0 * self.step_size * self.regularization * self.radius
             + 64.0 * self.noise_std();
-        self.contraction() < 1.0 && reach / self.grid().step() < MOST_UNITS
+        self.contraction() < 1.0 && reach / self.grid().step() < MAX_QUANTA
     }
 
     /// The nearest point of the ball, up to rounding.
@@ -154,7 +154,7 @@ impl Mechanism for LastIterate {
         SamplerError::rounded(self.steps as f64 * self.objective.weights() as f64).total_variation()
     }
 
-    /// Under add-or-remove nothing says how much a step contracts.
+    /// Not add-or-remove, under which no bound on a step's contraction is known.
     fn relation(&self) -> Option<Relation> {
         Some(self.relation)
     }
@@ -188,7 +188,7 @@ impl Mechanism for LastIterate {
                 let gradient = gradients.to_f64(units) + self.regularization * v;
                 v - self.step_size * gradient
             });
-            let mut units = GridSum::of_query(next, grid, 0.0).into_units();
+            let mut units = GridSum::of_query(next, grid, 0.0).into_quanta();
             add_rounded_gaussian(&mut units, self.noise_std(), grid, noise)?;
             x = units.into_iter().map(|u| grid.to_f64(u)).collect();
             self.within(&mut x);

@@ -1,5 +1,5 @@
 //! Objective perturbation as one mechanism: a secret linear term, an exact-enough minimiser, closing noise
-//! (spec 17 §3, §3.5; docs/proofs/objective-perturbation.md).
+//! (docs/proofs/objective-perturbation.md).
 //!
 //! The closing noise is not optional: with b on a grid (or in floating point) the possible minimisers of two neighbours
 //! are different finite sets, so the minimiser alone has no differential privacy at all.
@@ -41,9 +41,9 @@ pub struct PerturbedObjective<R = Examples> {
     pub relative_regularization: f64,
     /// Grid of the linear term.
     pub linear_grid: Grid,
-    /// At least the number of records; public where that is protected.
+    /// A bound on the number of records; public where that number is protected.
     pub most_rows: u64,
-    /// Of the closing noise, over how far both neighbours' points are from the exact minimiser at most.
+    /// Standard deviation of the closing noise over the largest distance of both neighbours' points from the exact minimiser.
     pub closing_multiplier: f64,
     /// Grid of the closing noise.
     pub closing_grid: Grid,
@@ -51,7 +51,7 @@ pub struct PerturbedObjective<R = Examples> {
     pub target_bound: f64,
     /// Which data sets are neighbours.
     pub relation: Relation,
-    /// Where the records are decides how their sums are added up.
+    /// The kind of the records, local or remote: decides how their sums are added up.
     pub records: PhantomData<fn(&R)>,
 }
 
@@ -66,12 +66,12 @@ impl<R: SolvedRecords> PerturbedObjective<R> {
         }
     }
 
-    /// λ.
+    /// λ of the sum objective.
     pub fn regularization(&self) -> f64 {
         self.relative_regularization * self.slope() * self.objective.row_norm() * self.objective.row_norm()
     }
 
-    /// Standard deviation of b.
+    /// Standard deviation of the linear term b.
     pub(crate) fn linear_std(&self) -> f64 {
         self.noise_multiplier * self.slope() * self.objective.row_norm()
     }
@@ -144,9 +144,9 @@ impl<R: SolvedRecords> Mechanism for PerturbedObjective<R> {
         add_rounded_gaussian(&mut b, self.linear_std(), self.linear_grid, noise)?;
         let linear: Vec<f64> = b.iter().map(|&u| self.linear_grid.to_f64(u)).collect();
         let minimiser = input.minimised(&self.minimised(), &linear)?;
-        let mut units = GridSum::of_query(minimiser.into_iter(), self.closing_grid, 0.0).into_units();
-        add_rounded_gaussian(&mut units, self.closing_std(), self.closing_grid, noise)?;
-        Ok(units.into_iter().map(|u| self.closing_grid.to_f64(u)).collect())
+        let mut quanta = GridSum::of_query(minimiser.into_iter(), self.closing_grid, 0.0).into_quanta();
+        add_rounded_gaussian(&mut quanta, self.closing_std(), self.closing_grid, noise)?;
+        Ok(quanta.into_iter().map(|u| self.closing_grid.to_f64(u)).collect())
     }
 }
 
@@ -158,7 +158,7 @@ pub struct PerturbedMinimiser<R = Examples> {
     pub objective: Linear,
     /// λ of the sum objective.
     pub regularization: f64,
-    /// At least the number of records; public where that is protected.
+    /// A bound on the number of records; public where that number is protected.
     pub most_rows: u64,
     /// Which data sets are neighbours.
     pub relation: Relation,
@@ -168,7 +168,7 @@ pub struct PerturbedMinimiser<R = Examples> {
     pub grid: Grid,
     /// Largest |target| of regression losses; targets are clamped to it.
     pub target_bound: f64,
-    /// Where the records are decides how their sums are added up.
+    /// The kind of the records, local or remote: decides how their sums are added up.
     pub records: PhantomData<fn(&R)>,
 }
 
@@ -185,7 +185,7 @@ impl<R: SolvedRecords> PerturbedMinimiser<R> {
         (bare + self.grid.step() * (self.objective.weights() as f64).sqrt()) * (1.0 + 1e-12)
     }
 
-    /// Of each weight's noise.
+    /// Standard deviation of each weight's noise.
     pub fn noise_std(&self) -> f64 {
         self.sensitivity() * self.noise_multiplier
     }
@@ -228,9 +228,9 @@ impl<R: SolvedRecords> Mechanism for PerturbedMinimiser<R> {
     fn apply(&self, input: &R, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let zero = vec![0.0; self.objective.weights()];
         let minimiser = input.minimised(&self.minimised(), &zero)?;
-        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).into_units();
-        add_rounded_gaussian(&mut units, self.noise_std(), self.grid, noise)?;
-        Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
+        let mut quanta = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).into_quanta();
+        add_rounded_gaussian(&mut quanta, self.noise_std(), self.grid, noise)?;
+        Ok(quanta.into_iter().map(|u| self.grid.to_f64(u)).collect())
     }
 }
 
@@ -243,14 +243,14 @@ pub struct MinimiserReach {
     pub smoothness: f64,
     /// s: bound on the non-zeros of a record's gradient.
     pub sparsity: f64,
-    /// d.
+    /// Number d of weights.
     pub dimension: f64,
     /// Records that two neighbours share; infinite if their number is protected.
     pub common: f64,
 }
 
 impl MinimiserReach {
-    /// Of rows with at most `nonzeros` non-zeros, so many `records` (`None` where their number is protected). Infinite for a loss
+    /// The reach for rows with at most `nonzeros` non-zeros, so many `records` (`None` where their number is protected). Infinite for a loss
     /// that no theorem covers.
     pub fn of(objective: &Linear, nonzeros: usize, records: Option<u64>) -> Self {
         let known = objective.known();
@@ -265,12 +265,14 @@ impl MinimiserReach {
         }
     }
 
-    /// Of the exact minimiser in l2 norm, plus twice the solver's error; without rounding.
+    /// Sensitivity of the exact minimiser in l2 norm, plus twice the solver's error; without rounding.
     pub fn in_l2(&self, lambda: f64, tolerance: f64) -> f64 {
         self.lipschitz / lambda + 2.0 * tolerance / lambda
     }
 
-    /// The same in l1 norm. λ·(θ̂ − θ̂′) is the change of the gradient: the one record's own gradient, and that of the others, whose
+    /// Sensitivity of the exact minimiser in l1 norm, plus twice the solver's error; without rounding.
+    ///
+    /// λ·(θ̂ − θ̂′) is the change of the gradient: the one record's own gradient, and that of the others, whose
     /// differences are multiples of their rows: at most H·‖θ̂ − θ̂′‖₂ each, spread over s entries.
     pub fn in_l1(&self, lambda: f64, tolerance: f64) -> f64 {
         let own = self.sparsity.sqrt() * self.lipschitz / lambda;
@@ -285,11 +287,11 @@ impl MinimiserReach {
 pub struct LaplaceMinimiser {
     /// Σφ over rows of at most the norm that the noise is made for.
     pub objective: Linear,
-    /// s of a row.
+    /// s: bound on the non-zeros of a row.
     pub nonzeros: usize,
     /// Number of records; not looked at where it is protected.
     pub records: u64,
-    /// At least that; public where it is protected.
+    /// A bound on the number of records; public where that number is protected.
     pub most_rows: u64,
     /// Which data sets are neighbours.
     pub relation: Relation,
@@ -372,9 +374,9 @@ impl Mechanism for LaplaceMinimiser {
         let enforced = Examples { rows: input.rows.within_l1(self.row_l1_norm()), targets: input.targets.clone() };
         let zero = vec![0.0; self.objective.weights()];
         let minimiser = enforced.minimised(&self.minimised(), &zero)?;
-        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).into_units();
+        let mut quanta = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).into_quanta();
         let sampler = rounded_laplace(self.noise_multiplier * self.sensitivity(), self.grid)?;
-        sampler.add_to(&mut units, &mut noise.stream(Purpose::Noise, 0));
-        Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
+        sampler.add_to(&mut quanta, &mut noise.stream(Purpose::Noise, 0));
+        Ok(quanta.into_iter().map(|u| self.grid.to_f64(u)).collect())
     }
 }

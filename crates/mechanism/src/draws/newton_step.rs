@@ -1,5 +1,5 @@
-//! The step H⁻¹g̃ of double-noise Newton, with noise fitted to the released ‖g̃‖ (spec 17 §4; docs/proofs/noisy-newton.md). The
-//! matrix H itself never leaves.
+//! The step H⁻¹g̃ of double-noise Newton, with noise fitted to the released ‖g̃‖ (Ganesh, Haghifam, Steinke, Thakurta 2023;
+//! docs/proofs/noisy-newton.md). The matrix H itself never leaves.
 
 use super::minimiser::closing_grid;
 use super::solved::{SolvedRecords, made_for, majorant_here};
@@ -30,15 +30,15 @@ pub enum Inverse {
 pub struct NewtonFacts {
     /// A logistic loss of rows of at most its norm R.
     pub objective: Linear,
-    /// At least the number of records.
+    /// A bound on the number of records.
     pub most_rows: u64,
     /// Which data sets are neighbours.
     pub relation: Relation,
-    /// λ0.
+    /// λ0: what keeps the curvature away from 0.
     pub regularization: f64,
     /// How the curvature is inverted.
     pub inverse: Inverse,
-    /// Whether it is a sum of integers, of records that are elsewhere. What each of them adds is rounded, so that it is no longer one
+    /// Whether the curvature is a sum of integers, as for remote records. What each record adds is rounded, so that it is no longer one
     /// row's product with itself: [`Inverse::Add`] is not proved for that.
     pub integers: bool,
 }
@@ -49,7 +49,7 @@ impl NewtonFacts {
         0.25 * self.objective.row_norm() * self.objective.row_norm()
     }
 
-    /// Bound on ‖H‖.
+    /// Bound on the norm ‖H‖ of the curvature.
     pub(crate) fn matrix_bound(&self) -> f64 {
         self.most_rows as f64 * self.curvature()
     }
@@ -107,7 +107,7 @@ impl NewtonFacts {
         self.inverted(majorant_here(examples, &self.objective, theta), g)
     }
 
-    /// inv(H)·g of H, row-major.
+    /// inv(H)·g, given H row by row.
     fn inverted(&self, mut matrix: Vec<f64>, g: &[f64]) -> Vec<f64> {
         let (d, lambda) = (g.len(), self.regularization);
         let zero = vec![0.0; d];
@@ -140,13 +140,13 @@ impl NewtonFacts {
 pub struct NewtonStep<'a, R = Examples> {
     /// What its sensitivity follows from.
     pub facts: NewtonFacts,
-    /// θ.
+    /// The released weights θ.
     pub theta: &'a [f64],
-    /// g̃, not 0.
+    /// The released noisy gradient g̃, not 0.
     pub gradient: &'a [f64],
     /// z: noise over the sensitivity.
     pub noise_multiplier: f64,
-    /// Where the records are decides how their sums are added up.
+    /// The kind of the records, local or remote: decides how their sums are added up.
     pub records: PhantomData<fn(&R)>,
 }
 
@@ -159,7 +159,7 @@ impl<R: SolvedRecords> NewtonStep<'_, R> {
         (grid, (bare + grid.step() * (d as f64).sqrt()) * (1.0 + 1e-12))
     }
 
-    /// Standard deviation per weight.
+    /// Standard deviation of each weight's noise.
     pub fn noise_std(&self) -> f64 {
         self.noise_multiplier * self.scale().1
     }
@@ -210,7 +210,7 @@ impl<R: SolvedRecords> Mechanism for NewtonStep<'_, R> {
         let direction = self
             .facts
             .inverted(input.majorant(&self.facts.objective, self.facts.most_rows, self.theta)?, self.gradient);
-        let mut units = GridSum::of_query(direction.into_iter(), grid, 0.0).into_units();
+        let mut units = GridSum::of_query(direction.into_iter(), grid, 0.0).into_quanta();
         add_rounded_gaussian(&mut units, self.noise_std(), grid, noise)?;
         Ok(units.into_iter().map(|u| grid.to_f64(u)).collect())
     }

@@ -1,5 +1,5 @@
-//! One draw from e^(−β(Σφ + (λ/2)‖x − centre‖²)) of an objective that somebody vouches for (spec 03 §3; docs/proofs/gibbs-gdp.md,
-//! docs/proofs/proximal-sampler.md).
+//! One draw from e^(−β(Σφ + (λ/2)‖x − centre‖²)) of an objective that the caller vouches for (Liu 2024, Theorem 3.1.5;
+//! docs/proofs/gibbs-gdp.md, docs/proofs/proximal-sampler.md).
 //!
 //! The event follows from the objective's facts, the distance of the chain from its law from them and from what is vouched for its
 //! arithmetic. Nobody can check that a closure is convex, Lipschitz and computed so exactly for *every* record that a neighbour could
@@ -13,7 +13,7 @@ use crate::sampler::{Chain, Contraction, Convexity, Domain, Oracle};
 use dpopt_kernel::beside::Sealed;
 use dpopt_kernel::{CuratorError, Mechanism};
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_objective::objective::{Objective, Warrant};
+use dpopt_objective::objective::{Evidence, Objective};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Event, Relation, gibbs};
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ use std::marker::PhantomData;
 ///     |x: &[f64], a: &f64| (x[0] - a.clamp(0.0, 1.0)).abs(),
 ///     |x: &[f64], a: &f64, g: &mut [f64]| g[0] = (x[0] - a.clamp(0.0, 1.0)).signum(),
 /// )
-/// .with_facts(Facts::convex_and_lipschitz_on_my_word(1.0));
+/// .with_facts(Facts::assume_convex_and_lipschitz(1.0));
 /// let records = Sensitive::new(vec![0.2, 0.3, 0.9]);
 ///
 /// // points stay within 100 of 0: two roundings of numbers below 128
@@ -60,11 +60,11 @@ pub struct ObjectiveDraw<O, R> {
 /// Which Gibbs measure, and how near a draw is to it.
 #[derive(Clone, Debug)]
 pub struct Tempered {
-    /// β > 0.
+    /// The inverse temperature β > 0.
     pub scale: f64,
     /// λ > 0 of the sum objective.
     pub regularization: f64,
-    /// Public.
+    /// The public centre of the quadratic.
     pub centre: Vec<f64>,
     /// **The caller vouches**, for every record and every point within [`radius`](ObjectiveDraw::radius) of the centre: the computed
     /// value and each entry of the computed gradient are within this of exact ones, and the value is at most 2^52 times this.
@@ -154,10 +154,11 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> ObjectiveDraw<O, R> {
     /// known to be convex and Lipschitz, a number is not positive, or the roundings are too large; under add-or-remove, where the
     /// number of records, which the chain's length follows from, is not public.
     pub fn new(objective: O, records: u64, relation: Relation, tempered: Tempered) -> Result<Self, CuratorError> {
-        let refused = |why: &str| Err(CuratorError::Unusable(why.into()));
+        let refused = |why: &'static str| Err(CuratorError::Unusable(why.into()));
         if relation == Relation::AddOrRemove {
             return refused(
-                "the length of a chain follows from the number of records, which add-or-remove protects; take zero-out or replace-one",
+                "the length of a chain depends on the number of records, which add-or-remove protects; use zero-out \
+                 or replace-one",
             );
         }
         if tempered.centre.len() != objective.dimension() {
@@ -166,18 +167,18 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> ObjectiveDraw<O, R> {
         match Certified::new(records, objective.facts().convex_lipschitz(), &tempered) {
             Some(certified) => Ok(Self { objective, relation, tempered, certified, reads: PhantomData }),
             None => refused(
-                "no certificate: a chain needs a convex and Lipschitz objective, positive finite numbers, and roundings that leave room \
-                 within the wanted total variation; raise it, or lower the scale",
+                "no chain can be certified: it needs a convex and Lipschitz objective, positive finite numbers, and \
+                 rounding errors within the given total variation; raise the total variation, or lower the scale",
             ),
         }
     }
 
-    /// From the exact law, at most: what the event's δ must pay for.
+    /// Bound on the total variation between the draw and the exact law, which the event's δ must pay for.
     pub fn total_variation(&self) -> f64 {
         self.certified.total_variation
     }
 
-    /// So far from the centre points are asked about, but for a probability that is counted.
+    /// How far from the centre the objective is evaluated, but for a probability that is counted.
     pub fn radius(&self) -> f64 {
         2.0 * self.certified.radius
     }
@@ -207,8 +208,8 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Mechanism for ObjectiveD
         "draw from an objective's Gibbs measure"
     }
 
-    fn rests_on(&self) -> Warrant {
-        Warrant::Vouched
+    fn rests_on(&self) -> Evidence {
+        Evidence::Assumed
     }
 
     fn check(&self, input: &R) -> Result<(), CuratorError> {
@@ -237,8 +238,8 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Mechanism for ObjectiveD
         let (last, tally) = chain.run(&potential, &vec![0.0; d], &mut noise.stream(Purpose::Sampling, 0));
         if tally.not_convex {
             return Err(CuratorError::Unusable(
-                "the objective is not convex, or not computed as exactly as vouched: the guarantee would not hold, so the draw was \
-                 thrown away"
+                "the draw was discarded, since its guarantee would not hold: the objective is not convex, or less \
+                 accurate than stated; check both"
                     .into(),
             ));
         }
@@ -258,8 +259,8 @@ mod tests {
 
     type Numbers = Vec<f64>;
 
-    fn vouched(lipschitz: f64) -> Facts {
-        Facts::convex_and_lipschitz_on_my_word(lipschitz)
+    fn assumed(lipschitz: f64) -> Facts {
+        Facts::assume_convex_and_lipschitz(lipschitz)
     }
 
     fn tempered(scale: f64, regularization: f64, centre: Vec<f64>) -> Tempered {
@@ -270,13 +271,16 @@ mod tests {
     fn a_wave_is_not_convex_and_is_not_released() {
         let wave =
             Closures::new(1, |x: &[f64], _: &f64| x[0].cos(), |x: &[f64], _: &f64, g: &mut [f64]| g[0] = -x[0].sin())
-                .with_facts(vouched(1.0));
+                .with_facts(assumed(1.0));
         let draw: ObjectiveDraw<_, Numbers> =
             ObjectiveDraw::new(wave, 1, Relation::ZeroOut, tempered(30.0, 1.0, vec![0.1])).unwrap();
         let mut curator = uncharged(&SamplerError::proved(1e-6).on(draw.event()), NoiseSource::insecure(1));
         let drawn = curator.release(&draw, &Sensitive::new(vec![0.0])).map(drop);
-        assert!(matches!(&drawn, Err(CuratorError::Unusable(why)) if why.contains("not convex")), "{drawn:?}");
-        assert_eq!(curator.rests_on(), Warrant::Vouched);
+        assert!(
+            matches!(&drawn, Err(CuratorError::Unusable(why)) if why.to_string().contains("not convex")),
+            "{drawn:?}"
+        );
+        assert_eq!(curator.rests_on(), Evidence::Assumed);
     }
 
     #[test]
@@ -288,7 +292,7 @@ mod tests {
         };
         let over = |facts, relation, tempered| ObjectiveDraw::<_, Numbers>::new(line(facts), 3, relation, tempered);
         let wanted = tempered(0.2, 5.0, vec![1.0, 2.0]);
-        let draw = over(vouched(1.0), Relation::ReplaceOne, wanted.clone()).unwrap();
+        let draw = over(assumed(1.0), Relation::ReplaceOne, wanted.clone()).unwrap();
         assert_eq!(draw.event(), Event::Gdp { mu: gibbs::mu(2.0 * 0.2, 1.0) });
         // half for the chain, the rest for what the machine and the tails do
         let paid = draw.total_variation();
@@ -315,9 +319,9 @@ mod tests {
             Tempered { total_variation: 1e-17, ..wanted.clone() },
             Tempered { scale: f64::INFINITY, ..wanted.clone() },
         ] {
-            assert!(over(vouched(1.0), Relation::ZeroOut, bad.clone()).is_err(), "{bad:?}");
+            assert!(over(assumed(1.0), Relation::ZeroOut, bad.clone()).is_err(), "{bad:?}");
         }
-        assert!(over(vouched(1.0), Relation::AddOrRemove, wanted).is_err());
+        assert!(over(assumed(1.0), Relation::AddOrRemove, wanted).is_err());
     }
 
     #[test]

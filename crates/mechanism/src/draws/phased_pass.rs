@@ -1,5 +1,5 @@
 //! Passes of SGD over disjoint phases of the records, the mean of each phase's iterates released with noise (Feldman, Koren, Talwar
-//! 2020; spec 02 §6.7, spec 12 §10; docs/proofs/phased-sgd.md).
+//! 2020; Liu 2024, Algorithm 43; docs/proofs/phased-sgd.md).
 //!
 //! Each record is in one phase and makes one step there. That step moves the phase's mean by ηC at most, and contractions never make
 //! it more; the iterates themselves never leave. What later phases start from has been released.
@@ -16,7 +16,7 @@ use dpopt_objective::solver::Pass;
 use dpopt_privacy::{Event, Relation};
 use serde::Serialize;
 
-/// One phase, all public.
+/// Public numbers of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Phase {
     /// T: records, one step each.
@@ -27,13 +27,13 @@ pub struct Phase {
     pub clip_norm: f64,
 }
 
-/// The phases one after the other, over records in an order that no record has a part in; phase i starts where phase i − 1 was released.
+/// The phases one after the other, over records in an order that depends on no record; phase i starts where phase i − 1 was released.
 /// Event: `Parallel` of one `Gaussian(z)` per phase, the noise being z times what one record's presence moves.
 #[derive(Clone, Debug)]
 pub struct PhasedPass {
     /// φ over rows of at most the norm that noise is made for.
     pub objective: Linear,
-    /// In order; together they have all records.
+    /// The phases in order; together they have all records.
     pub phases: Vec<Phase>,
     /// D: what is released is brought into the ball of this radius around 0, where the next phase starts.
     pub radius: f64,
@@ -45,9 +45,9 @@ pub struct PhasedPass {
     pub target_bound: f64,
 }
 
-/// What rounding may be of what a replaced record moves (spec 02 §6.7).
+/// The largest rounding error, as a share of what a replaced record moves (docs/proofs/phased-sgd.md, "Refused before the charge").
 pub(super) const ROUNDING: f64 = 1e-3;
-/// Noise over the spacing of numbers of size D (spec 02 §6.7): what is less is lost in the sum with the point.
+/// The least noise over the spacing of numbers of size D: smaller noise is lost in the sum with the point (docs/proofs/phased-sgd.md).
 pub(super) const ABOVE_SPACING: f64 = 1_048_576.0;
 
 impl PhasedPass {
@@ -61,14 +61,14 @@ impl PhasedPass {
         self.radius * (1.0 + 2f64.powi(-20))
     }
 
-    /// Of a phase's mean to one record's presence, its rounding to the grid included.
+    /// l2 sensitivity of a phase's mean to one record's presence, its rounding to the grid included.
     pub fn sensitivity(&self, phase: &Phase) -> f64 {
         let root = (self.objective.weights() as f64).sqrt();
         let reach = self.pass(phase).reach(phase.records, self.start());
         (reach + self.grid(phase).step() * root) * (1.0 + 1e-12)
     }
 
-    /// Of each weight's noise.
+    /// Standard deviation of each weight's noise.
     pub fn noise_std(&self, phase: &Phase) -> f64 {
         self.noise_multiplier * self.sensitivity(phase)
     }
@@ -116,7 +116,9 @@ impl Mechanism for PhasedPass {
     fn can_draw(&self) -> Result<(), CuratorError> {
         if !self.phases.iter().all(|phase| self.covers(phase)) {
             return Err(CuratorError::Noise(
-                "a phase's noise is too small beside the rounding of its steps, or its steps are too long; lower epsilon or the learning rate".into(),
+                "the noise of a phase is too small compared with the rounding of its steps, or its steps are too \
+                 long; lower epsilon or the learning rate"
+                    .into(),
             ));
         }
         self.phases.iter().try_for_each(|phase| rounded_gaussian(self.noise_std(phase), self.grid(phase)).map(drop))
@@ -125,7 +127,7 @@ impl Mechanism for PhasedPass {
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
         made_for(&self.objective, input)?;
         let records = self.phases.iter().try_fold(0u64, |sum, phase| sum.checked_add(phase.records));
-        // who comes or goes would move everybody after them into other phases
+        // a record that comes or goes would move all later ones into other phases
         let counted = self.relation != Relation::AddOrRemove && records == Some(input.rows.len() as u64);
         let positive = self.radius > 0.0 && self.radius.is_finite() && self.phases.iter().all(|p| p.records > 0);
         let covered = positive && self.phases.iter().all(|phase| self.covers(phase));
@@ -145,7 +147,7 @@ impl Mechanism for PhasedPass {
             let (own, later) = left.split_at(phase.records as usize);
             let moved = self.pass(phase).mean(input, own, &point);
             let grid = self.grid(phase);
-            let mut units = GridSum::of_query(moved.into_iter(), grid, 0.0).into_units();
+            let mut units = GridSum::of_query(moved.into_iter(), grid, 0.0).into_quanta();
             add_rounded_gaussian(&mut units, self.noise_std(phase), grid, noise)?;
             // from here on it is released
             point.iter_mut().zip(units).for_each(|(x, u)| *x += grid.to_f64(u));

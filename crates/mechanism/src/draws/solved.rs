@@ -1,10 +1,10 @@
-//! Records whose certified minimiser, or curvature, a mechanism needs: here, in floats, or elsewhere, in integers.
+//! Records whose certified minimiser, or curvature, a mechanism needs: local ones, in floats, or remote ones, in integers.
 
 use dpopt_kernel::CuratorError;
-use dpopt_kernel::beside::{majorant_elsewhere, sums_elsewhere};
+use dpopt_kernel::beside::{remote_majorant, remote_sums};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
-use dpopt_objective::records::{Elsewhere, Examples, Records};
+use dpopt_objective::records::{Examples, Records, RemoteRecords};
 use dpopt_objective::solver::{Accuracy, AskedSum, IntegerSums, RegularizedSum, Scale, minimise, minimise_by_sums};
 use dpopt_privacy::Relation;
 
@@ -31,7 +31,7 @@ pub struct Minimised<'a> {
 }
 
 impl Minimised<'_> {
-    /// Its sums as integers.
+    /// The minimiser's sums, in integers.
     pub(crate) fn integers(&self) -> IntegerSums {
         IntegerSums::new(self.objective, self.most_rows, self.target_bound)
     }
@@ -51,7 +51,7 @@ impl Minimised<'_> {
         scale.accuracy().unwrap_or(Accuracy { tolerance: f64::INFINITY, steps: 0 })
     }
 
-    /// Refuses rows that the promise does not hold for. Where their number is protected nobody looks at it: that there are at most
+    /// Refuses rows that the promise does not hold for. Where their number is protected it is not looked at: that there are at most
     /// so many is public then.
     pub(crate) fn check<R: SolvedRecords>(&self, input: &R, relation: Relation) -> Result<(), CuratorError> {
         made_for(self.objective, input)?;
@@ -109,20 +109,20 @@ pub(crate) fn majorant_here(examples: &Examples, objective: &Linear, theta: &[f6
     matrix
 }
 
-impl SolvedRecords for Elsewhere {
+impl SolvedRecords for RemoteRecords {
     const INTEGERS: bool = true;
 }
 
-impl sealed::Solved for Elsewhere {
+impl sealed::Solved for RemoteRecords {
     fn minimised(&self, sum: &Minimised<'_>, linear: &[f64]) -> Result<Vec<f64>, CuratorError> {
         let objective = AskedSum { sums: sum.integers(), regularization: sum.regularization, linear };
         let found = minimise_by_sums(&objective, sum.accuracy(Self::INTEGERS), |sums, theta| {
-            sums_elsewhere(self, sums, &theta.numbers())
+            remote_sums(self, sums, &theta.numbers())
         })?;
         Ok(found.theta.rounded())
     }
 
     fn majorant(&self, objective: &Linear, most_rows: u64, theta: &[f64]) -> Result<Vec<f64>, CuratorError> {
-        majorant_elsewhere(self, objective, most_rows, theta)
+        remote_majorant(self, objective, most_rows, theta)
     }
 }

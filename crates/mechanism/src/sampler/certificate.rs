@@ -1,4 +1,4 @@
-//! How far the last point of a proximal sampler can be from its target, as a number (spec 03 §5.1, 04 §A6).
+//! How far the last point of a proximal sampler can be from its target, as a number (docs/proofs/proximal-sampler.md).
 //!
 //! For an m-strongly log-concave target on a convex set and exact restricted Gaussian oracles, the law of x_T after T
 //! rounds from a fixed x_0 satisfies
@@ -12,7 +12,7 @@
 //!
 //! Covers: thesis theorem 3.5.2 (certified: with constants)
 
-/// What the bound needs.
+/// The public numbers that the bound on the distance follows from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contraction {
     /// √η: standard deviation of the forward step.
@@ -21,17 +21,17 @@ pub struct Contraction {
     pub strong_convexity: f64,
     /// Upper bound on ‖x_0 − x*‖, enforced or proved for every data set: never a hope about the data.
     pub start_distance: f64,
-    /// d.
+    /// Dimension d of the space.
     pub dimension: usize,
     /// ω: the code's potential is within ±ω of a convex one.
     pub oscillation: f64,
 }
 
-/// More rounds are never planned.
+/// Largest number of rounds that is planned.
 pub const MAX_STEPS: u64 = 1 << 40;
 
 impl Contraction {
-    /// W_0.
+    /// W_0 = ‖x_0 − x*‖ + √(d/m): bound on the root mean square distance of the start from a draw of the target.
     fn distance(&self) -> f64 {
         self.start_distance + (self.dimension as f64 / self.strong_convexity).sqrt()
     }
@@ -92,12 +92,12 @@ mod tests {
 
     #[test]
     fn worked_numbers() {
-        // spec 03 §5.1: H = x², η = .1, x_0 = 3
+        // H = x², η = .1, x_0 = 3
         let square = chain(0.1f64.sqrt(), 2.0, 3.0, 1);
         for (steps, bound) in [(1, 5.86), (10, 1.136), (40, 4.786e-3), (60, 1.248e-4)] {
             assert!((square.total_variation(steps) / bound - 1.0).abs() < 1e-3, "{steps}");
         }
-        // spec 03 §5.4: n = 1000, d = 10, s = .2355, k = 526.6, μ = .0380, η = 4/(β_s d), τ = .1·1e-6/(1+e)
+        // n = 1000, d = 10, s = .2355, k = 526.6, μ = .0380, η = 4/(β_s d), τ = .1·1e-6/(1+e)
         let tau = 1e-7 / (1.0 + 1f64.exp());
         let (s, n, d) = (0.2355, 1000.0, 10.0);
         let mu = (2.0f64 * d).sqrt() / (s * n) * 2.0;

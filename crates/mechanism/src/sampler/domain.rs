@@ -1,4 +1,4 @@
-//! Sets on which a target lives, and exact draws from an isotropic Gaussian restricted to them (spec 03 §5.5).
+//! Sets on which a target lives, and exact draws from an isotropic Gaussian restricted to them.
 //!
 //! On a box the coordinates are independent truncated normals. On a ball around 0 of radius ρ, N(c, σ²I) has a coordinate t
 //! along c with density ∝ φ((t − ‖c‖)/σ)·P(χ²_{d−1} ≤ (ρ² − t²)/σ²), which is log-concave as a marginal of a log-concave
@@ -15,19 +15,19 @@ use dpopt_privacy::special::ln_gamma;
 pub enum Domain {
     /// All of R^d. Proposals farther from 0 than the radius are refused, which the certificate accounts for.
     Whole {
-        /// V.
+        /// The radius V beyond which proposals are refused.
         radius: f64,
     },
     /// low ≤ x ≤ high in each coordinate.
     Box {
-        /// Lower ends.
+        /// Lower end of each coordinate.
         low: Vec<f64>,
-        /// Upper ends.
+        /// Upper end of each coordinate.
         high: Vec<f64>,
     },
-    /// ‖x‖₂ ≤ radius.
+    /// The ball ‖x‖₂ ≤ radius around 0.
     Ball {
-        /// ρ.
+        /// The radius ρ of the ball.
         radius: f64,
     },
 }
@@ -98,7 +98,7 @@ pub(crate) fn gaussian_in_ball(centre: &[f64], std: f64, radius: f64, stream: &m
     gaussian_in_ball_by_parts(centre, std, radius, stream)
 }
 
-/// The same, by the coordinate along the centre and the rest.
+/// N(centre, std²·I) restricted to the ball of `radius` around 0, drawn as the coordinate along the centre and the rest.
 fn gaussian_in_ball_by_parts(centre: &[f64], std: f64, radius: f64, stream: &mut Stream) -> Vec<f64> {
     let d = centre.len();
     let offset = norm(centre);
@@ -137,7 +137,7 @@ fn truncated_chi(degrees: usize, end: f64, stream: &mut Stream) -> f64 {
     LogConcave::new(ln_density, (0.0, end), power.sqrt(), 0.7f64.min(0.5 * end)).sample(stream)
 }
 
-/// Where a concave function is largest, to about 1e-9 of the interval (golden section).
+/// The point at which a concave function is largest, to about 1e-9 of the interval (golden section).
 fn maximum(f: &impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let ratio = 0.5 * (5f64.sqrt() - 1.0);
     let (mut a, mut b) = (high - ratio * (high - low), low + ratio * (high - low));

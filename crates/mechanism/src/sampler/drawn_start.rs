@@ -1,10 +1,10 @@
-//! How far an alternating sampler is from its target when its start is a random point (spec 04 A6, spec 05 B3), and the rounds
-//! and the step of a chain whose inner step asks for values only.
+//! How far an alternating sampler is from its target when its start is a random point (docs/proofs/value-sampler.md), and the
+//! rounds and the step of a chain whose inner step asks for values only.
 //!
 //! Forward step y ~ e^(⟨x, y⟩ − φ(y) − ψ(x)) with ψ the log-Laplace transform of φ, backward step the exact conditional law
 //! of x. If the target is e^(−F − ημψ) with F convex on a convex set, the chain of x has a spectral gap of at least
 //! ημ/(1 + ημ): for u(x) = E(h(y)|x), Brascamp and Lieb give ημ·Var u ≤ E ∇uᵀ(∇²ψ)⁻¹∇u, which is at most E Var(h|x) because
-//! ∇u = Cov(y, h|x) and ∇²ψ = Cov(y|x). It is sharp (F = 0), and holds in any norm. The proof in the source rescales φ, which
+//! ∇u = Cov(y, h|x) and ∇²ψ = Cov(y|x). It is sharp (F = 0), and holds in any norm. The proof in Liu 2024 (Lemma 5.3.7) rescales φ, which
 //! is then no longer self-concordant; a slab of the uniform law smoothed by a Gaussian breaks its lemma (test).
 //!
 //! In the Euclidean case, φ = η‖y‖²/2, the divergence of Kullback and Leibler falls by (1 + ημ)² per round too, and enters by
@@ -25,12 +25,12 @@ pub enum Start {
 }
 
 impl Start {
-    /// An exact draw from e^(−regulariser) on the same set, Euclidean: KL ≤ G²/(2m) for a G-Lipschitz F.
+    /// An exact draw from e^(−regulariser) on the target's set, in the Euclidean norm: KL ≤ G²/(2m) for a G-Lipschitz F.
     pub fn euclidean(lipschitz: f64, strong_convexity: f64) -> Self {
         Self::KullbackLeibler(0.5 * lipschitz * lipschitz / strong_convexity * (1.0 + 4.0 * f64::EPSILON))
     }
 
-    /// The same in any norm: ln(1 + χ²) ≤ min(G·D, G²/m), D the diameter of the set.
+    /// An exact draw from e^(−regulariser) on the target's set, in any norm: ln(1 + χ²) ≤ min(G·D, G²/m), D the diameter of the set.
     pub fn any_norm(lipschitz: f64, strong_convexity: f64, diameter: f64) -> Self {
         let tilt = if strong_convexity > 0.0 { lipschitz * lipschitz / strong_convexity } else { f64::INFINITY };
         Self::LnChiSquared(tilt.min(lipschitz * diameter) * (1.0 + 4.0 * f64::EPSILON))
@@ -51,7 +51,7 @@ impl Start {
 pub struct DrawnStart {
     /// ημ: the potential is ημ-strongly convex relative to ψ. Euclidean: η times its modulus.
     pub relative_convexity: f64,
-    /// Where it starts.
+    /// The law of the first point, by its distance from the target.
     pub start: Start,
 }
 
@@ -110,15 +110,15 @@ pub struct ValueFacts {
 /// Rounds and step of such a chain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueChain {
-    /// T.
+    /// Number T of rounds.
     pub steps: u64,
-    /// √η.
+    /// √η: standard deviation of the forward step.
     pub step_std: f64,
 }
 
 impl ValueChain {
     /// Upper bound on the distance of x_T from its target: half of γ for mixing, half for T inner steps. Evaluated from T and
-    /// √η alone, whoever chose them; the start must be an exact draw from the regulariser's law. The target is the one on the chain's domain:
+    /// √η alone, however they were chosen; the start must be an exact draw from the regulariser's law. The target is the one on the chain's domain:
     /// what all of space has beyond its radius is not counted.
     pub fn distance(&self, facts: &ValueFacts) -> f64 {
         if !(facts.error_per_round >= 0.0) {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!((flat.steps(1e-3), flat.total_variation(9)), (None, f64::INFINITY));
     }
 
-    /// Spec 04 A6: values at δ = 1e-5, γ = 1e-6/(1 + e^ε), to the 2 to 11 % of its review.
+    /// Expected numbers of queries, estimated by hand for δ = 1e-5 and γ = 1e-6/(1 + e^ε): the chain needs these to 11 %.
     #[test]
     fn table_of_costs() {
         for (n, epsilon, values) in

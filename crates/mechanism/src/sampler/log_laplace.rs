@@ -1,5 +1,5 @@
 //! The log-Laplace transform ψ(x) = ln ∫e^(⟨x, y⟩ − a‖y‖_q²) dy of l_p geometry, 1 < p ≤ 2, 1/p + 1/q = 1: its value, its first two
-//! derivatives, and draws from its exponential family π_x(y) = e^(⟨x, y⟩ − a‖y‖_q² − ψ(x)) (spec 05 B4 and B5).
+//! derivatives, and draws from its exponential family π_x(y) = e^(⟨x, y⟩ − a‖y‖_q² − ψ(x)) (Liu 2024, section 5.5).
 //!
 //! **Research grade: numbers, no guarantee of privacy.** No bound on the quadrature's error is proved, and for p < 2 no exact draw
 //! from e^(−(1 + ημ)ψ(x) + ⟨x, y⟩) is known that scales with d. So nothing here carries a claim, no method uses it, and
@@ -35,9 +35,10 @@ use std::f64::consts::PI;
 
 /// Why there is no transform.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoTransform {
     /// The exponent is outside of what is built.
-    #[error("p = {0} is not built: choose p in [1.05, 1.95], or 2")]
+    #[error("p = {0} is not supported; give p in [1.05, 1.95], or 2")]
     Exponent(f64),
     /// a is no positive number.
     #[error("a = {0} must be a positive number")]
@@ -59,7 +60,7 @@ pub struct LogLaplace {
 /// Value and derivatives of ψ at a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derivatives {
-    /// ψ(x).
+    /// The value ψ(x).
     pub value: f64,
     /// ∇ψ(x): mean of y.
     pub gradient: Vec<f64>,
@@ -221,13 +222,13 @@ fn sizes(x: &[f64]) -> Vec<(f64, f64)> {
     sizes
 }
 
-/// ∫_0^1 e^(rt) dt.
+/// The integral ∫_0^1 e^(rt) dt = (e^r − 1)/r.
 fn growth(r: f64) -> f64 {
     if r.abs() < 1e-9 { 1.0 + 0.5 * r } else { r.exp_m1() / r }
 }
 
 impl Family<'_> {
-    /// y from π_x.
+    /// One draw y from π_x.
     pub fn draw(&self, stream: &mut Stream) -> Vec<f64> {
         let Some((_, coordinate)) = &self.transform.parts else {
             let a = self.transform.a;

@@ -1,5 +1,5 @@
 //! The public part of Gibbs measures in general norms: r(v) = (c/2)‖v‖_q², 1-strongly convex in the l_p norm, 1 ≤ p ≤ 2
-//! (spec 04 §A5; docs/proofs/gibbs-gdp.md, docs/proofs/proximal-sampler.md).
+//! (Liu 2024, Proposition 4.4.7; docs/proofs/gibbs-gdp.md, docs/proofs/proximal-sampler.md).
 //!
 //! ‖v‖_p ≤ κ‖v‖_q with κ = d^(1/p − 1/q), q from p to 2, and ‖·‖_q²/2 is (q − 1)-strongly convex in l_q, so c = κ²/(q − 1) does it.
 //! The q with the smallest c is max(p, l − √(l² − 2l)) with l = ln d, and 2 where l ≤ 2. As ‖v‖_q ≥ ‖v‖₂, r is also
@@ -12,16 +12,16 @@ use super::potential::Potential;
 /// Unit roundoff.
 const U: f64 = f64::EPSILON / 2.0;
 
-/// r(v) = (c/2)‖v‖_q².
+/// The regulariser r(v) = (c/2)‖v‖_q².
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormSquare {
     /// q, above 1, at most 2.
     pub exponent: f64,
-    /// c.
+    /// The factor c.
     pub coefficient: f64,
     /// Modulus c(q − 1) of strong convexity in l_2.
     pub convexity: f64,
-    /// d.
+    /// Dimension d of the space.
     pub dimension: f64,
 }
 
@@ -68,7 +68,7 @@ impl NormSquare {
         (largest > 0.0).then(|| (largest, sum()))
     }
 
-    /// r(v).
+    /// The value r(v).
     pub fn value(&self, v: &[f64]) -> f64 {
         self.scaled(v)
             .map_or(0.0, |(largest, sum)| 0.5 * self.coefficient * largest * largest * sum.powf(2.0 / self.exponent))
@@ -101,7 +101,7 @@ impl NormSquare {
 pub(crate) struct WithNorm<P> {
     pub(crate) losses: P,
     pub(crate) norm: NormSquare,
-    /// λ.
+    /// λ: weight of r.
     pub(crate) weight: f64,
 }
 
@@ -141,9 +141,9 @@ impl<P: Potential> Potential for WithNorm<P> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PublicTerm {
     pub(crate) norm: NormSquare,
-    /// λ.
+    /// λ: weight of r.
     pub(crate) weight: f64,
-    /// β.
+    /// The inverse temperature β.
     pub(crate) scale: f64,
 }
 

@@ -182,7 +182,7 @@ fn the_computed_term_stays_within_its_bound() {
     assert!(worst <= bound && worst > 1e-4 * bound && bound < 2e-12, "{worst} {bound}");
 }
 
-/// Spec 04 T4: e^(−k(⟨s, x⟩ + μ‖x‖²)) on the unit ball of l_1.5 in the plane, one record of 50 turned around.
+/// The exact density e^(−k(⟨s, x⟩ + μ‖x‖²)) on the unit ball of l_1.5 in the plane, one record of 50 turned around.
 #[test]
 fn a_law_in_the_plane_stays_below_the_curve() {
     let norm = NormSquare::new(1.5, 1.5, 2).unwrap();

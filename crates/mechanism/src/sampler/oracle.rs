@@ -1,4 +1,5 @@
-//! Restricted Gaussian oracles: draws from e^(−F(x) − m‖x − x_c‖²/2 − ‖x − y‖²/(2η)) on a domain (spec 03 §5).
+//! Restricted Gaussian oracles: draws from e^(−F(x) − m‖x − x_c‖²/2 − ‖x − y‖²/(2η)) on a domain
+//! (docs/proofs/proximal-sampler.md).
 
 mod convexity;
 pub mod ratio;
@@ -35,7 +36,7 @@ pub struct Tally {
     pub values: u64,
     /// Passes for a value and a gradient.
     pub gradients: u64,
-    /// Single terms (oracle A).
+    /// Evaluations of single terms (the truncated series).
     pub terms: u64,
     /// A tangent was found above the potential: it is not convex.
     pub not_convex: bool,
@@ -46,10 +47,10 @@ pub(crate) struct Proximal<'a, P: Potential> {
     pub(crate) potential: &'a P,
     /// m: modulus of the explicit quadratic.
     pub(crate) convexity: f64,
-    /// x_c, its centre.
+    /// The centre x_c of the explicit quadratic.
     pub(crate) centre: &'a [f64],
     pub(crate) domain: &'a Domain,
-    /// 1/η.
+    /// 1/η: the proximal term is ‖x − y‖²/(2η).
     pub(crate) inverse_eta: Wide,
     /// Points at which the potential is evaluated lie on this grid.
     pub(crate) grid: f64,

@@ -11,17 +11,17 @@ use std::convert::Infallible;
 
 /// β·Σ φ_i(x) over n convex terms. `value` and `term` are pure functions of the point: the same bits each time.
 pub trait Potential: Sync {
-    /// d.
+    /// Dimension d of the points.
     fn dimension(&self) -> usize;
-    /// β > 0.
+    /// The inverse temperature β > 0.
     fn scale(&self) -> f64;
     /// Number n of terms.
     fn terms(&self) -> usize;
-    /// Σφ_i at a point.
+    /// The value Σφ_i at a point.
     fn value(&self, point: &[f64]) -> f64;
     /// Σφ_i, with an element of its subdifferential in `subgradient` (length d).
     fn value_and_subgradient(&self, point: &[f64], subgradient: &mut [f64]) -> f64;
-    /// φ_i.
+    /// The value of one term φ_i at a point.
     fn term(&self, index: usize, point: &[f64]) -> f64;
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct GlmPotential<'a> {
     targets: Vec<f64>,
     loss: Loss,
     scale: f64,
-    /// n × outputs.
+    /// Scores at the origin, one for each record and output.
     origin_scores: Vec<f64>,
 }
 
@@ -116,7 +116,7 @@ fn chunks<T: Send>(n: usize, parallel: bool, of: impl Fn(std::ops::Range<usize>)
 pub(crate) struct SumPotential<'a, O, R> {
     pub(crate) objective: &'a O,
     pub(crate) records: &'a R,
-    /// β.
+    /// The inverse temperature β.
     pub(crate) scale: f64,
     pub(crate) origin: &'a [f64],
 }

@@ -15,13 +15,13 @@ const U: f64 = f64::EPSILON / 2.0;
 pub struct Arithmetic {
     /// The per-record loss.
     pub loss: Loss,
-    /// n.
+    /// Number n of rows.
     pub rows: f64,
     /// Largest number of non-zeros in a row.
     pub nonzeros: f64,
-    /// R.
+    /// R: bound on the l2 norm of a row.
     pub row_norm: f64,
-    /// β.
+    /// The inverse temperature β.
     pub scale: f64,
     /// L: bound on the slope.
     pub slope: f64,
@@ -31,7 +31,7 @@ pub struct Arithmetic {
     pub origin_norm: f64,
     /// V: all points at which the potential matters satisfy ‖v‖ ≤ V.
     pub radius: f64,
-    /// d.
+    /// Number d of weights.
     pub dimension: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The proximal (alternating) sampler (spec 03 §5.1; thesis Algorithm 13): y ← x + √η·ζ, x ← restricted Gaussian oracle at
+//! The proximal (alternating) sampler (Liu 2024, Algorithm 13): y ← x + √η·ζ, x ← restricted Gaussian oracle at
 //! y, T times. How far the last x is from its target says [`super::Contraction`].
 //!
 //! Covers: thesis algorithm 13 (certified)
@@ -13,15 +13,15 @@ use dpopt_process::stop;
 /// A chain with all that is fixed before it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
-    /// T.
+    /// Number T of rounds.
     pub steps: u64,
-    /// √η.
+    /// √η: standard deviation of the forward step.
     pub step_std: f64,
     /// m: modulus of the explicit quadratic (m/2)‖x − centre‖².
     pub convexity: f64,
     /// Its centre x_c.
     pub centre: Vec<f64>,
-    /// K.
+    /// The set K on which the target lives.
     pub domain: Domain,
     /// How restricted Gaussians are drawn.
     pub oracle: Oracle,

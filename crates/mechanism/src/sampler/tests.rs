@@ -14,7 +14,7 @@ fn certified_steps(step_std: f64, strong_convexity: f64, start_distance: f64, di
     Contraction { step_std, strong_convexity, start_distance, dimension, oscillation: 1e-9 }.steps(1e-6).unwrap()
 }
 
-/// Spec 03 §1: n = 20, k = 50, μ = .5 on [−6, 6], 13 records + and 7 −.
+/// A chain against the tabulated law for n = 20, k = 50, μ = .5 on [−6, 6], 13 records + and 7 −.
 #[test]
 fn a_chain_from_the_minimiser_reaches_the_logistic_target() {
     let sign = |i: usize| if i < 13 { 1.0 } else { -1.0 };
@@ -250,7 +250,7 @@ fn the_start_distance_is_never_a_hope() {
     assert!(apart > 1e-2, "{apart}");
 }
 
-/// Spec 05 T-B: losses |x − c_j|, start N(0, 1), a certified T for 1e-3: mean .1267621 and variance .6168516 of the target by
+/// The chain of Liu 2024, Algorithm 15: losses |x − c_j|, start N(0, 1), a certified T for 1e-3: mean .1267621 and variance .6168516 of the target by
 /// grid, within 5.5 standard errors of a thousand chains.
 #[test]
 fn a_value_chain_from_a_random_start_has_the_moments_of_its_target() {

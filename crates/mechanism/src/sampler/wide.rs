@@ -32,7 +32,7 @@ impl From<f64> for Wide {
 }
 
 impl From<(f64, f64)> for Wide {
-    /// From two numbers of which the second is smaller.
+    /// The sum of two numbers of which the second is smaller.
     fn from((a, b): (f64, f64)) -> Self {
         let (head, tail) = two_sum(a, b);
         Self { head, tail }
@@ -100,12 +100,12 @@ mod tests {
     use proptest::prelude::*;
 
     /// Against exact integers: dyadic numbers below 2^40 with 40 fraction bits.
-    fn wide(units: i128) -> Wide {
-        let head = units as f64;
-        Wide::from((head * 2f64.powi(-40), (units - head as i128) as f64 * 2f64.powi(-40)))
+    fn wide(quanta: i128) -> Wide {
+        let head = quanta as f64;
+        Wide::from((head * 2f64.powi(-40), (quanta - head as i128) as f64 * 2f64.powi(-40)))
     }
 
-    fn units(w: Wide, scale: i32) -> i128 {
+    fn quanta(w: Wide, scale: i32) -> i128 {
         let part = |x: f64| {
             let scaled = x * 2f64.powi(scale);
             assert!(scaled.fract() == 0.0, "finer than the test's unit");
@@ -117,9 +117,9 @@ mod tests {
     proptest! {
         #[test]
         fn sums_and_products_of_short_numbers_are_exact(a in -(1i128 << 60)..1i128 << 60, b in -(1i128 << 30)..1i128 << 30) {
-            prop_assert_eq!(units(wide(a).plus(wide(b)), 40), a + b);
-            prop_assert_eq!(units(wide(a).minus(wide(b)), 40), a - b);
-            prop_assert_eq!(units(wide(a).times(wide(b)), 80), a * b);
+            prop_assert_eq!(quanta(wide(a).plus(wide(b)), 40), a + b);
+            prop_assert_eq!(quanta(wide(a).minus(wide(b)), 40), a - b);
+            prop_assert_eq!(quanta(wide(a).times(wide(b)), 80), a * b);
         }
 
         #[test]

@@ -1,4 +1,4 @@
-//! Private selection of the rows of an embedding model that move (spec 20 §5, docs/proofs/embeddings.md).
+//! Private selection of the rows of an embedding model that move (Ghazi et al. 2023; docs/proofs/embeddings.md).
 //!
 //! A record's whole gradient, over its embeddings and the dense part together, is clipped to C and truncated to a public
 //! grid. Which rows it touches is as secret as the record: either the noise of all rows is drawn (lazily, or at each step), or
@@ -7,7 +7,7 @@
 
 use dpopt_draws::Exceedances;
 use dpopt_kernel::beside::{Expose, Members, Scratch, Sealed, Touched};
-use dpopt_kernel::{BatchId, Clipped, CuratorError, Mechanism, PoissonBatch, SamplerError, Sensitive};
+use dpopt_kernel::{Batch, BatchId, Clipped, CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian};
 use dpopt_objective::objective::{Embedded, Objective};
 use dpopt_objective::records::{RecordBuffer, Records};
@@ -20,7 +20,7 @@ impl TouchedRows {
     pub fn of<R: Records>(
         gradient: &Clipped<Embedded>,
         examples: &Sensitive<R>,
-        batch: PoissonBatch,
+        batch: Batch,
         moved: &[f64],
         (count_clip_norm, count_grid): (f64, Grid),
     ) -> Result<Sensitive<TouchedRows>, CuratorError> {
@@ -85,7 +85,7 @@ pub struct TouchedRows {
 /// the dense part, the gradient sum + N(0, σ₂²C₂²) is released. Given the batch both are adaptive Gaussian releases, so one
 /// Gaussian with σ = (σ₁⁻² + σ₂⁻²)^(−1/2) dominates them *jointly*, and sampling amplifies that pair.
 pub struct SelectedRows {
-    /// C₁, C₂.
+    /// Clip norms C₁ of the counts and C₂ of the gradients.
     pub clip_norms: [f64; 2],
     /// σ₁, σ₂: the standard deviations of the noise are σ₁C₁ and σ₂C₂.
     pub multipliers: [f64; 2],
@@ -97,7 +97,7 @@ pub struct SelectedRows {
     pub shape: [usize; 3],
 }
 
-/// What a step lets out.
+/// What a step releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectedUpdate {
     /// The noisy gradient of the dense part; then for each chosen feature its number and the noisy gradient of its row.
@@ -107,7 +107,7 @@ pub struct SelectedUpdate {
 }
 
 impl SelectedUpdate {
-    /// Of the dense part.
+    /// The noisy gradient of the dense part.
     pub fn dense(&self) -> &[f64] {
         &self.numbers[..self.dense]
     }
@@ -119,7 +119,7 @@ impl SelectedUpdate {
 }
 
 impl SelectedRows {
-    /// Of one step: per feature a count, a gap and a conditional point, per weight a rounded Gaussian.
+    /// The samplers' error of one step: per feature a count, a gap and a conditional point, per weight a rounded Gaussian.
     pub fn step_error([features, width, dense]: [usize; 3]) -> SamplerError {
         let c = features as f64;
         SamplerError::rounded(c + c * width as f64 + dense as f64) + SamplerError::fine(c)
@@ -173,23 +173,23 @@ impl Mechanism for SelectedRows {
     fn apply(&self, input: &TouchedRows, noise: &mut NoiseSource) -> Result<SelectedUpdate, CuratorError> {
         let [features, width, _] = self.shape;
         let level = Exceedances::new(self.sampler(0)?, self.level_eighths).ok_or_else(|| {
-            CuratorError::Noise("the level of counts lies between 1/8 and 9 standard deviations".into())
+            CuratorError::Noise("the threshold of counts is out of range; give 1/8 to 9 standard deviations".into())
         })?;
         let counts: Vec<(u64, i64)> = input.rows.iter().map(|(&j, row)| (u64::from(j), row.0)).collect();
         let chosen = level.draw(features as u64, &counts, &mut noise.stream(Purpose::Selection, 0));
         let (sampler, grid) = (self.sampler(1)?, self.grids[1]);
         let mut stream = noise.stream(Purpose::Noise, 0);
-        let mut units = input.dense.clone();
+        let mut quanta = input.dense.clone();
         for &j in &chosen {
             match input.rows.get(&(j as u32)) {
-                Some(row) => units.extend_from_slice(&row.1),
-                None => units.extend(std::iter::repeat_n(0, width)),
+                Some(row) => quanta.extend_from_slice(&row.1),
+                None => quanta.extend(std::iter::repeat_n(0, width)),
             }
         }
-        sampler.add_to(&mut units, &mut stream);
+        sampler.add_to(&mut quanta, &mut stream);
         let dense = input.dense.len();
-        let mut numbers: Vec<f64> = units[..dense].iter().map(|&u| grid.to_f64(u)).collect();
-        for (&j, row) in chosen.iter().zip(units[dense..].chunks_exact(width)) {
+        let mut numbers: Vec<f64> = quanta[..dense].iter().map(|&u| grid.to_f64(u)).collect();
+        for (&j, row) in chosen.iter().zip(quanta[dense..].chunks_exact(width)) {
             numbers.push(j as f64);
             numbers.extend(row.iter().map(|&u| grid.to_f64(u)));
         }

@@ -1,8 +1,8 @@
 //! Least squares in {‖x‖₁ ≤ r√s, ‖x‖₂ ≤ r} from a noisy random projection, by accelerated projected gradients (Beck and
 //! Teboulle 2009, with the restart of O'Donoghue and Candès 2015).
 //!
-//! It takes the place of the source's "shortest x with Gx = b": the set is where the sum is known to lie, and the answer fits
-//! at least as well as the truth, which is all that the error bound uses.
+//! It takes the place of the "shortest x with Gx = b" of Ghazi, Guzmán, Kamath, Kumar, Manurangsi 2024, Algorithm 2: the set
+//! is where the sum is known to lie, and the answer fits at least as well as the truth, which is all that the error bound uses.
 
 use super::sparse_sum::Projection;
 use dpopt_draws::{SKETCH_EXPONENT, Sketch, project_l1_l2_dense};
@@ -13,22 +13,22 @@ use rayon::prelude::*;
 
 /// Entries of the matrix that are kept in memory (4 bytes each: 512 MiB); columns of a larger one are drawn again whenever
 /// they are read.
-const MOST_KEPT: u64 = 1 << 27;
+const MAX_KEPT: u64 = 1 << 27;
 /// The solver stops when its objective is within this share of what the error bound allows for noise.
 pub const SOLVER_SHARE: f64 = 0.01;
 /// Steps at most: a step reads the whole matrix.
-const MOST_STEPS: usize = 300;
-/// Columns per task.
+const MAX_STEPS: usize = 300;
+/// Columns of G that one task of a thread takes.
 const BLOCK: u64 = 256;
 
 /// What recovery starts from: b = Gx + noise.
 pub(crate) struct Measured<'a> {
     pub(crate) sketch: &'a Sketch,
-    /// b.
+    /// The noisy image b.
     pub(crate) image: &'a [f64],
     /// Standard deviation of each entry's noise.
     pub(crate) noise_std: f64,
-    /// d.
+    /// Number d of coordinates.
     pub(crate) dimension: u64,
 }
 
@@ -41,11 +41,11 @@ struct Columns<'a> {
 impl<'a> Columns<'a> {
     fn new(sketch: &'a Sketch, dimension: u64) -> Self {
         let m = sketch.rows();
-        let kept = (dimension.saturating_mul(m as u64) <= MOST_KEPT).then(|| {
+        let kept = (dimension.saturating_mul(m as u64) <= MAX_KEPT).then(|| {
             let mut all = vec![0f32; dimension as usize * m];
-            let fill = |units: &mut Vec<i32>, (j, column): (usize, &mut [f32])| {
-                sketch.column(j as u64, units);
-                scaled(units, column);
+            let fill = |quanta: &mut Vec<i32>, (j, column): (usize, &mut [f32])| {
+                sketch.column(j as u64, quanta);
+                scaled(quanta, column);
             };
             in_threads(|| all.par_chunks_mut(m).enumerate().for_each_init(|| vec![0i32; m], fill));
             all
@@ -54,37 +54,37 @@ impl<'a> Columns<'a> {
     }
 
     /// Column j, in `buffer` if it is not kept.
-    fn column<'b>(&'b self, j: u64, units: &mut [i32], buffer: &'b mut [f32]) -> &'b [f32] {
+    fn column<'b>(&'b self, j: u64, quanta: &mut [i32], buffer: &'b mut [f32]) -> &'b [f32] {
         let m = self.sketch.rows();
         match &self.kept {
             Some(all) => &all[j as usize * m..(j as usize + 1) * m],
             None => {
-                self.sketch.column(j, units);
-                scaled(units, buffer);
+                self.sketch.column(j, quanta);
+                scaled(quanta, buffer);
                 buffer
             }
         }
     }
 
-    /// Gx.
+    /// The image Gx.
     fn image(&self, x: &[(u64, f64)]) -> Vec<f64> {
         let m = self.sketch.rows();
-        let (mut units, mut buffer, mut out) = (vec![0i32; m], vec![0f32; m], vec![0.0; m]);
+        let (mut quanta, mut buffer, mut out) = (vec![0i32; m], vec![0f32; m], vec![0.0; m]);
         for &(j, value) in x {
-            let column = self.column(j, &mut units, &mut buffer);
+            let column = self.column(j, &mut quanta, &mut buffer);
             out.iter_mut().zip(column).for_each(|(o, &g)| *o += value * f64::from(g));
         }
         out
     }
 
-    /// Gᵀr.
+    /// The product Gᵀr with a residual r.
     fn adjoint(&self, residual: &[f64], dimension: u64) -> Vec<f64> {
         let m = self.sketch.rows();
         let mut out = vec![0.0; dimension as usize];
         let fill = |(block, part): (usize, &mut [f64])| {
-            let (mut units, mut buffer) = (vec![0i32; m], vec![0f32; m]);
+            let (mut quanta, mut buffer) = (vec![0i32; m], vec![0f32; m]);
             for (k, cell) in part.iter_mut().enumerate() {
-                let column = self.column(block as u64 * BLOCK + k as u64, &mut units, &mut buffer);
+                let column = self.column(block as u64 * BLOCK + k as u64, &mut quanta, &mut buffer);
                 *cell = residual.iter().zip(column).map(|(r, &g)| r * f64::from(g)).sum();
             }
         };
@@ -93,17 +93,17 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn scaled(units: &[i32], out: &mut [f32]) {
+fn scaled(quanta: &[i32], out: &mut [f32]) {
     let step = 2f32.powi(SKETCH_EXPONENT);
-    out.iter_mut().zip(units).for_each(|(o, &u)| *o = u as f32 * step);
+    out.iter_mut().zip(quanta).for_each(|(o, &u)| *o = u as f32 * step);
 }
 
 /// Euclidean projection of x on the set, through integers fine against its radius.
 fn projected(x: &[f64], set: Projection) -> Vec<(u64, f64)> {
     let largest = x.iter().fold(set.radius, |m, v| m.max(v.abs()));
     let grid = Grid::new(largest.log2().ceil() as i32 - 50);
-    let units: Vec<i64> = x.iter().map(|v| (v / grid.step()) as i64).collect();
-    project_l1_l2_dense(&units, grid, set.radius, set.sparsity)
+    let quanta: Vec<i64> = x.iter().map(|v| (v / grid.step()) as i64).collect();
+    project_l1_l2_dense(&quanta, grid, set.radius, set.sparsity)
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -137,7 +137,7 @@ pub(crate) fn recover(measured: &Measured<'_>, set: Projection) -> Vec<(u64, f64
     let mut y = vec![0.0; dimension as usize];
     let mut image_y = image_x.clone();
     let (mut momentum, mut carry, mut curvature) = (1.0f64, 0.0, m);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let residual = combined(&image_y, -1.0, b);
         let gradient = columns.adjoint(&residual, dimension);
         // by convexity f(y) is at most this much above the least value on the set

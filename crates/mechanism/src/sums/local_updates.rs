@@ -2,18 +2,18 @@
 
 use super::thresholded::SparseVector;
 use dpopt_kernel::beside::sum_of_sets;
-use dpopt_kernel::{ClippedVectors, GridSum, PoissonBatch, Sensitive};
+use dpopt_kernel::{Batch, ClippedVectors, GridSum, Sensitive};
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
 
 /// K exact steps of gradient descent on each person's mean loss, of a linear model with one score.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalUpdates {
-    /// What a record contributes.
+    /// The objective whose per-record loss each person minimises.
     pub objective: Linear,
     /// η > 0 on the mean loss.
     pub learning_rate: f64,
-    /// K.
+    /// Number K of local steps.
     pub steps: u64,
     /// Keeps only so many coordinates after each step, the largest.
     pub keep: Option<usize>,
@@ -25,7 +25,7 @@ impl LocalUpdates {
         &self,
         clipped: &ClippedVectors,
         people: &[Sensitive<Examples>],
-        batch: Option<PoissonBatch>,
+        batch: Option<Batch>,
         x: &[f64],
     ) -> Sensitive<GridSum> {
         sum_of_sets(clipped, people, batch, x.len(), |examples, out| self.update(examples, x, out))
@@ -80,9 +80,9 @@ mod tests {
         let people = [person(3, &many), person(3, &[(2, -1.0)]), person(3, &[]), person(5, &[(4, 1.0)])];
         let norm = |who: &[Sensitive<Examples>]| -> f64 {
             let sum = updates.sum(&clipped, who, None, &[0.0, 0.0, 0.0]);
-            sum.expose().units().iter().map(|&u| grid.to_f64(u).powi(2)).sum::<f64>().sqrt()
+            sum.expose().quanta().iter().map(|&u| grid.to_f64(u).powi(2)).sum::<f64>().sqrt()
         };
-        // one large change and one of another coordinate, both at the clip norm; nobody else counts
+        // one large change and one of another coordinate, both at the clip norm; the other people contribute nothing
         assert!((norm(&people[..1]) - 0.25).abs() < 1e-5 && norm(&people[..1]) <= 0.25);
         assert!((norm(&people) - 0.25 * 2f64.sqrt()).abs() < 1e-5, "{}", norm(&people));
         assert_eq!((norm(&people[2..3]), norm(&people[3..])), (0.0, 0.0));

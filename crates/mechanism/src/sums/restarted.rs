@@ -1,5 +1,5 @@
-//! Noisy running sums that begin anew whenever what was released says so, over batches whose sizes what was released decides (spec 07 §1.5 and §2;
-//! docs/proofs/restarted-sums.md).
+//! Noisy running sums that begin anew whenever what was released says so, over batches whose sizes what was released decides (Liu 2024,
+//! Algorithms 21 and 22; docs/proofs/restarted-sums.md).
 //!
 //! A public random order of the records is read once, from its beginning: a record is in one leaf, whatever the sizes and the restarts are. What it adds to that leaf
 //! is clipped to one norm, so that sums of weighted vectors have to carry their weights in the objective. Every restart has a fresh tree of noise: one tree
@@ -8,7 +8,7 @@
 //! Covers: thesis algorithm 22 (certified: leaves are clipped, and noise is that of a fresh tree)
 
 use dpopt_kernel::beside::{Expose, Sealed, Seen, Units, opened, released};
-use dpopt_kernel::{BatchSum, Clipped, CuratorError, Interactive, Opening, Released, SamplerError, Sensitive};
+use dpopt_kernel::{BatchSum, Clipped, CuratorError, Interactive, InteractiveStart, Released, SamplerError, Sensitive};
 use dpopt_noise::correlated::{TreeNoise, tree_depth};
 use dpopt_noise::{Grid, Norm, Purpose, Quantizer, RoundedGaussian, Stream};
 use dpopt_objective::objective::Objective;
@@ -85,7 +85,7 @@ impl Interactive for RestartedPlan {
         LABEL
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<RestartedSums, CuratorError> {
+    fn start(&self, opening: InteractiveStart<'_>) -> Result<RestartedSums, CuratorError> {
         let opening = opened(opening);
         self.check()?;
         let noise = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
@@ -116,7 +116,7 @@ pub struct RestartedSums {
     order: Vec<u64>,
     /// Records of the order that were read.
     read: usize,
-    /// Leaves so far.
+    /// Number of leaves added so far.
     taken: u64,
     node: RoundedGaussian,
     tree: TreeNoise,
@@ -125,9 +125,9 @@ pub struct RestartedSums {
     /// The exact sum since the last restart.
     exact: Vec<i64>,
     randomness: Stream,
-    /// That it was opened in: a forked one would go on with the same noise.
+    /// The process in which it was opened: a forked copy would go on with the same noise.
     process: Process,
-    /// Of a watched curator.
+    /// What was released, where a test or an audit watches the curator.
     seen: Option<Seen>,
 }
 
@@ -156,8 +156,8 @@ impl RestartedSums {
         self.plan.steps - self.taken
     }
 
-    /// The noisy sum of what `objective`'s gradients at `x` come to over the leaves since the last [first](Leaf::First) one, this one of the next `size` unread records
-    /// included. Each record's gradient is clipped to `clip_norm`, or to the plan's where that is less.
+    /// The noisy sum over all leaves since the last [first](Leaf::First) one, to which this leaf adds `objective`'s gradients at `x` of the next `size` unread
+    /// records. Each record's gradient is clipped to `clip_norm`, or to the plan's where that is less.
     ///
     /// # Errors
     /// If no leaf is left, fewer records are unread than are asked for, the data have another shape, or this is a copy of the sums in a forked process; then the
@@ -181,7 +181,8 @@ impl RestartedSums {
         self.noisy(leaf, &sum)
     }
 
-    /// The same where the records' vectors are made elsewhere: `add` is given the positions of the leaf's records, and adds one vector for each of them, in any number of parts.
+    /// [`add`](Self::add) for vectors that the caller computes: `add` is given the positions of the leaf's records, and adds one vector for each of them, in any number
+    /// of calls.
     ///
     /// # Errors
     /// As [`add`](Self::add), and as `add`: then the records count as read, and the sums go on with the next leaf.
@@ -198,8 +199,8 @@ impl RestartedSums {
         let id = sum.id();
         add(&batch, &mut sum)?;
         // it was out of these hands: another sum in its place has another clip, or is over another batch
-        let units = sum.into_units_of(id).ok_or(CuratorError::Shape)?;
-        Ok(self.noisy(leaf, &units)?)
+        let quanta = sum.into_units_of(id).ok_or(CuratorError::Shape)?;
+        Ok(self.noisy(leaf, &quanta)?)
     }
 
     /// What a record may add to a leaf; where that is next to nothing, a step of the grid, which is as good as nothing.
@@ -233,7 +234,7 @@ impl RestartedSums {
         let mut noisy = self.exact.clone();
         let used_up = |_| CuratorError::Unforeseen { label: LABEL };
         self.tree.add_next(&mut noisy, &mut self.randomness).map_err(used_up)?;
-        let out: Vec<f64> = noisy.into_iter().map(|units| self.plan.grid.to_f64(units)).collect();
+        let out: Vec<f64> = noisy.into_iter().map(|quanta| self.plan.grid.to_f64(quanta)).collect();
         if let Some(seen) = &self.seen {
             seen.push(&out);
         }
@@ -265,7 +266,7 @@ mod tests {
 
     type Slopes = Closures<fn(&[f64], &f64) -> f64, fn(&[f64], &f64, &mut [f64])>;
 
-    /// a·x of a number.
+    /// The objective a·x for records a and one weight x.
     fn slopes() -> Slopes {
         let value: fn(&[f64], &f64) -> f64 = |x, a| a * x[0];
         let slope: fn(&[f64], &f64, &mut [f64]) = |_, a, g| g[0] = *a;
@@ -294,7 +295,7 @@ mod tests {
         (Leaf::First, 6),
     ];
 
-    /// The same noise on records that add nothing tells the sums: every record is in one leaf, and moves the sums from there to the next restart.
+    /// A run with equal noise on records that add nothing shows the exact sums: every record is in one leaf, and moves the sums from there to the next restart.
     #[test]
     fn a_record_is_in_one_leaf_and_forgotten_at_the_next_restart() {
         let all = |records: Vec<f64>| -> Vec<f64> {
@@ -423,15 +424,15 @@ mod tests {
         assert!(RestartedPlan { leaves: 0, ..plan() }.sampler_error().is_err());
     }
 
-    /// Vectors that are made elsewhere are clipped here, and counted.
+    /// Vectors that the caller computes are clipped here, and counted.
     #[test]
     fn vectors_made_elsewhere_are_the_gradients_of_the_leaf() {
         let values: Vec<f64> = (0..N).map(|i| i as f64 / 100.0).collect();
-        let (mut here, mut elsewhere) = (open(&plan(), 9), open(&plan(), 9));
+        let (mut here, mut remote) = (open(&plan(), 9), open(&plan(), 9));
         let records = Sensitive::new(values.clone());
         for (leaf, size) in LEAVES {
             let expected = released(&mut here, &records, leaf, size);
-            let given = elsewhere.add_in_parts(leaf, (size, 1.0), |positions, sum| {
+            let given = remote.add_in_parts(leaf, (size, 1.0), |positions, sum| {
                 sum.add(positions.len(), |k, out| out.push(values[positions[k] as usize]))?;
                 assert!(sum.add(1, |_, out| out.push(1.0)).is_err(), "one vector for each record");
                 Ok::<_, CuratorError>(())

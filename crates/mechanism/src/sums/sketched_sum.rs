@@ -1,5 +1,5 @@
 //! A sum of sparse vectors seen through a fresh random projection, and what can be recovered of it: Gaussian l1-recovery
-//! (spec 15 §2; docs/proofs/l1-recovery.md).
+//! (Ghazi, Guzmán, Kamath, Kumar, Manurangsi 2024, Algorithm 2; docs/proofs/l1-recovery.md).
 //!
 //! The sum S is released as G·S plus noise, G with independent normal entries and far fewer rows than columns. For one
 //! record v, ‖Gv‖² = ‖v‖²·χ²_m whatever v is, so the privacy of it has an exact law and needs no isometry. G is drawn anew for
@@ -32,19 +32,19 @@ pub(crate) fn too_short(rows: u64) -> f64 {
 /// Event: `ChiSquareGaussian(m, (1 + lengthening)/z)`.
 #[derive(Clone, Debug)]
 pub struct SketchedGaussian {
-    /// z.
+    /// The noise multiplier z.
     pub noise_multiplier: f64,
-    /// m.
+    /// Number m of rows of the random matrix.
     pub rows: u64,
-    /// L.
+    /// L: bound on the l2 norm of a record.
     pub clip_norm: f64,
     /// Bound on the l1 norm of a record.
     pub l1_norm: f64,
-    /// Of the sum. The sketch is on a grid 2^20 times as fine.
+    /// Grid of the sum. The sketch is on a grid 2^20 times as fine.
     pub grid: Grid,
-    /// d.
+    /// Number d of coordinates.
     pub dimension: u64,
-    /// Where the answer lies.
+    /// The set in which the answer lies.
     pub projection: Projection,
 }
 
@@ -62,7 +62,7 @@ impl SketchedGaussian {
         Ok((sketch, noisy))
     }
 
-    /// The public matrix, drawn from a stream that everybody may know.
+    /// The public matrix, drawn from a public stream.
     pub fn matrix(&self, stream: &mut Stream) -> Result<Sketch, CuratorError> {
         let rows = usize::try_from(self.rows).map_err(|_| CuratorError::Shape)?;
         Sketch::draw(rows, stream).map_err(|e| CuratorError::Noise(e.to_string()))

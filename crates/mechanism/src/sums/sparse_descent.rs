@@ -1,4 +1,4 @@
-//! A whole run of DP-SGD with lazily aggregated noise as one release (spec 19 §3, docs/proofs/lazy-noise.md).
+//! A whole run of DP-SGD with lazily aggregated noise as one release (docs/proofs/lazy-noise.md).
 //!
 //! Steps can't be released one by one: which coordinates a step touches is secret. The run as a whole has the law of dense
 //! DP-SGD, so it is charged as all of its steps at once, and only the answer leaves.
@@ -24,7 +24,7 @@ pub struct SparseDescent<'a, R, O> {
     pub gradient: Clipped<O>,
     /// Steps and noise; d = weights.
     pub lazy: LazyOptions,
-    /// q.
+    /// Probability q with which each record is in a batch.
     pub sampling_probability: f64,
     /// z: noise over clip norm. Event: T Poisson-sampled Gaussians of it.
     pub noise_multiplier: f64,
@@ -32,12 +32,12 @@ pub struct SparseDescent<'a, R, O> {
     pub clip_norm: f64,
     /// Ticks once per step.
     pub progress: &'a dyn Progress,
-    /// What it reads.
+    /// The type of the records.
     pub records: PhantomData<fn(&R)>,
 }
 
 impl<R, O> SparseDescent<'_, R, O> {
-    /// T.
+    /// Number T of steps.
     fn steps(&self) -> u64 {
         self.lazy.runs.iter().map(|run| u64::from(run.steps)).sum()
     }
@@ -47,7 +47,7 @@ impl<R: RecordSet, O: Objective<R>> Sealed for SparseDescent<'_, R, O> {}
 
 impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
     type Input = R;
-    /// The weights.
+    /// The weights after the last step.
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
@@ -132,18 +132,18 @@ impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
     }
 }
 
-/// Weights whose noise is drawn when somebody looks. All lines of a column lie together: coordinate (line, column) of an objective
+/// Weights whose noise is drawn when they are read. All lines of a column lie together: coordinate (line, column) of an objective
 /// is column·lines + line here.
 struct Lazy<'a> {
     descent: &'a mut LazyIterate,
     stream: &'a mut Stream,
-    /// The row's, per line.
+    /// The seats of the row's columns, for each line.
     seats: &'a mut [RowSeats],
-    /// Of a line.
+    /// Number of columns of a line.
     width: usize,
     /// Lines of this record's row that were scored, from the first on.
     scored: usize,
-    /// Where its columns lie.
+    /// Where the columns of this record's row lie in memory.
     row: Option<*const [u32]>,
 }
 
@@ -184,9 +184,9 @@ impl Weights for Lazy<'_> {
     }
 
     #[inline]
-    fn add(&mut self, at: usize, units: i64) {
+    fn add(&mut self, at: usize, quanta: i64) {
         let place = self.place(at);
-        self.descent.add(place, units);
+        self.descent.add(place, quanta);
     }
 
     /// Where the row was scored, in the seats that it has; else entry by entry.

@@ -1,4 +1,5 @@
-//! Sums of sparse vectors, and the two doors of the projection mechanism (spec 15 §1; docs/proofs/sparse-mean.md).
+//! Sums of sparse vectors, and the projection mechanism with Gaussian and with Laplace noise (Ghazi, Guzmán, Kamath, Kumar, Manurangsi
+//! 2024, Algorithm 1; docs/proofs/sparse-mean.md).
 //!
 //! Each record is clipped in l1 and l2; the norm that the noise was calibrated for is bounded exactly, in integers on the
 //! grid. The noisy sum is projected on the set in which the sum is known to lie: post-processing, and because only what
@@ -13,10 +14,11 @@ use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer};
 use dpopt_objective::records::{self, RecordSet, SparseVectors};
 use dpopt_privacy::Event;
+use dpopt_process::stop::paced;
 
 /// How the integer sum is kept.
 enum Units {
-    /// All coordinates.
+    /// An integer for each coordinate.
     Dense(Vec<i64>),
     /// Those that records touch, by increasing index.
     Touched(Vec<(u64, i64)>),
@@ -24,7 +26,7 @@ enum Units {
 
 /// A sum of integer vectors, each within an l1 or an l2 ball; what [`ProjectedGaussian`] and [`ProjectedLaplace`] read.
 pub struct SparseSum {
-    units: Units,
+    quanta: Units,
     dimension: u64,
     norm: Norm,
     clip_norm: f64,
@@ -41,13 +43,13 @@ impl SparseSum {
 
     /// Coordinates that differ from 0, by increasing index.
     pub(crate) fn for_each_nonzero(&self, mut visit: impl FnMut(u64, i64)) {
-        match &self.units {
+        match &self.quanta {
             Units::Dense(all) => {
-                for (j, &units) in all.iter().enumerate().filter(|entry| *entry.1 != 0) {
-                    visit(j as u64, units);
+                for (j, &quanta) in all.iter().enumerate().filter(|entry| *entry.1 != 0) {
+                    visit(j as u64, quanta);
                 }
             }
-            Units::Touched(some) => some.iter().filter(|entry| entry.1 != 0).for_each(|&(j, units)| visit(j, units)),
+            Units::Touched(some) => some.iter().filter(|entry| entry.1 != 0).for_each(|&(j, quanta)| visit(j, quanta)),
         }
     }
 
@@ -63,10 +65,10 @@ impl SparseSum {
     }
 }
 
-/// Where every record lies after its clip, and on which grid.
+/// The set in which every record lies after its clip, and the grid.
 #[derive(Clone, Copy, Debug)]
 pub struct SparseClip {
-    /// d.
+    /// Number d of coordinates.
     pub dimension: u64,
     /// L: bound on the l2 norm.
     pub norm: f64,
@@ -100,13 +102,13 @@ pub struct SparseSummer {
     clip: SparseClip,
     quantizer: Quantizer,
     /// The l1 bound in steps of the grid.
-    l1_units: u64,
+    l1_quanta: u64,
     dense: Vec<i64>,
     /// Sums so far by increasing index, and what came since, if not dense.
     touched: Vec<(u64, i64)>,
     fresh: Vec<(u32, i64)>,
     merged: Vec<u32>,
-    units: Vec<i64>,
+    quanta: Vec<i64>,
 }
 
 /// Fresh entries are merged into the sums when there are more than this and more than half as many as sums: amortised, so
@@ -125,12 +127,12 @@ impl SparseSummer {
             clip,
             quantizer,
             // a float beyond 2^64 stays at the largest integer
-            l1_units: (clip.l1_norm / clip.grid.step()).floor() as u64,
+            l1_quanta: (clip.l1_norm / clip.grid.step()).floor() as u64,
             dense: vec![0; cells],
             touched: Vec::new(),
             fresh: Vec::new(),
             merged: Vec::new(),
-            units: Vec::new(),
+            quanta: Vec::new(),
         })
     }
 
@@ -142,17 +144,17 @@ impl SparseSummer {
         merge(entries);
         shrink(entries, self.clip.norm, |size| size * size, f64::sqrt);
         shrink(entries, self.clip.l1_norm, |size| size, |sum| sum);
-        self.quantizer.quantize_sparse(entries, &mut self.merged, &mut self.units);
-        within_l1(&mut self.units, self.l1_units);
+        self.quantizer.quantize_sparse(entries, &mut self.merged, &mut self.quanta);
+        within_l1(&mut self.quanta, self.l1_quanta);
         if self.clip.dense {
-            for (&index, &units) in self.merged.iter().zip(&self.units) {
+            for (&index, &quanta) in self.merged.iter().zip(&self.quanta) {
                 let cell = &mut self.dense[index as usize];
-                *cell = cell.wrapping_add(units);
+                *cell = cell.wrapping_add(quanta);
             }
             return;
         }
-        let found = self.merged.iter().zip(&self.units).filter(|entry| *entry.1 != 0);
-        self.fresh.extend(found.map(|(&index, &units)| (index, units)));
+        let found = self.merged.iter().zip(&self.quanta).filter(|entry| *entry.1 != 0);
+        self.fresh.extend(found.map(|(&index, &quanta)| (index, quanta)));
         if self.fresh.len() > FRESH.max(self.touched.len() / 2) {
             self.settle();
         }
@@ -160,11 +162,11 @@ impl SparseSummer {
 
     /// Adds one record for each unit, the mean of its vectors: it is clipped as one, however many vectors it is of. `added` is called after each
     /// unit, also one that has nothing.
-    pub fn add_units(&mut self, units: &Sensitive<records::Units<SparseVectors>>, mut added: impl FnMut()) {
-        let units = units.expose();
+    pub fn add_units(&mut self, quanta: &Sensitive<records::Units<SparseVectors>>, mut added: impl FnMut()) {
+        let quanta = quanta.expose();
         let mut mean = Vec::new();
-        for unit in 0..units.len() {
-            units.mean(unit, &mut mean);
+        for unit in paced(0..quanta.len()) {
+            quanta.mean(unit, &mut mean);
             self.add(&mut mean);
             added();
         }
@@ -176,14 +178,14 @@ impl SparseSummer {
         let old = std::mem::take(&mut self.touched);
         let mut out: Vec<(u64, i64)> = Vec::with_capacity(old.len() + self.fresh.len());
         let mut old = old.into_iter().peekable();
-        for &(index, units) in &self.fresh {
+        for &(index, quanta) in &self.fresh {
             let index = u64::from(index);
             while let Some(entry) = old.next_if(|entry| entry.0 <= index) {
                 out.push(entry);
             }
             match out.last_mut() {
-                Some(last) if last.0 == index => last.1 = last.1.wrapping_add(units),
-                _ => out.push((index, units)),
+                Some(last) if last.0 == index => last.1 = last.1.wrapping_add(quanta),
+                _ => out.push((index, quanta)),
             }
         }
         out.extend(old);
@@ -191,17 +193,17 @@ impl SparseSummer {
         self.touched = out;
     }
 
-    /// The sum.
+    /// The sum of all vectors added so far.
     pub fn finish(mut self) -> Sensitive<SparseSum> {
         let SparseClip { dimension, calibrated: norm, grid, .. } = self.clip;
         let (clip_norm, l1_norm) = (self.quantizer.clip_norm(), self.clip.l1_norm);
-        let units = if self.clip.dense {
+        let quanta = if self.clip.dense {
             Units::Dense(self.dense)
         } else {
             self.settle();
             Units::Touched(self.touched)
         };
-        Sensitive::new(SparseSum { units, dimension, norm, clip_norm, l1_norm, grid })
+        Sensitive::new(SparseSum { quanta, dimension, norm, clip_norm, l1_norm, grid })
     }
 }
 
@@ -217,9 +219,9 @@ fn merge(entries: &mut Vec<(u32, f64)>) {
 
 /// Takes what rounding may have left above the l1 bound from the last entries: every entry shrinks or stays, and so does the l2
 /// norm.
-fn within_l1(units: &mut [i64], bound: u64) {
+fn within_l1(quanta: &mut [i64], bound: u64) {
     let mut left = bound;
-    for cell in units {
+    for cell in quanta {
         let kept = cell.unsigned_abs().min(left);
         left -= kept;
         // at most |cell|, so it fits
@@ -246,7 +248,7 @@ fn shrink(entries: &mut [(u32, f64)], bound: f64, term: impl Fn(f64) -> f64, nor
 pub struct Projection {
     /// n·L for a sum of n records.
     pub radius: f64,
-    /// s.
+    /// s: how many non-zeros of equal size a record may have.
     pub sparsity: f64,
 }
 
@@ -254,15 +256,15 @@ pub struct Projection {
 /// answer is sparse: (index, value), increasing. Event: `Gaussian(z)`.
 #[derive(Clone, Debug)]
 pub struct ProjectedGaussian {
-    /// z.
+    /// The noise multiplier z.
     pub noise_multiplier: f64,
-    /// L.
+    /// L: bound on the l2 norm of a record.
     pub clip_norm: f64,
-    /// Of the sum and of the noise.
+    /// Grid of the sum and of the noise.
     pub grid: Grid,
-    /// d.
+    /// Number d of coordinates.
     pub dimension: u64,
-    /// Where the answer lies.
+    /// The set in which the answer lies.
     pub projection: Projection,
 }
 
@@ -296,7 +298,7 @@ impl Mechanism for ProjectedGaussian {
         let Projection { radius, sparsity } = self.projection;
         let sampler = rounded_gaussian(self.noise_multiplier * self.clip_norm, self.grid)?;
         let mut stream = noise.stream(Purpose::Noise, 0);
-        Ok(match &input.units {
+        Ok(match &input.quanta {
             Units::Dense(sum) => {
                 let mut noisy = sum.clone();
                 sampler.add_to(&mut noisy, &mut stream);
@@ -311,15 +313,15 @@ impl Mechanism for ProjectedGaussian {
 /// projection. Event: `Laplace(b)`. Draws all d samples.
 #[derive(Clone, Debug)]
 pub struct ProjectedLaplace {
-    /// b.
+    /// b: the noise scale over C.
     pub noise_multiplier: f64,
-    /// C = L·√s.
+    /// C = L·√s: bound on the l1 norm of a record.
     pub clip_norm: f64,
-    /// Of the sum and of the noise.
+    /// Grid of the sum and of the noise.
     pub grid: Grid,
-    /// d.
+    /// Number d of coordinates.
     pub dimension: u64,
-    /// Where the answer lies.
+    /// The set in which the answer lies.
     pub projection: Projection,
 }
 
@@ -346,14 +348,14 @@ impl Mechanism for ProjectedLaplace {
     }
 
     fn check(&self, input: &SparseSum) -> Result<(), CuratorError> {
-        if matches!(input.units, Units::Touched(_)) {
+        if matches!(input.quanta, Units::Touched(_)) {
             return Err(CuratorError::Shape);
         }
         input.check(Norm::L1, self.clip_norm, self.grid, self.dimension)
     }
 
     fn apply(&self, input: &SparseSum, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError> {
-        let Units::Dense(sum) = &input.units else { return Err(CuratorError::Shape) };
+        let Units::Dense(sum) = &input.quanta else { return Err(CuratorError::Shape) };
         let sampler = rounded_laplace(self.noise_multiplier * self.clip_norm, self.grid)?;
         let mut noisy = sum.clone();
         sampler.add_to(&mut noisy, &mut noise.stream(Purpose::Noise, 0));
@@ -381,20 +383,22 @@ mod tests {
     }
 
     fn nonzeros(summer: SparseSummer) -> Vec<(u64, i64)> {
-        match &summer.finish().expose().units {
-            Units::Touched(units) => units.iter().copied().filter(|e| e.1 != 0).collect(),
-            Units::Dense(units) => units.iter().enumerate().map(|(j, &u)| (j as u64, u)).filter(|e| e.1 != 0).collect(),
+        match &summer.finish().expose().quanta {
+            Units::Touched(quanta) => quanta.iter().copied().filter(|e| e.1 != 0).collect(),
+            Units::Dense(quanta) => {
+                quanta.iter().enumerate().map(|(j, &u)| (j as u64, u)).filter(|e| e.1 != 0).collect()
+            }
         }
     }
 
-    /// Of the sum of each unit's mean; a unit is its vectors, `most` of which are left.
-    fn summed_units(clip: SparseClip, units: &[&[Vec<(u32, f64)>]], most: Option<u64>) -> Vec<(u64, i64)> {
+    /// The integers of the sum of each privacy unit's mean; a unit is its vectors, `most` of which are left.
+    fn summed_units(clip: SparseClip, quanta: &[&[Vec<(u32, f64)>]], most: Option<u64>) -> Vec<(u64, i64)> {
         let (mut vectors, mut of_row) = (SparseVectors::default(), Vec::new());
-        for (unit, own) in units.iter().enumerate() {
+        for (unit, own) in quanta.iter().enumerate() {
             own.iter().for_each(|vector| vectors.push(vector));
             of_row.extend(own.iter().map(|_| unit as u32));
         }
-        let owners = Sensitive::new(Owners { of_row, units: units.len() });
+        let owners = Sensitive::new(Owners { of_row, units: quanta.len() });
         let mut all = owners.of(Sensitive::new(vectors)).unwrap();
         if let Some(most) = most {
             let mut curator = uncharged(&Event::NonPrivate, NoiseSource::insecure(3));
@@ -402,7 +406,7 @@ mod tests {
         }
         let (mut summer, mut added) = (SparseSummer::new(clip).unwrap(), 0);
         summer.add_units(&all, || added += 1);
-        assert_eq!(added, units.len());
+        assert_eq!(added, quanta.len());
         nonzeros(summer)
     }
 
@@ -499,7 +503,7 @@ mod tests {
             dense.add(&mut entries);
         }
         let (a, b) = (summer.finish(), dense.finish());
-        let (Units::Touched(a), Units::Dense(b)) = (&a.expose().units, &b.expose().units) else { panic!("forms") };
+        let (Units::Touched(a), Units::Dense(b)) = (&a.expose().quanta, &b.expose().quanta) else { panic!("forms") };
         assert!(a.windows(2).all(|w| w[0].0 < w[1].0));
         assert!(a.iter().all(|e| b[e.0 as usize] == e.1));
         assert_eq!(a.iter().filter(|e| e.1 != 0).count(), b.iter().filter(|u| **u != 0).count());

@@ -1,4 +1,5 @@
-//! Projected noisy mean gradients of a batch and of its two random halves (spec 15 §3; docs/proofs/bias-reduced-sgd.md).
+//! Projected noisy mean gradients of a batch and of its two random halves (Ghazi, Guzmán, Kamath, Kumar, Manurangsi 2024,
+//! Algorithm 5 of its first and 3 of its second version; docs/proofs/bias-reduced-sgd.md).
 //!
 //! The three means have errors whose expectations telescope over the batch sizes 1, 2, 4, … if the mechanism for a batch
 //! of 2^k is the same wherever it is used: noise of the *sum* has one standard deviation for every size, and each mean is
@@ -22,7 +23,7 @@ pub(crate) type Sparse<T> = Vec<(u64, T)>;
 /// Sums of clipped gradients over the parts of one batch: all of it, or its two halves.
 pub struct BatchGradients {
     parts: Vec<Sparse<i64>>,
-    /// Records per part.
+    /// Number of records of each part.
     part_size: u64,
     dimension: u64,
     grid: Grid,
@@ -63,7 +64,7 @@ impl BatchGradients {
 /// The point scale·direction, read where records touch it.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaledPoint<'a> {
-    /// Of all coordinates.
+    /// The factor by which `direction` is multiplied.
     pub scale: f64,
     /// One number per weight; beyond them it is 0.
     pub direction: &'a [f64],
@@ -85,9 +86,9 @@ pub fn telescoped_multiplier(z: f64) -> f64 {
 /// `Gaussian(z/√2)` for a batch with its halves. Refuses other shapes.
 #[derive(Clone, Debug)]
 pub struct ProjectedGradients {
-    /// z.
+    /// The noise multiplier z.
     pub noise_multiplier: f64,
-    /// C.
+    /// The l2 clip norm C of a record's gradient.
     pub clip_norm: f64,
     /// Grid of the sums.
     pub grid: Grid,

@@ -1,6 +1,6 @@
 //! Hard thresholding of a noisy step as one release: only the k largest coordinates of the noisy vector leave, and the noise
-//! of coordinates that neither data nor the iterate touch is drawn from the top (spec 16 §2, spec 19 §4.2,
-//! docs/proofs/hard-thresholding.md).
+//! of coordinates that neither data nor the iterate touch is drawn from the top (docs/proofs/hard-thresholding.md,
+//! docs/proofs/largest-coordinates.md).
 //!
 //! With R = Σ clip(∇φ_i) + noise the dense integer release and x the iterate, what leaves is H_k(x − s·R): a fixed function
 //! of R and of public numbers. Outside the support of x and of the sum, R is pure noise, and of that only the largest
@@ -8,7 +8,7 @@
 
 use dpopt_draws::Descending;
 use dpopt_kernel::beside::{Expose, Members, Sealed};
-use dpopt_kernel::{BatchId, Clipped, CuratorError, Mechanism, PoissonBatch, SamplerError, Sensitive};
+use dpopt_kernel::{Batch, BatchId, Clipped, CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_objective::objective::{Linear, Point};
 use dpopt_objective::records::{Records, Row};
@@ -24,7 +24,7 @@ pub struct SparseVector {
 }
 
 impl SparseVector {
-    /// From (index, value) in increasing order of indices.
+    /// A vector from (index, value) in increasing order of indices.
     ///
     /// # Panics
     /// If the indices do not increase.
@@ -49,7 +49,7 @@ impl SparseVector {
         Self::new(order.into_iter().map(|j| (j, y[j as usize])))
     }
 
-    /// Indices, increasing.
+    /// Indices of the stored coordinates, increasing.
     pub fn indices(&self) -> &[u32] {
         &self.indices
     }
@@ -59,7 +59,7 @@ impl SparseVector {
         &self.values
     }
 
-    /// (index, value), by index.
+    /// The stored coordinates as (index, value), indices increasing.
     pub fn iter(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
         self.indices.iter().copied().zip(self.values.iter().copied())
     }
@@ -79,14 +79,14 @@ impl SparseVector {
         self.indices.is_empty()
     }
 
-    /// All `dimension` coordinates.
+    /// All `dimension` coordinates, zeros included.
     pub fn dense(&self, dimension: usize) -> Vec<f64> {
         let mut out = vec![0.0; dimension];
         self.iter().for_each(|(j, x)| out[j as usize] = x);
         out
     }
 
-    /// a·self + b·other.
+    /// The combination a·self + b·other.
     pub fn combined(&self, a: f64, other: &Self, b: f64) -> Self {
         let mut out = Self::default();
         let (mut i, mut j) = (0, 0);
@@ -115,7 +115,7 @@ impl SparseVector {
 
 /// A sum of integer vectors, each of l2 norm at most `clip_norm` on `grid`, that is zero outside its entries.
 pub struct SparseGridSum {
-    /// By index; any superset of the support.
+    /// Entries by index; any superset of the support.
     pub(crate) entries: Vec<(u32, i64)>,
     dimension: u64,
     grid: Grid,
@@ -137,7 +137,7 @@ impl SparseGridSum {
     pub fn of<R: Records>(
         gradient: &Clipped<Linear>,
         examples: &Sensitive<R>,
-        batch: Option<PoissonBatch>,
+        batch: Option<Batch>,
         weights: &SparseVector,
         formed: Formed,
     ) -> Result<Sensitive<SparseGridSum>, CuratorError> {
@@ -145,15 +145,15 @@ impl SparseGridSum {
         if gradient.objective().loss().outputs() != 1 || gradient.objective().features() != rows.columns() {
             return Err(CuratorError::Shape);
         }
-        let id = batch.as_ref().map(PoissonBatch::id);
+        let id = batch.as_ref().map(Batch::id);
         let count = batch.as_ref().map_or(rows.len(), |b| b.records().len());
         let record = |i: usize| batch.as_ref().map_or(i, |b| b.records()[i] as usize);
         let entries = match formed {
             Formed::OverAllCoordinates => {
-                let units = gradient
+                let quanta = gradient
                     .add_up(rows, &weights.dense(rows.columns()), count, record)
                     .map_err(CuratorError::unreadable)?;
-                units.into_iter().enumerate().map(|(j, z)| (j as u32, z)).collect()
+                quanta.into_iter().enumerate().map(|(j, z)| (j as u32, z)).collect()
             }
             Formed::BySparseEntries => {
                 let point = Iterate(weights.iter().collect());
@@ -201,9 +201,9 @@ pub struct ThresholdedGaussian<'a> {
     pub start: &'a SparseVector,
     /// Step size on the noisy *sum*.
     pub scale: f64,
-    /// k.
+    /// Number k of coordinates that are kept.
     pub keep: usize,
-    /// Always kept.
+    /// A coordinate that is always kept, besides the k.
     pub exempt: Option<u32>,
 }
 
@@ -214,14 +214,14 @@ impl Sealed for ThresholdedGaussian<'_> {}
 struct Stepped {
     index: u32,
     value: f64,
-    units: i64,
+    quanta: i64,
 }
 
 impl Stepped {
-    /// Larger first.
+    /// Orders by size, larger first.
     fn rank(&self, other: &Self) -> Ordering {
         (other.value.abs().total_cmp(&self.value.abs()))
-            .then(other.units.unsigned_abs().cmp(&self.units.unsigned_abs()))
+            .then(other.quanta.unsigned_abs().cmp(&self.quanta.unsigned_abs()))
             .then(self.index.cmp(&other.index))
     }
 }
@@ -270,18 +270,18 @@ impl Mechanism for ThresholdedGaussian<'_> {
         let std = (self.noise_multiplier * self.clip_norm).next_up();
         let sampler = RoundedGaussian::new(std, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut stream = noise.stream(Purpose::Noise, 0);
-        let step = |index: u32, start: f64, units: i64| Stepped {
+        let step = |index: u32, start: f64, quanta: i64| Stepped {
             index,
-            value: start - self.scale * self.grid.to_f64(units),
-            units,
+            value: start - self.scale * self.grid.to_f64(quanta),
+            quanta,
         };
         // the touched coordinates: of the sum, of the start, and the exempt one
         let known = self.touched(input);
-        let mut units: Vec<i64> = known.iter().map(|entry| entry.2).collect();
-        sampler.add_to(&mut units, &mut stream);
+        let mut quanta: Vec<i64> = known.iter().map(|entry| entry.2).collect();
+        sampler.add_to(&mut quanta, &mut stream);
         let mut kept = Vec::with_capacity(self.keep + 1);
         let mut ranked = Vec::with_capacity(known.len());
-        for (&(index, start, _), &noisy) in known.iter().zip(&units) {
+        for (&(index, start, _), &noisy) in known.iter().zip(&quanta) {
             let all = if self.exempt == Some(index) { &mut kept } else { &mut ranked };
             all.push(step(index, start, noisy));
         }
@@ -291,12 +291,12 @@ impl Mechanism for ThresholdedGaussian<'_> {
         }
         ranked.sort_unstable_by(Stepped::rank);
         // the others: from the top, as long as one of them is among the k largest
-        let elsewhere = known.iter().map(|entry| u64::from(entry.0)).collect();
-        let mut others = Descending::untouched(&sampler, self.dimension, elsewhere).aiming_at(self.keep);
+        let remote = known.iter().map(|entry| u64::from(entry.0)).collect();
+        let mut others = Descending::untouched(&sampler, self.dimension, remote).aiming_at(self.keep);
         let all_touched = known.len() as u64 == self.dimension;
         let mut draw = || {
-            let (index, units) = if all_touched { None } else { others.next(&mut stream) }?;
-            Some(step(index as u32, 0.0, units))
+            let (index, quanta) = if all_touched { None } else { others.next(&mut stream) }?;
+            Some(step(index as u32, 0.0, quanta))
         };
         let mut touched = ranked.into_iter().peekable();
         let mut other = if self.keep > 0 { draw() } else { None };
@@ -323,12 +323,12 @@ impl ThresholdedGaussian<'_> {
     fn touched(&self, input: &SparseGridSum) -> Vec<(u32, f64, i64)> {
         let mut all: Vec<(u32, f64, i64)> = Vec::with_capacity(input.entries.len() + self.start.len() + 1);
         let mut start = self.start.iter().peekable();
-        for &(index, units) in &input.entries {
+        for &(index, quanta) in &input.entries {
             while let Some((j, x)) = start.next_if(|entry| entry.0 < index) {
                 all.push((j, x, 0));
             }
             let x = start.next_if(|entry| entry.0 == index).map_or(0.0, |entry| entry.1);
-            all.push((index, x, units));
+            all.push((index, x, quanta));
         }
         all.extend(start.map(|(j, x)| (j, x, 0)));
         if let Some(exempt) = self.exempt

@@ -79,7 +79,7 @@ fn touched_supersets_and_the_dense_way_have_one_law() {
 
 #[test]
 fn a_lost_noise_coordinate_would_be_seen() {
-    // planted: noise on the touched coordinates only, which tells exactly where data are
+    // injected fault: noise on the touched coordinates only, which tells exactly where data are
     let start = SparseVector::default();
     let mechanism = mechanism(&start, 1_000_000, 3);
     let mut curator = uncharged(&Event::gaussian(0.5).self_composed(200), NoiseSource::insecure(1));

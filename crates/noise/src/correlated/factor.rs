@@ -1,5 +1,5 @@
 //! Lower-triangular Toeplitz matrices C in forms that need little memory: square root of the prefix-sum matrix (banded),
-//! banded inverse, and buffered linear Toeplitz (BLT); spec 19 §5.3, §5.4.
+//! banded inverse, and buffered linear Toeplitz (BLT).
 //!
 //! Coefficients are integers in units of 2^-62, and the sensitivity is computed from these very integers: it belongs to the
 //! matrix that is applied, not to the one that was meant.
@@ -9,17 +9,18 @@ pub(crate) const COEFFICIENT_BITS: u32 = 62;
 
 /// A factor that can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FactorError {
-    /// Not finite or above 1 in size.
+    /// A coefficient is not finite, or above 1 in size.
     #[error("coefficients must be finite and at most 1 in size, the first one exactly 1")]
     Coefficient,
     /// BLT parameters out of range.
     #[error("BLT needs 0 < λ < 1, θ > 0 and Σθ ≤ 1: then its coefficients are non-negative and non-increasing")]
     Blt,
-    /// Inverse too large.
+    /// The rows of C⁻¹ are so large that noise would grow beyond 2^8 standard deviations.
     #[error("the noise would grow beyond 2^8 standard deviations: the inverse of the factor has too large rows")]
     Unstable,
-    /// Grid.
+    /// The noise does not fit its grid.
     #[error("the grid step must be between 2^-40 and 1/16 of the noise standard deviation")]
     Grid,
 }
@@ -120,7 +121,7 @@ impl Factor {
     /// lengths too; the sensitivity is always computed for the actual one.
     ///
     /// # Errors
-    /// For another number of buffers.
+    /// If there are no default parameters for this number of buffers.
     pub fn blt_default(buffers: usize) -> Result<Self, FactorError> {
         match buffers {
             1 => Self::blt(&[(0.14677114, 0.99361098)]),
@@ -162,7 +163,7 @@ impl Factor {
         }
     }
 
-    /// Diagonals of C⁻¹.
+    /// The first `n` Toeplitz coefficients of C⁻¹, one for each diagonal.
     pub fn inverse_coefficients(&self, n: usize) -> Vec<f64> {
         match &self.0 {
             Form::InverseBanded(rest) => leading_one(rest, n),
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn square_root() {
-        // spec 19 §5.3
+        // c_k = c_(k−1)·(2k − 1)/(2k)
         assert_eq!(square_root_coefficients(5), [1.0, 0.5, 0.375, 0.3125, 0.2734375]);
         let root = Factor::square_root(5).unwrap();
         assert_eq!(root.inverse_coefficients(5), [1.0, -0.5, -0.125, -0.0625, -0.0390625]);
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn blt_errors() {
-        // spec 19 §5.4, n = 1024
+        // n = 1024: largest error of prefix sums times the sensitivity
         for (buffers, expected) in [(1, 3.86489), (2, 3.32979), (4, 3.27294)] {
             let e = error(&Factor::blt_default(buffers).unwrap(), 1024);
             assert!((e - expected).abs() < 2e-5, "{buffers}: {e}");

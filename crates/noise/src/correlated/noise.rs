@@ -1,4 +1,4 @@
-//! The stream of correlated noises σ·C⁻¹z, rounded to the grid (spec 19 §5.7).
+//! The stream of correlated noises σ·C⁻¹z, rounded to the grid (docs/proofs/correlated.md, "Rounding").
 //!
 //! The noise path y = C⁻¹z is kept in integers of 2^-112, so that round(y·s) equals the rounding of the exact path except
 //! near a cell's edge: with probability at most 2.02·κ/γ per value, κ the error of the path (docs/proofs/correlated.md).
@@ -72,12 +72,12 @@ impl CorrelatedNoise {
         })
     }
 
-    /// σ.
+    /// Standard deviation σ of each normal variable z.
     pub fn noise_std(&self) -> f64 {
         self.noise_std
     }
 
-    /// C.
+    /// The factor C.
     pub fn factor(&self) -> &Factor {
         &self.factor
     }
@@ -152,7 +152,7 @@ fn advance(form: &Form, memory: &mut [i128], z: i128) -> i128 {
     }
 }
 
-/// Shifts a newest-first memory.
+/// Adds `newest` to a memory whose first entry is the newest.
 fn push(memory: &mut [i128], newest: i128) {
     if !memory.is_empty() {
         memory.rotate_right(1);
@@ -160,7 +160,7 @@ fn push(memory: &mut [i128], newest: i128) {
     }
 }
 
-/// round(y·s).
+/// y·s rounded to the nearest integer, s = `mantissa`·2^`exponent`.
 fn rounded(y: i128, mantissa: u64, exponent: i32) -> i64 {
     let size = y.unsigned_abs();
     // 112 of 128 fraction bits

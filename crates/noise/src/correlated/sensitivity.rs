@@ -1,16 +1,16 @@
-//! Sensitivity of C·g when a record takes part several times (spec 19 §5.2; Kalinin, Lampert 2024).
+//! Sensitivity of C·g when a record takes part several times (Kalinin, Lampert 2024; docs/proofs/correlated.md).
 use super::factor::Factor;
 
-/// In which steps one record may contribute. The batch sampler must enforce it.
+/// The steps in which one record may contribute. The batch sampler must enforce it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Participation {
-    /// At most once.
+    /// A record takes part at most once.
     Single,
-    /// At most `count` times, any two of them at least `separation` steps apart.
+    /// A record takes part at most `count` times, any two of them at least `separation` steps apart.
     Separated {
-        /// b ≥ 1.
+        /// b ≥ 1: the least number of steps between two participations.
         separation: usize,
-        /// k ≥ 1.
+        /// k ≥ 1: the largest number of participations.
         count: usize,
     },
 }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn toeplitz_values() {
-        // spec 19 §5.2
+        // squared sensitivities by brute force over all patterns
         for (n, b, k, expected) in [
             (8, 2, 3, 8.992591142654),
             (10, 3, 3, 8.620863362448),
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn error_table() {
-        // spec 19 §5.5, n = 512: largest and mean-square error of prefix sums times the sensitivity
+        // n = 512: largest and mean-square error of prefix sums times the sensitivity
         let n = 512;
         let check = |factor: Factor, b: usize, k: usize, max: f64, mean: f64, sens: Option<f64>| {
             let s = factor.sensitivity(n, Participation::Separated { separation: b, count: k });

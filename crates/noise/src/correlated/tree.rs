@@ -1,8 +1,10 @@
-//! Binary tree noise for prefix sums (Dwork et al. 2010; Chan, Shi, Song 2010), with the corrected node set of spec 07 §1.
+//! Binary tree noise for prefix sums (Dwork et al. 2010; Chan, Shi, Song 2010), with the corrected node
+//! set of docs/proofs/correlated.md.
 //!
 //! Covers: thesis theorem 7.2.2, algorithm 20, proposition 8.2.5 (certified: with the node that the listing forgets)
 use crate::gaussian::RoundedGaussian;
 use crate::stream::Stream;
+use dpopt_process::stop::whole;
 
 /// Number of used nodes that contain the first leaf: floor(log2 `steps`) + 1. One record in one leaf moves at most so many
 /// noisy nodes, each by its contribution, so the whole stream is one Gaussian mechanism with sensitivity ζ·√depth.
@@ -10,15 +12,15 @@ pub fn tree_depth(steps: u64) -> u32 {
     u64::BITS - steps.max(1).leading_zeros()
 }
 
-/// More steps than the noise was calibrated for.
+/// More steps were asked for than the noise was calibrated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the tree was planned for {0} steps and they are used up; plan for more, or start a new tree (a new release)")]
+#[error("all {0} planned steps of the tree are used; plan more, or start a new tree (a new release)")]
 pub struct TreeNoiseError(u64);
 
 /// Noise of the prefix sums of a stream of at most `max_steps` vectors: prefix t gets the sum of the noises of the nodes
 /// that tile 1..=t. Nodes are integers, so each noisy node is a rounded Gaussian release, exactly.
 ///
-/// A restarted sum needs a fresh tree: one tree across restarts can cost more than its depth (spec 07 §1.5).
+/// A restarted sum needs a fresh tree: one tree across restarts can cost more than its depth (docs/proofs/restarted-sums.md).
 #[derive(Debug)]
 pub struct TreeNoise {
     node_noise: RoundedGaussian,
@@ -64,7 +66,8 @@ impl TreeNoise {
             self.levels.resize(level + 1, vec![0; self.dimension]);
         }
         self.levels[level].fill(0);
-        self.node_noise.add_to(&mut self.levels[level], stream);
+        // noise that is half drawn would be added to later sums
+        whole(|| self.node_noise.add_to(&mut self.levels[level], stream));
         for (l, noise) in self.levels.iter().enumerate() {
             if self.steps >> l & 1 == 1 {
                 for (cell, z) in prefix_sum.iter_mut().zip(noise) {
@@ -101,7 +104,7 @@ mod tests {
         assert_eq!(nodes(7), [(1, 4), (5, 6), (7, 7)]);
         assert_eq!(nodes(8), [(1, 8)]);
         assert_eq!([5, 8, 16, 48, 64, 1024].map(tree_depth), [3, 4, 5, 6, 7, 11]);
-        // nodes per leaf for 5 and 8 steps (spec 07 §1.4)
+        // nodes per leaf for 5 and 8 steps
         let per_leaf = |n: u64| -> Vec<usize> {
             let mut used: Vec<_> = (1..=n).flat_map(nodes).collect();
             used.sort_unstable();
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn covariances() {
-        // |NODE(a) ∩ NODE(b)| for a, b in 5..=8, spec 19 §5.1; and 4 units for X_8 − X_7 (the printed set has 0)
+        // |NODE(a) ∩ NODE(b)| for a, b in 5..=8; and 4 for X_8 − X_7 (the set printed in Liu 2024, Algorithm 20 has 0)
         let common = |a: u64, b: u64| nodes(a).iter().filter(|node| nodes(b).contains(node)).count();
         let table: Vec<Vec<usize>> = (5..=8).map(|a| (5..=8).map(|b| common(a, b)).collect()).collect();
         assert_eq!(table, [[2, 1, 1, 0], [1, 2, 2, 0], [1, 2, 3, 0], [0, 0, 0, 1]]);

@@ -1,4 +1,4 @@
-//! Euclidean projections on boxes, l2 balls, l1 balls and the intersection of the last two (spec 15 §1).
+//! Euclidean projections on boxes, l2 balls, l1 balls and the intersection of the last two.
 
 use super::threshold::soft_threshold;
 use super::{l1_norm, norm};

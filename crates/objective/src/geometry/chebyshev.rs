@@ -1,4 +1,4 @@
-//! Nearest points in the l∞ norm: what output perturbation does to a noisy minimiser (spec 15 §6).
+//! Nearest points in the l∞ norm: what output perturbation does to a noisy minimiser (Ghazi et al. 2024, Algorithm 3 of the first version).
 //!
 //! Among the points of a set that are l∞-nearest to x, these functions return the least one: soft(x, t) with the smallest
 //! t ≥ 0 that lies in the set. It is sparse, and takes the noise of untouched coordinates with it, where the Euclidean
@@ -62,7 +62,7 @@ pub fn nearest_in_l2_ball(x: &[f64], radius: f64) -> Vec<f64> {
     soft(x, threshold(x, radius, |a| a.squares.sqrt(), below))
 }
 
-/// The same for the l1 ball of `radius`: there it is also the Euclidean projection.
+/// The sparsest l∞-nearest point to `x` (length d) of the l1 ball of `radius` around 0, which is also the Euclidean projection.
 ///
 /// ```
 /// use dpopt_objective::geometry::nearest_in_l1_ball;

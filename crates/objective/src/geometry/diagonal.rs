@@ -1,4 +1,4 @@
-//! Norms ‖x‖_H = √Σ h_j x_j² with a diagonal H: ellipsoids and projections in such a norm (spec 14 §3).
+//! Norms ‖x‖_H = √Σ h_j x_j² with a diagonal H: ellipsoids and projections in such a norm.
 //!
 //! On a box the projection in every diagonal norm is the coordinate-wise clip, [`project_box`](super::project_box).
 

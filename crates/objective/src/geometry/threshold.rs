@@ -1,4 +1,4 @@
-//! Thresholds: the k largest coordinates, and shrinkage toward 0 (spec 16 §7, spec 15 §1).
+//! Thresholds: the k largest coordinates, and shrinkage toward 0.
 
 /// Keeps the `k` largest coordinates by absolute value and sets the others to 0, in place; of equal ones the first stay.
 ///

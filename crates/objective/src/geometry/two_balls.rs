@@ -1,4 +1,4 @@
-//! Projection on the intersection of two balls (spec 02 §10.4).
+//! Projection on the intersection of two balls.
 
 use super::norm;
 

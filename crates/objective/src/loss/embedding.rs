@@ -12,8 +12,8 @@
 use super::Loss;
 use serde::{Deserialize, Serialize};
 
-/// Longest vector.
-pub const MOST_DIMENSIONS: usize = 1024;
+/// Most numbers per feature.
+pub const MAX_DIMENSIONS: usize = 1024;
 
 /// An embedding model over encoded rows.
 ///
@@ -78,7 +78,7 @@ pub(crate) struct Pass {
     hidden: Vec<f64>,
     pub(crate) scores: Vec<f64>,
     pub(crate) slope: Vec<f64>,
-    /// In the order of `weights`.
+    /// The gradient, in the order of `weights`.
     pub(crate) gradient: Vec<f64>,
 }
 
@@ -89,7 +89,7 @@ impl Embedding {
         self.dimension + usize::from(self.towers.is_some())
     }
 
-    /// Entries of V.
+    /// Number of entries of V.
     #[inline]
     pub fn head(&self, outputs: usize) -> usize {
         if self.towers.is_none() { outputs * self.dimension } else { 0 }
@@ -102,12 +102,12 @@ impl Embedding {
 
     /// What a model of `loss` on `features` features can't be.
     pub fn check(&self, features: usize, loss: &Loss) -> Result<(), String> {
-        if !(1..=MOST_DIMENSIONS).contains(&self.dimension) {
-            return Err(format!("the dimension of an embedding is {}; give 1 to {MOST_DIMENSIONS}", self.dimension));
+        if !(1..=MAX_DIMENSIONS).contains(&self.dimension) {
+            return Err(format!("the dimension of an embedding is {}; give 1 to {MAX_DIMENSIONS}", self.dimension));
         }
         let Some(towers) = &self.towers else { return Ok(()) };
         if loss.outputs() > 1 {
-            return Err("two towers give one score: two classes or a number, not several classes".into());
+            return Err("two towers give one score and cannot fit several classes; give two classes or a number".into());
         }
         let mut all: Vec<(u32, u32)> = towers.users.iter().chain(&towers.items).copied().collect();
         if towers.users.is_empty() || towers.items.is_empty() {
@@ -247,7 +247,7 @@ impl Embedding {
     }
 }
 
-/// Of a row's squared norm, what one tower has: user, item and intercept share it.
+/// Share of a row's squared norm that one tower has: user, item and intercept share it.
 const SHARE_OF_A_TOWER: f64 = 1.0 / 3.0;
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -1,6 +1,6 @@
-//! Another objective in which a record that tells too large a bound on its own gradient counts as a public function (spec 12 §6).
+//! Another objective in which a record with too large a stated bound on its own gradient counts as a public function (Liu 2024, Algorithm 39).
 //!
-//! A map of each record by itself, so neighbours stay neighbours and n stays n. **A bound that is told is no clip**: where gradients are clipped at the limit as
+//! A map of each record by itself, so neighbours stay neighbours and n stays n. **A stated bound is no clip**: where gradients are clipped at the limit as
 //! well, a bound that is too small does no harm; a mechanism whose noise rests on the bound itself, such as output perturbation, would be private only if
 //! every bound is true, and is refused.
 //!
@@ -24,8 +24,8 @@ pub struct Admitted<O, B> {
 /// Why a public function cannot stand for a record.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error(
-    "the function in the place of a record has slopes of up to curvature times diameter, {0}, which is not within 0 and the limit {1}, or its centre is not finite: \
-     raise the limit, or let such records count as 0"
+    "the function substituted for a record has gradients of up to curvature times diameter, {0}, outside 0 to the \
+     limit {1}, or its centre is not finite; raise the limit, or have such records count as 0"
 )]
 pub struct TooCurved(f64, f64);
 
@@ -70,7 +70,7 @@ where
         self.objective.lines()
     }
 
-    /// Of the other one where nothing stands for a record but 0, which is as smooth and as convex as anything; not its bound on gradients, which is told here.
+    /// Of the other one where nothing stands for a record but 0, which is as smooth and as convex as anything; not its bound on gradients, which is given here.
     fn facts(&self) -> Facts {
         if self.curvature > 0.0 { Facts::UNKNOWN } else { Facts { lipschitz: None, ..self.objective.facts() } }
     }

@@ -1,7 +1,7 @@
 //! How far the scores of a released linear model are from what happened: sums for a few steps of Newton's method in the scores' scale and offsets.
 
 use super::linear::LinearScratch;
-use super::{Gradient, InWords, Linear, Objective, Point, Scores};
+use super::{Gradient, Linear, Objective, ObjectiveSpec, Point, Scores};
 use crate::loss::Loss;
 use crate::records::{Records, Row};
 
@@ -18,7 +18,7 @@ pub struct Calibration {
     told: Scores,
 }
 
-/// Of derivatives beside residuals, for which noise is the same: those of probabilities are small, those of numbers are not.
+/// Weight of derivatives beside residuals, for which noise is the same: those of probabilities are small, those of numbers are not.
 pub fn curvature_weight(loss: Loss) -> f64 {
     if loss == Loss::Squared { 0.25 } else { 2.0 }
 }
@@ -27,7 +27,7 @@ pub fn curvature_weight(loss: Loss) -> f64 {
 const FAR: f64 = 3.0;
 
 impl Calibration {
-    /// Of a model with the logistic loss without a shift, softmax or the squared loss; `None` for another one.
+    /// Sums for a model with the logistic loss without a shift, softmax or the squared loss; `None` for another one.
     pub fn new(of: Linear, told: Scores) -> Option<Self> {
         let usual = matches!(of.loss(), Loss::Logistic { shift: 0.0 } | Loss::Softmax { .. } | Loss::Squared);
         let inside = told.intercept.is_none_or(|at| (at as usize) < of.features());
@@ -72,12 +72,12 @@ impl<R: Records> Objective<R> for Calibration {
         Objective::describes(&self.of, records)
     }
 
-    fn in_words(&self) -> Option<InWords> {
-        let of = Objective::<R>::in_words(&self.of)?;
-        Some(InWords { scores: Some(self.told.clone()), ..of })
+    fn spec(&self) -> Option<ObjectiveSpec> {
+        let of = Objective::<R>::spec(&self.of)?;
+        Some(ObjectiveSpec { scores: Some(self.told.clone()), ..of })
     }
 
-    /// Nothing: see above.
+    /// Always 0: sums of gradients are all that is asked for.
     fn value(&self, _: &[f64], _: &R, _: usize, _: &mut Self::Scratch) -> Result<f64, R::Error> {
         Ok(0.0)
     }
@@ -168,13 +168,13 @@ mod tests {
     const LOSSES: [Loss; 3] = [Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }, Loss::Squared];
 
     /// A third of the intercept's weights is its own.
-    fn told(loss: Loss, intercept: Option<u32>) -> Scores {
+    fn scores_of(loss: Loss, intercept: Option<u32>) -> Scores {
         let own = |_| weights(loss).chunks(3).map(|line| line[0] / 3.0).collect();
         Scores { intercept, origin: 0.5, unit: 0.8, own: intercept.map_or_else(Vec::new, own) }
     }
 
     fn of(loss: Loss, intercept: Option<u32>) -> Calibration {
-        Calibration::new(Linear::new(loss, 3, 1.0), told(loss, intercept)).unwrap()
+        Calibration::new(Linear::new(loss, 3, 1.0), scores_of(loss, intercept)).unwrap()
     }
 
     fn sum(sums: &Calibration, weights: &[f64], records: &Examples, i: usize) -> Vec<f64> {
@@ -275,15 +275,17 @@ mod tests {
     fn other_losses_and_shapes_have_no_calibration() {
         let linear = |loss| Linear::new(loss, 3, 1.0);
         for loss in [Loss::Hinge, Loss::Logistic { shift: 2.0 }, Loss::Huber { threshold: 0.1 }] {
-            assert!(Calibration::new(linear(loss), told(loss, Some(0))).is_none());
+            assert!(Calibration::new(linear(loss), scores_of(loss, Some(0))).is_none());
         }
-        assert!(Calibration::new(linear(Loss::Squared), told(Loss::Squared, Some(3))).is_none());
+        assert!(Calibration::new(linear(Loss::Squared), scores_of(Loss::Squared, Some(3))).is_none());
         for own in [vec![], vec![0.0; 2], vec![f64::NAN]] {
-            let told = Scores { own, ..told(Loss::Squared, Some(0)) };
-            assert!(Calibration::new(linear(Loss::Squared), told).is_none());
+            let given = Scores { own, ..scores_of(Loss::Squared, Some(0)) };
+            assert!(Calibration::new(linear(Loss::Squared), given).is_none());
         }
         for unit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(Calibration::new(linear(Loss::Squared), Scores { unit, ..told(Loss::Squared, None) }).is_none());
+            assert!(
+                Calibration::new(linear(Loss::Squared), Scores { unit, ..scores_of(Loss::Squared, None) }).is_none()
+            );
         }
     }
 }

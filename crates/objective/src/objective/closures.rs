@@ -1,4 +1,4 @@
-//! Objectives of anybody's own, as two functions.
+//! User-defined objectives, as two functions.
 
 use super::{Facts, Gradient, Objective, Point};
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ impl<V, G> Closures<V, G> {
 
     /// With what the caller vouches for: whatever the facts were of, of these functions nothing is proved.
     pub fn with_facts(self, facts: Facts) -> Self {
-        Self { facts: facts.on_my_word(), ..self }
+        Self { facts: facts.assumed(), ..self }
     }
 }
 

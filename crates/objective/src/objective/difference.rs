@@ -1,10 +1,10 @@
-//! Gradients as differences from those at an anchor, for variance reduction (spec 16 §3): ∇φ_i(x) − ∇φ_i(x̃).
+//! Gradients as differences from those at an anchor, for variance reduction (Liang, Tong, Ding, Pan, Bi 2022, Algorithm 2): ∇φ_i(x) − ∇φ_i(x̃).
 //!
 //! For a linear model with one output the difference is (φ'(⟨x, a⟩) − φ'(⟨x̃, a⟩))·a: one scalar, clipped as one vector, so that the
 //! sensitivity is c and not the 2l of two clipped gradients. c is fixed by the plan.
 
 use super::linear::LinearScratch;
-use super::{Fact, Facts, Gradient, Linear, Objective, Point, Warrant};
+use super::{Evidence, Fact, Facts, Gradient, Linear, Objective, Point};
 use crate::records::{Records, Row};
 
 /// φ_i(x) − ⟨∇φ_i(anchor), x⟩ for models with one output.
@@ -39,7 +39,7 @@ impl<R: Records> Objective<R> for Difference<'_> {
     /// Where x may lie is not bounded, so the difference is at most twice a gradient.
     fn facts(&self) -> Facts {
         let known = self.objective.known();
-        Facts { lipschitz: known.lipschitz.map(|l| l.times(Fact::new(2.0, Warrant::Proved))), ..known }
+        Facts { lipschitz: known.lipschitz.map(|l| l.times(Fact::new(2.0, Evidence::Proved))), ..known }
     }
 
     fn describes(&self, records: &R) -> bool {

@@ -1,4 +1,4 @@
-//! Embedding models: the loss of scores that are products of learned vectors (spec 20 §5).
+//! Embedding models: the loss of scores that are products of learned vectors (docs/proofs/embeddings.md).
 
 use super::{Gradient, Objective, Point};
 use crate::loss::Loss;
@@ -17,7 +17,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Of rows with `features` columns and norm at most `row_norm`; vectors have at least `length` coordinates, those beyond the
+    /// The objective of rows with `features` columns and norm at most `row_norm`; vectors have at least `length` coordinates, those beyond the
     /// weights staying 0.
     pub fn new(model: Embedding, loss: Loss, features: usize, row_norm: f64, length: usize) -> Self {
         let length = length.max(model.weights(features, loss.outputs()));

@@ -6,11 +6,11 @@ use std::convert::Infallible;
 /// One entry of a matrix: a rating of a film by a person.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// Which row.
+    /// Index of the row.
     pub row: u32,
-    /// Which column.
+    /// Index of the column.
     pub column: u32,
-    /// Its value.
+    /// Value of the entry.
     pub value: f32,
 }
 
@@ -35,7 +35,7 @@ pub struct Factorization {
 }
 
 impl Factorization {
-    /// Of a matrix of `rows` × `columns`.
+    /// The objective of a matrix of `rows` × `columns`.
     pub fn new(rows: usize, columns: usize, rank: usize) -> Self {
         Self { rows, columns, rank }
     }

@@ -5,63 +5,64 @@ use serde::{Deserialize, Serialize};
 /// Why something may be relied on, the surest first: what follows from several facts is as sure as the least sure of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Warrant {
+pub enum Evidence {
     /// By a clip, a projection or a check, for every record.
     Enforced,
-    /// By a proof about the code, for every record.
+    /// Proved about the code, for every record.
     Proved,
-    /// Told, and the same on neighbouring data: number of records, declared ranges.
+    /// Declared, and the same on neighbouring data: number of records, declared ranges.
     Public,
     /// Tried on made-up records before any real one was read, and not refuted: a test and no proof.
     Checked,
     /// By the caller, for every record that any neighbour could hold. Nothing checks it.
-    Vouched,
+    #[serde(rename = "vouched")]
+    Assumed,
 }
 
-impl Warrant {
+impl Evidence {
     /// Of what rests on both.
     ///
     /// ```
-    /// use dpopt_objective::objective::Warrant;
-    /// assert_eq!(Warrant::Enforced.and(Warrant::Vouched), Warrant::Vouched);
+    /// use dpopt_objective::objective::Evidence;
+    /// assert_eq!(Evidence::Enforced.and(Evidence::Assumed), Evidence::Assumed);
     /// ```
     pub fn and(self, other: Self) -> Self {
         self.max(other)
     }
 }
 
-/// A bound with its warrant. Only this library says that something is enforced or proved; whoever writes an objective of their own
+/// A bound with its evidence. Only this library says that something is enforced or proved; whoever writes an objective of their own
 /// vouches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fact {
     value: f64,
-    warrant: Warrant,
+    evidence: Evidence,
 }
 
 impl Fact {
-    /// `value`, which holds by `warrant`.
-    pub(crate) fn new(value: f64, warrant: Warrant) -> Self {
-        Self { value, warrant }
+    /// `value`, which holds by `evidence`.
+    pub(crate) fn new(value: f64, evidence: Evidence) -> Self {
+        Self { value, evidence }
     }
 
     /// **The caller vouches** for it, for every record that any neighbour could hold.
-    pub fn vouched(value: f64) -> Self {
-        Self::new(value, Warrant::Vouched)
+    pub fn assumed(value: f64) -> Self {
+        Self::new(value, Evidence::Assumed)
     }
 
-    /// The bound.
+    /// The value of the bound.
     pub fn value(self) -> f64 {
         self.value
     }
 
-    /// Why it holds.
-    pub fn warrant(self) -> Warrant {
-        self.warrant
+    /// Why the bound may be believed.
+    pub fn evidence(self) -> Evidence {
+        self.evidence
     }
 
     /// The product of two: as sure as the less sure of them.
     pub(crate) fn times(self, other: Self) -> Self {
-        Self::new(self.value * other.value, self.warrant.and(other.warrant))
+        Self::new(self.value * other.value, self.evidence.and(other.evidence))
     }
 }
 
@@ -69,14 +70,14 @@ impl Fact {
 ///
 /// ```compile_fail,E0451
 /// // E0451: what is proved is said by the library only
-/// use dpopt_objective::objective::{Facts, Warrant};
-/// let forged = Facts { convex: Some(Warrant::Proved), ..Facts::UNKNOWN };
+/// use dpopt_objective::objective::{Facts, Evidence};
+/// let forged = Facts { convex: Some(Evidence::Proved), ..Facts::UNKNOWN };
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
     pub(crate) lipschitz: Option<Fact>,
     pub(crate) smoothness: Option<Fact>,
-    pub(crate) convex: Option<Warrant>,
+    pub(crate) convex: Option<Evidence>,
 }
 
 impl Facts {
@@ -85,14 +86,14 @@ impl Facts {
 
     /// **The caller vouches**, for every record that any neighbour could hold: φ_i is convex, with ‖∇φ_i‖₂ ≤ `lipschitz`. A
     /// guarantee that rests on it is research grade.
-    pub fn convex_and_lipschitz_on_my_word(lipschitz: f64) -> Self {
-        Self { lipschitz: Some(Fact::vouched(lipschitz)), smoothness: None, convex: Some(Warrant::Vouched) }
+    pub fn assume_convex_and_lipschitz(lipschitz: f64) -> Self {
+        Self { lipschitz: Some(Fact::assumed(lipschitz)), smoothness: None, convex: Some(Evidence::Assumed) }
     }
 
-    /// The same as the word of a caller, who says them of something else.
-    pub(crate) fn on_my_word(self) -> Self {
-        let word = |fact: Option<Fact>| fact.map(|f| Fact::vouched(f.value));
-        let convex = self.convex.map(|_| Warrant::Vouched);
+    /// These facts as assumptions of a caller, who states them of another objective.
+    pub(crate) fn assumed(self) -> Self {
+        let word = |fact: Option<Fact>| fact.map(|f| Fact::assumed(f.value));
+        let convex = self.convex.map(|_| Evidence::Assumed);
         Self { lipschitz: word(self.lipschitz), smoothness: word(self.smoothness), convex }
     }
 
@@ -107,7 +108,7 @@ impl Facts {
     }
 
     /// φ_i is convex, and why.
-    pub fn convex(&self) -> Option<Warrant> {
+    pub fn convex(&self) -> Option<Evidence> {
         self.convex
     }
 
@@ -124,14 +125,14 @@ mod tests {
     #[test]
     fn nobody_proves_closures() {
         let linear = crate::objective::Linear::new(crate::loss::Loss::Hinge, 1, 1e-9).known();
-        let word = linear.on_my_word();
-        assert_eq!(word.lipschitz(), Some(Fact::vouched(1e-9)));
-        assert_eq!((linear.convex(), word.convex()), (Some(Warrant::Proved), Some(Warrant::Vouched)));
+        let word = linear.assumed();
+        assert_eq!(word.lipschitz(), Some(Fact::assumed(1e-9)));
+        assert_eq!((linear.convex(), word.convex()), (Some(Evidence::Proved), Some(Evidence::Assumed)));
     }
 
     #[test]
     fn what_follows_is_as_sure_as_the_least_sure() {
-        let order = [Warrant::Enforced, Warrant::Proved, Warrant::Public, Warrant::Checked, Warrant::Vouched];
+        let order = [Evidence::Enforced, Evidence::Proved, Evidence::Public, Evidence::Checked, Evidence::Assumed];
         for (i, &a) in order.iter().enumerate() {
             for (j, &b) in order.iter().enumerate() {
                 assert_eq!(a.and(b), order[i.max(j)]);

@@ -1,6 +1,6 @@
 //! Linear models: the loss of the scores of a row.
 
-use super::{Fact, Facts, Gradient, InWords, Objective, Point, Warrant};
+use super::{Evidence, Fact, Facts, Gradient, Objective, ObjectiveSpec, Point};
 use crate::loss::Loss;
 use crate::records::{RecordBuffer, Records, Row};
 
@@ -13,17 +13,17 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Of rows with `features` columns and l2 norm at most `row_norm`, which whoever made the rows enforced.
+    /// The objective of rows with `features` columns and l2 norm at most `row_norm`, which whoever made the rows enforced.
     pub fn new(loss: Loss, features: usize, row_norm: f64) -> Self {
         Self { loss, features, row_norm }
     }
 
-    /// The same rows under another loss.
+    /// The objective of these rows under `loss`.
     pub fn with_loss(self, loss: Loss) -> Self {
         Self { loss, ..self }
     }
 
-    /// Of a record's scores.
+    /// The loss of a record's scores.
     pub fn loss(&self) -> Loss {
         self.loss
     }
@@ -33,7 +33,7 @@ impl Linear {
         self.features
     }
 
-    /// R.
+    /// R: bound on the l2 norm of a row.
     pub fn row_norm(&self) -> f64 {
         self.row_norm
     }
@@ -46,20 +46,20 @@ impl Linear {
     /// The loss's facts are proved for every score and target, and the norm of a row is enforced: so is what follows for weights.
     ///
     /// ```
-    /// use dpopt_objective::{loss::Loss, objective::{Linear, Warrant}};
+    /// use dpopt_objective::{loss::Loss, objective::{Linear, Evidence}};
     /// let facts = Linear::new(Loss::Logistic { shift: 0.0 }, 30, 2.0).known();
-    /// assert_eq!(facts.lipschitz().map(|l| (l.value(), l.warrant())), Some((2.0, Warrant::Proved)));
+    /// assert_eq!(facts.lipschitz().map(|l| (l.value(), l.evidence())), Some((2.0, Evidence::Proved)));
     /// assert_eq!(facts.smoothness().map(|b| b.value()), Some(1.0)); // R²/4
     /// assert_eq!(Linear::new(Loss::Squared, 30, 2.0).known().lipschitz(), None); // clipped instead
     /// ```
     pub fn known(&self) -> Facts {
-        let row = Fact::new(self.row_norm, Warrant::Enforced);
+        let row = Fact::new(self.row_norm, Evidence::Enforced);
         let loss = self.loss.facts();
-        let proved = |value: f64| Fact::new(value, Warrant::Proved);
+        let proved = |value: f64| Fact::new(value, Evidence::Proved);
         Facts {
             lipschitz: loss.lipschitz.map(|l| proved(l).times(row)),
             smoothness: loss.smoothness.map(|b| proved(b).times(row).times(row)),
-            convex: loss.convex.then_some(Warrant::Proved),
+            convex: loss.convex.then_some(Evidence::Proved),
         }
     }
 }
@@ -119,8 +119,8 @@ impl<R: Records> Objective<R> for Linear {
         self.describes(records)
     }
 
-    fn in_words(&self) -> Option<InWords> {
-        Some(InWords {
+    fn spec(&self) -> Option<ObjectiveSpec> {
+        Some(ObjectiveSpec {
             loss: self.loss,
             features: self.features,
             row_norm: self.row_norm,

@@ -1,5 +1,5 @@
 //! Another objective whose gradients are moved to the nearest point of an ellipsoid in the l2 norm of the original coordinates
-//! (spec 14 §4), instead of being shortened.
+//! (the projection of Asi, Duchi, Fallah, Javidbakht, Talwar 2021), instead of being shortened.
 
 use super::{Gradient, Objective, Point};
 use crate::geometry::project_ellipsoid;
@@ -9,9 +9,9 @@ use crate::records::RecordSet;
 #[derive(Clone, Debug)]
 pub struct NearestPoint<O> {
     objective: O,
-    /// √C_j, per coordinate.
+    /// √C_j, the scale of each coordinate.
     scales: Vec<f64>,
-    /// (√C_j / C)².
+    /// (√C_j / C)²: the ellipsoid in the original units, per coordinate.
     shape: Vec<f64>,
 }
 

@@ -20,7 +20,7 @@ pub enum Layer {
         channels: usize,
         /// Side of a window.
         kernel: usize,
-        /// Steps between windows.
+        /// Pixels from one window to the next.
         stride: usize,
     },
 }
@@ -37,15 +37,18 @@ pub enum NetworkLoss {
 
 /// Why layers make no network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum NetworkError {
     /// No layer, or one without outputs, or a last one that does not fit the loss.
     #[error(
-        "a network needs layers that give something, the last of them dense: with one output for squared loss, two or more for classes"
+        "the layers do not make a network for this loss; give layers with outputs, the last of them dense, with one \
+         output for squared loss and two or more for classes"
     )]
     Layers,
     /// A convolution whose window or stride does not fit what comes in.
     #[error(
-        "layer {0} is a convolution that does not fit what comes in: windows must lie within a picture, and the stride be at least 1"
+        "layer {0} is a convolution that does not fit its input; give kernels no larger than the image, and a stride \
+         of at least 1"
     )]
     Convolution(usize),
     /// More parameters than 2^28.
@@ -127,7 +130,7 @@ impl Shaped {
         }
     }
 
-    /// Of ∂φ/∂output: adds to the parameters' gradient, and gives ∂φ/∂input, if somebody asks for it.
+    /// Back-propagates ∂φ/∂output: adds to the parameters' gradient, and gives ∂φ/∂input, if it is asked for.
     fn backward(&self, x: &[f64], input: &[f64], slope: &[f64], gradient: &mut [f64], back: Option<&mut Vec<f64>>) {
         let split = self.biases() * self.fan_in();
         let weights = &x[self.first..self.first + split];

@@ -1,11 +1,11 @@
 //! The objective of units: what a person contributes is the mean over their rows.
 
-use super::{Facts, Gradient, InWords, Objective, Point};
+use super::{Facts, Gradient, Objective, ObjectiveSpec, Point};
 use crate::records::{RecordSet, Records, Units};
 
 /// Records that are rows, or made of rows: what is known of a row's loss says what a record contributes.
 pub trait OfRows: RecordSet + Sized {
-    /// The rows.
+    /// The set of single rows.
     type Rows: Records;
     /// An objective of rows, as one of these records.
     type Over<O: Objective<Self::Rows> + Clone>: Objective<Self> + Clone;
@@ -172,9 +172,9 @@ impl<R: RecordSet, O: Objective<R>> Objective<Units<R>> for OfUnits<O> {
         self.of_rows.describes(records.rows())
     }
 
-    fn in_words(&self) -> Option<InWords> {
-        let of = self.of_rows.in_words().filter(|of| !of.of_units && of.sizes.is_none())?;
-        Some(InWords { of_units: true, ..of })
+    fn spec(&self) -> Option<ObjectiveSpec> {
+        let of = self.of_rows.spec().filter(|of| !of.of_units && of.sizes.is_none())?;
+        Some(ObjectiveSpec { of_units: true, ..of })
     }
 
     fn value(&self, x: &[f64], records: &Units<R>, i: usize, scratch: &mut Self::Scratch) -> Result<f64, R::Error> {

@@ -2,7 +2,7 @@
 
 use crate::records::Row;
 
-/// A point whose coordinates are read one by one: weights in memory, or weights whose noise is drawn when somebody looks.
+/// A point whose coordinates are read one by one: weights in memory, or weights whose noise is drawn when they are read.
 pub trait Point {
     /// Coordinate `at`. A second read in a step gives the same value.
     fn read(&mut self, at: usize) -> f64;
@@ -102,14 +102,14 @@ pub enum Gradient<'a> {
         slope: &'a [f64],
         /// Length of a line.
         width: usize,
-        /// The same in each line.
+        /// The entries of the row, shared by all lines.
         row: Row<'a>,
     },
     /// `values[k]` at `places[k]`, all others 0. Equal places add up; increasing ones are fastest.
     Entries {
-        /// Coordinates.
+        /// The coordinates of the values.
         places: &'a [usize],
-        /// As many; may be overwritten.
+        /// The values at these places, as many; may be overwritten.
         values: &'a mut [f64],
     },
     /// All coordinates; may be overwritten.

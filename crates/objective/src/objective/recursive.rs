@@ -1,5 +1,5 @@
 //! Recursive gradients: with growing weights (SRG; Choquette-Choo, Ganesh, Thakurta 2025) t·∇φ_i(x) − (t − 1)·∇φ_i(before), and the plain change
-//! ∇φ_i(x) − ∇φ_i(before) (Spider; spec 06 §3.2).
+//! ∇φ_i(x) − ∇φ_i(before) (Spider; Liu 2024, Theorem 6.3.9).
 //!
 //! Both gradients are of the *same* record, and what is clipped is their weighted difference, as one vector: clipped by themselves they would come to (2t − 1)·C and 2·C.
 
@@ -15,7 +15,7 @@ pub struct Recursive<'a, O> {
 }
 
 impl<'a, O> Recursive<'a, O> {
-    /// Of step t ≥ 1; `before` is where step t − 1 asked, and is not looked at in the first one.
+    /// The objective of step t ≥ 1; `before` is where step t − 1 asked, and is not looked at in the first one.
     pub fn new(objective: &'a O, before: &'a [f64], step: u64) -> Self {
         Self { objective, before, weights: Self::weights(step.max(1)) }
     }

@@ -11,7 +11,7 @@ pub struct RowAndSquare {
 }
 
 impl RowAndSquare {
-    /// Of rows with `features` columns; `weight` w.
+    /// The objective of rows with `features` columns; `weight` is w.
     pub fn new(features: usize, weight: f64) -> Self {
         Self { features, weight }
     }

@@ -1,4 +1,4 @@
-//! Another objective in other units: coordinates in which an ellipsoid is a ball (spec 14 §4).
+//! Another objective in other units: coordinates in which an ellipsoid is a ball (Asi, Duchi, Fallah, Javidbakht, Talwar 2021).
 //!
 //! ‖g‖_C = √Σ C_j·g_j² is the l2 norm of √C_j·g_j: one isotropic clip, grid and noise serve every diagonal C.
 
@@ -18,12 +18,12 @@ impl<O> Scaled<O> {
         Self { objective, scales }
     }
 
-    /// In the original units.
+    /// The objective in the original units.
     pub fn objective(&self) -> &O {
         &self.objective
     }
 
-    /// √C.
+    /// √C_j, the scale of each coordinate.
     pub fn scales(&self) -> &[f64] {
         &self.scales
     }

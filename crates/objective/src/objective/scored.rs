@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub enum ScoreLoss {
     /// ½r²/(1 + r²/c²) with r = s − y (Geman and McClure 1985): what is further off than some c counts as c²/2 at most.
     GemanMcClure {
-        /// c > 0.
+        /// c > 0: errors far above it count as c²/2.
         scale: f64,
     },
     /// e^s − y·s: counts whose mean is e^s. A target below 0 has no likelihood and contributes nothing.
     Poisson,
     /// (y + 1/a)·ln(1 + a·e^s) − y·s: counts of mean e^s and variance e^s + a·e^(2s). A target below 0 contributes nothing.
     NegativeBinomial {
-        /// a > 0.
+        /// a > 0: overdispersion of the counts.
         dispersion: f64,
     },
     /// ¼(s² − y)²: phase retrieval from squared amplitudes y; x and −x are the same.
@@ -46,7 +46,7 @@ impl ScoreLoss {
         }
     }
 
-    /// φ(s, y).
+    /// Loss φ(s, y) of a score s and a target y.
     pub fn value(self, s: f64, y: f64) -> f64 {
         match self {
             Self::GemanMcClure { scale } => {
@@ -59,7 +59,7 @@ impl ScoreLoss {
         }
     }
 
-    /// ∂φ/∂s.
+    /// Slope ∂φ/∂s of the loss in the score.
     pub fn slope(self, s: f64, y: f64) -> f64 {
         match self {
             Self::GemanMcClure { scale } => {
@@ -76,7 +76,7 @@ impl ScoreLoss {
     }
 }
 
-/// ln(1 + e^t).
+/// ln(1 + e^t) without overflow.
 fn log_one_plus(t: f64) -> f64 {
     t.max(0.0) + (-t.abs()).exp().ln_1p()
 }
@@ -102,7 +102,7 @@ pub struct Scored {
 }
 
 impl Scored {
-    /// Of rows with `features` columns.
+    /// The objective of rows with `features` columns.
     pub fn new(loss: ScoreLoss, features: usize) -> Self {
         Self { loss, features }
     }

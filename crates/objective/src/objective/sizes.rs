@@ -1,7 +1,7 @@
 //! How large the gradients of another objective are: a histogram of their norms, for clip norms that follow the data (Andrew,
 //! Thakkar, McMahan, Ramaswamy 2021, with the whole distribution in place of one quantile).
 
-use super::{Cells, Gradient, InWords, Objective, Point};
+use super::{Cells, Gradient, Objective, ObjectiveSpec, Point};
 use crate::records::RecordSet;
 
 /// What a record contributes is the cell that the l2 norm of its gradient lies in: a 1 there, so a sum over records is a histogram.
@@ -59,13 +59,13 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
         self.objective.describes(records)
     }
 
-    fn in_words(&self) -> Option<InWords> {
-        let of = self.objective.in_words().filter(|of| of.sizes.is_none() && of.scores.is_none())?;
+    fn spec(&self) -> Option<ObjectiveSpec> {
+        let of = self.objective.spec().filter(|of| of.sizes.is_none() && of.scores.is_none())?;
         let Self { smallest, ratio, cells, .. } = *self;
-        Some(InWords { sizes: Some(Cells { smallest, ratio, cells }), ..of })
+        Some(ObjectiveSpec { sizes: Some(Cells { smallest, ratio, cells }), ..of })
     }
 
-    /// Nothing: see above.
+    /// Always 0: sums of gradients are all that is asked for.
     fn value(&self, _: &[f64], _: &R, _: usize, _: &mut Self::Scratch) -> Result<f64, R::Error> {
         Ok(0.0)
     }

@@ -1,5 +1,7 @@
-//! Counts below each point of a public grid: what a private quantile looks at (spec 17 §1.2). The choice itself is a
-//! mechanism's; here nothing leaves.
+//! Counts below each point of a public grid: what a private quantile looks at (docs/proofs/quantiles.md). The choice itself is made by a
+//! mechanism; this module releases nothing.
+
+use dpopt_process::stop::paced;
 
 /// Points per factor of ten.
 const PER_DECADE: i32 = 64;
@@ -29,7 +31,7 @@ pub struct BelowCounts {
 }
 
 impl BelowCounts {
-    /// Of numbers in memory, one list per column, called `column 0` and so on. What is not a number counts nowhere.
+    /// Counts of numbers in memory, one list per column, called `column 0` and so on. What is not a number counts nowhere.
     pub fn of_columns<V: IntoIterator<Item = f64>>(columns: impl IntoIterator<Item = V>) -> Self {
         let grid = quantile_grid();
         let mut counts = Self { columns: Vec::new(), below: Vec::new(), values: Vec::new() };
@@ -42,7 +44,7 @@ impl BelowCounts {
     /// How many values have exactly k points of `grid` at or below them, for each k. What is not a number counts nowhere.
     pub fn cells(grid: &[f64], values: impl IntoIterator<Item = f64>) -> Vec<u64> {
         let mut cells = vec![0u64; grid.len() + 1];
-        for v in values.into_iter().filter(|v| !v.is_nan()) {
+        for v in paced(values).filter(|v| !v.is_nan()) {
             cells[grid.partition_point(|g| *g <= v)] += 1;
         }
         cells

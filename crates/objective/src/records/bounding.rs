@@ -3,6 +3,7 @@
 use super::rows::{Rows, keep_largest};
 use super::spill::RecordSet;
 use super::units::Units;
+use dpopt_process::stop::paced;
 use thiserror::Error;
 
 /// How a row x is bounded: scale·(clip(x, lower, upper) − centre), clipped to l2 norm `row_norm`, the constant `intercept` appended.
@@ -22,6 +23,7 @@ pub struct Bounding {
 
 /// What a bounding can't be made of. No record was read.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum BoundingError {
     /// A range that is none.
     #[error("bounds must be finite with lower < upper for every feature")]
@@ -33,7 +35,7 @@ pub enum BoundingError {
     #[error("row_norm is {0}, but with bounds no row is longer than 1 after scaling; give at most 1")]
     LongNorm(f64),
     /// More features than a row can have.
-    #[error("X has {0} features; at most 2147483646 can be told apart")]
+    #[error("X has {0} features, more than 2147483646; use fewer")]
     Wide(usize),
     /// An intercept that is none.
     #[error("intercept_scaling is {0}; give a finite number, at least 0")]
@@ -46,15 +48,29 @@ pub enum BoundingError {
 /// Bounded rows with the targets as they were given; a row without a target is empty, its target not a number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounded {
-    /// The rows.
+    /// The rows, of bounded norm.
     pub rows: Rows,
-    /// One per row.
+    /// The targets, one per row.
     pub targets: Vec<f64>,
 }
 
 impl Bounded {
-    /// The same rows and targets in the places that each unit has, in an order that follows from what they hold: sums over a unit's rows are the same bits in
-    /// whichever order they came. Rows of nobody stay where they are.
+    /// Replaces each target by `read(target)`; a row whose new target is not a number becomes empty.
+    pub fn read_as(mut self, read: impl Fn(f64) -> f64) -> Self {
+        let mut some_left_out = false;
+        for target in &mut self.targets {
+            let before = target.is_nan();
+            *target = read(*target);
+            some_left_out |= target.is_nan() && !before;
+        }
+        if some_left_out {
+            self.rows = self.rows.emptied(|row| self.targets[row].is_nan());
+        }
+        self
+    }
+
+    /// Sorts the rows of each unit, with their targets, by what they hold, within the places that the unit has: sums over a unit's rows are then the same bits in
+    /// whichever order the rows came. Rows without an owner stay where they are.
     pub fn by_content(self, units: &Units<Vec<()>>) -> Self {
         let content = |row: u64| {
             let (columns, values) = self.rows.row(row as usize);
@@ -79,12 +95,13 @@ impl Bounded {
 
 /// A matrix that is not one.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum MatrixError {
     /// Targets and rows differ in number.
     #[error("X and y have different numbers of rows")]
     Targets,
     /// Columns and bounds differ in number.
-    #[error("X has another number of columns than bounds were made for")]
+    #[error("X does not have the number of columns that the bounds were made for")]
     Columns,
     /// Zeros of a sparse matrix stay zeros.
     #[error("X is sparse, and the bounds were made for rows that are centred; make them for sparse ones")]
@@ -99,7 +116,7 @@ pub enum MatrixError {
 pub struct SparseRows<'a, T> {
     /// Values of the entries.
     pub values: &'a [T],
-    /// Their columns.
+    /// Column of each entry.
     pub columns: &'a [i32],
     /// One more than rows.
     pub offsets: &'a [i32],
@@ -250,7 +267,7 @@ impl Bounding {
     fn rows(&self, targets: &[f64], mut fill: impl FnMut(usize, &mut Vec<(u32, f64)>)) -> Bounded {
         let mut rows = Rows::new(self.width());
         let (mut entries, mut values) = (Vec::new(), Vec::new());
-        for (i, target) in targets.iter().enumerate() {
+        for (i, target) in paced(targets.iter().enumerate()) {
             if target.is_nan() {
                 rows.push_zero();
                 continue;

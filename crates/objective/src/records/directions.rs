@@ -31,7 +31,7 @@ impl Directions {
         }
     }
 
-    /// The same rows where `share` of the variance is along these directions and the rest is missed.
+    /// These directions where they hold only `share` of the variance of good scores and the rest is missed.
     pub fn scaled(mut self, share: f64) -> Self {
         self.all.iter_mut().for_each(|d| d.share *= share);
         self.missed *= share;

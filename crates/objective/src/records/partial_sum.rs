@@ -1,6 +1,6 @@
-//! What one part of the records adds up to: integers, so that parts merge to the same bits in any order.
+//! The sum over one partition of the records: integers, so that partitions merge to the same bits in any order.
 //!
-//! As bytes (little-endian): `dpoptps1`, the fingerprint of the question (8 bytes), part (4), records (8), what
+//! As bytes (little-endian): `dpoptps1`, the fingerprint of the aggregate query (8 bytes), partition (4), records (8), what
 //! they are (8), length (8), the integers
 //! (8 each), the fingerprint of all before (8). Other versions begin with other eight bytes.
 
@@ -11,7 +11,7 @@ const MAGIC: &[u8; 8] = b"dpoptps1";
 const HEAD: usize = 44;
 const TAIL: usize = 8;
 
-/// Tells one question from another and a damaged answer from a whole one, and keeps nobody out who means harm. Of 8 bytes at a time, each step
+/// Tells one aggregate query from another and a damaged answer from a whole one, and is no protection against an attacker. Of 8 bytes at a time, each step
 /// a permutation, so that bytes which differ in one such word have different fingerprints.
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
@@ -37,64 +37,64 @@ pub fn fingerprint(bytes: &[u8]) -> u64 {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct PartialSum {
-    question: u64,
+    query: u64,
     part: u32,
     records: (u64, u64),
-    units: Vec<i64>,
+    quanta: Vec<i64>,
 }
 
 /// Bytes that are no partial sum of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("what came back is no whole partial sum of this version of dpopt; install the same version everywhere")]
+#[error("a worker returned no complete partial sum of this version of dpopt; install the same version everywhere")]
 pub struct NoPartialSum;
 
 impl PartialSum {
-    /// The answer of part `part` to the question of that [`fingerprint`]; how many records it has, and a digest of what they hold.
-    pub fn new(question: u64, part: u32, records: (u64, u64), units: Vec<i64>) -> Self {
-        Self { question, part, records, units }
+    /// The answer of partition `part` to the aggregate query of that [`fingerprint`]; how many records it has, and a digest of what they hold.
+    pub fn new(query: u64, part: u32, records: (u64, u64), quanta: Vec<i64>) -> Self {
+        Self { query, part, records, quanta }
     }
 
-    /// Fingerprint of the question that it answers.
-    pub fn question(&self) -> u64 {
-        self.question
+    /// Fingerprint of the aggregate query that it answers.
+    pub fn query(&self) -> u64 {
+        self.query
     }
 
-    /// Which part it is of.
+    /// Which partition it is of.
     pub fn part(&self) -> u32 {
         self.part
     }
 
-    /// How many records the part has, and a digest of what they hold.
+    /// How many records the partition has, and a digest of what they hold.
     pub fn records(&self) -> (u64, u64) {
         self.records
     }
 
-    /// Number of integers.
+    /// Number of integers of the sum.
     pub fn width(&self) -> usize {
-        self.units.len()
+        self.quanta.len()
     }
 
     /// Adds it to a sum, modulo 2^64; where that has another width (a bug of the caller), what both have.
     pub fn add_to(&self, sum: &mut [i64]) {
-        sum.iter_mut().zip(&self.units).for_each(|(a, b)| *a = a.wrapping_add(*b));
+        sum.iter_mut().zip(&self.quanta).for_each(|(a, b)| *a = a.wrapping_add(*b));
     }
 
-    /// As bytes.
+    /// The sum as bytes, to be sent.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD + 8 * self.units.len() + TAIL);
+        let mut bytes = Vec::with_capacity(HEAD + 8 * self.quanta.len() + TAIL);
         bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&self.question.to_le_bytes());
+        bytes.extend_from_slice(&self.query.to_le_bytes());
         bytes.extend_from_slice(&self.part.to_le_bytes());
         bytes.extend_from_slice(&self.records.0.to_le_bytes());
         bytes.extend_from_slice(&self.records.1.to_le_bytes());
-        bytes.extend_from_slice(&(self.units.len() as u64).to_le_bytes());
-        self.units.iter().for_each(|unit| bytes.extend_from_slice(&unit.to_le_bytes()));
+        bytes.extend_from_slice(&(self.quanta.len() as u64).to_le_bytes());
+        self.quanta.iter().for_each(|unit| bytes.extend_from_slice(&unit.to_le_bytes()));
         let whole = fingerprint(&bytes);
         bytes.extend_from_slice(&whole.to_le_bytes());
         bytes
     }
 
-    /// From bytes.
+    /// Reads a sum from bytes.
     ///
     /// # Errors
     /// If they are not one, whole.
@@ -106,13 +106,13 @@ impl PartialSum {
         if bytes[..8] != MAGIC[..] || length != (body / 8) as u64 || fingerprint(&bytes[..HEAD + body]) != whole {
             return Err(NoPartialSum);
         }
-        let units = bytes[HEAD..HEAD + body].chunks_exact(8);
-        let units = units.map(|unit| unit.try_into().map(i64::from_le_bytes).map_err(|_| NoPartialSum));
+        let quanta = bytes[HEAD..HEAD + body].chunks_exact(8);
+        let quanta = quanta.map(|unit| unit.try_into().map(i64::from_le_bytes).map_err(|_| NoPartialSum));
         Ok(Self {
-            question: eight(8)?,
+            query: eight(8)?,
             part,
             records: (eight(20)?, eight(28)?),
-            units: units.collect::<Result<_, _>>()?,
+            quanta: quanta.collect::<Result<_, _>>()?,
         })
     }
 }
@@ -125,9 +125,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sent_arrives_and_what_is_damaged_is_refused(
-            question: u64, part: u32, records: (u64, u64), units in prop::collection::vec(any::<i64>(), 0..20), at: prop::sample::Index, bit in 0..8u8,
+            query: u64, part: u32, records: (u64, u64), quanta in prop::collection::vec(any::<i64>(), 0..20), at: prop::sample::Index, bit in 0..8u8,
         ) {
-            let sum = PartialSum::new(question, part, records, units);
+            let sum = PartialSum::new(query, part, records, quanta);
             let bytes = sum.to_bytes();
             prop_assert!(PartialSum::from_bytes(&bytes) == Ok(sum));
             let mut damaged = bytes.clone();

@@ -35,13 +35,13 @@ impl<'a> Row<'a> {
         (increasing && columns.len() == values.len()).then_some(Self { columns, values })
     }
 
-    /// Of [`Records`](super::Records), whose columns increase by construction.
+    /// A row of [`Records`](super::Records), whose columns increase by construction.
     #[inline]
     pub(crate) fn increasing(columns: &'a [u32], values: &'a [f32]) -> Self {
         Self { columns, values }
     }
 
-    /// Strictly increasing.
+    /// Columns of the entries, strictly increasing.
     #[inline]
     pub fn columns(&self) -> &'a [u32] {
         self.columns
@@ -110,7 +110,7 @@ impl Rows {
         rows
     }
 
-    /// The same rows without empty columns, and which columns are left (increasing). Depends on the records: for
+    /// These rows without empty columns, and which columns are left (increasing). Depends on the records: for
     /// choosing how to compute only.
     pub(crate) fn without_empty_columns(&self) -> (Rows, Vec<u32>) {
         let mut place = vec![u32::MAX; self.columns];
@@ -193,7 +193,7 @@ impl Rows {
         self.offsets.push(self.values.len());
     }
 
-    /// The same rows, each shrunk where its norm of order `s` (from 2 to ∞) is above `bound`; no other row changes what becomes of it.
+    /// These rows, each shrunk if its norm of order `s` (from 2 to ∞) is above `bound`, independently of all other rows.
     ///
     /// ```
     /// use dpopt_objective::records::Rows;
@@ -256,7 +256,7 @@ impl Rows {
         self.offsets.push(self.values.len());
     }
 
-    /// The same rows, each scaled down to l1 norm at most `max_norm` (rounding toward zero): where a sensitivity rests on
+    /// These rows, each scaled down to l1 norm at most `max_norm` (rounding toward zero): where a sensitivity rests on
     /// the number of non-zeros, this is what enforces it.
     pub fn within_l1(&self, max_norm: f64) -> Rows {
         let mut rows = self.clone();
@@ -285,13 +285,27 @@ impl Rows {
         self.of_a_unit = self.of_a_unit.max(other.of_a_unit);
     }
 
-    /// The same rows with more columns, in which nothing is: for a plan that was made for so many before it was known how many there would be.
+    /// These rows padded with empty columns up to `columns`: for a plan that was made for that many columns before their number was known.
     ///
     /// # Panics
     /// If there are more columns already.
     pub fn widened(self, columns: usize) -> Self {
         assert!(columns >= self.columns, "rows are not narrowed");
         Self { columns, ..self }
+    }
+
+    /// These rows, of which those with `left_out(row)` are empty.
+    pub fn emptied(&self, left_out: impl Fn(usize) -> bool) -> Rows {
+        let mut rows = Rows { norm_bound: self.norm_bound, of_a_unit: self.of_a_unit, ..Rows::new(self.columns) };
+        for i in 0..self.len() {
+            if !left_out(i) {
+                let (columns, values) = self.row(i);
+                rows.indices.extend_from_slice(columns);
+                rows.values.extend_from_slice(values);
+            }
+            rows.push_zero();
+        }
+        rows
     }
 
     /// The rows at the given positions, in that order.
@@ -343,14 +357,14 @@ fn enforce_norm(row: &mut [f32], max_norm: f64, rounded_up: impl Fn(&[f32]) -> f
     }
 }
 
-/// At least ‖row‖₂.
+/// An upper bound on ‖row‖₂, rounding included.
 fn norm_up(row: &[f32]) -> f64 {
     let norm = row.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
     // f32 squares are exact in f64; n additions and a square root err by less than (n+2) ulp
     norm * (1.0 + (row.len() as f64 + 4.0) * f64::EPSILON)
 }
 
-/// At least ‖row‖_s, s from 2 to ∞.
+/// An upper bound on ‖row‖_s for s from 2 to ∞, rounding included.
 fn higher_norm_up(row: &[f32], s: f64) -> f64 {
     let largest = row.iter().fold(0.0, |most, v| f64::from(v.abs()).max(most));
     if s == f64::INFINITY || largest == 0.0 {
@@ -381,7 +395,7 @@ fn toward_zero(value: f32) -> f32 {
 pub struct Examples {
     /// n × d features, every row of l2 norm at most the public row norm.
     pub rows: Rows,
-    /// n targets.
+    /// The n targets, one per row.
     pub targets: Vec<f32>,
 }
 

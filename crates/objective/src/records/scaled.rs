@@ -1,4 +1,4 @@
-//! Records with every feature multiplied by a public factor: coordinates in which an ellipsoid is a ball (spec 14 §4).
+//! Records with every feature multiplied by a public factor: coordinates in which an ellipsoid is a ball (Asi, Duchi, Fallah, Javidbakht, Talwar 2021).
 //!
 //! ‖g‖_C = √Σ C_j·g_j² is the l2 norm of √C_j·g_j. With features multiplied by s_j = √C_j and weights divided by s_j scores stay
 //! what they are, and gradients come out multiplied by s_j. So one isotropic clip, grid and noise serve every diagonal C.
@@ -40,8 +40,8 @@ impl<R: Records> RecordSet for ScaledRecords<'_, R> {
         self.records.len()
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.records.is_elsewhere()
+    fn is_remote(&self) -> bool {
+        self.records.is_remote()
     }
 
     fn keeps_places(&self) -> bool {

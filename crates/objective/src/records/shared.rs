@@ -1,4 +1,4 @@
-//! Rows with several owners: which of them are kept so that nobody owns more than k (docs/proofs/units.md).
+//! Rows with several owners: which of them are kept so that no unit owns more than k (docs/proofs/units.md).
 
 use super::rows::Examples;
 use super::units::{NOBODY, UnitsError};
@@ -39,7 +39,7 @@ impl SharedOwners {
         self.units
     }
 
-    /// Who owns row `row`, each once.
+    /// Owners of row `row`, each once.
     pub fn of(&self, row: usize) -> impl Iterator<Item = u32> + Clone + '_ {
         let all = &self.of_row[row * self.places..(row + 1) * self.places];
         all.iter()
@@ -55,7 +55,7 @@ impl SharedOwners {
         rows
     }
 
-    /// A choice of rows of which nobody owns more than `most`, and to which no row could be added: one row after the other where all of its owners have room, those first
+    /// A choice of rows of which no unit owns more than `most`, and to which no row could be added: one row after the other where all of its owners have room, those first
     /// whose owners have the fewest rows together, since they leave the most room to others. Of equals none is preferred for where it stands: a fixed mix of their
     /// places decides. It depends on who owns what and on nothing else.
     ///
@@ -96,35 +96,35 @@ fn mix(row: usize) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Rows that were [kept](SharedOwners::kept), by their places: nobody owns more than so many of them.
+/// Rows that were [kept](SharedOwners::kept), by their places: no unit owns more than a public number of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRows {
     /// How many there were.
     rows: usize,
-    /// Increasing.
+    /// Places of the rows that were kept, increasing.
     positions: Vec<usize>,
     most: NonZeroU64,
 }
 
 impl KeptRows {
-    /// Their places, increasing.
+    /// Places of the rows that were kept, increasing.
     pub fn positions(&self) -> &[usize] {
         &self.positions
     }
 
-    /// k: nobody owns more of them.
+    /// k: most of these rows that a unit owns.
     pub fn most(&self) -> NonZeroU64 {
         self.most
     }
 
-    /// Of each row, whether it is one of them.
+    /// For each row, whether it is kept.
     pub fn mask(&self) -> Vec<bool> {
         let mut mask = vec![false; self.rows];
         self.positions.iter().for_each(|&row| mask[row] = true);
         mask
     }
 
-    /// Of `rows` the kept ones, in their order: they say that a unit has at most so many.
+    /// The kept ones of `rows`, in their order: they say that a unit has at most so many.
     ///
     /// # Errors
     /// If the choice was made of another number of rows.

@@ -7,13 +7,13 @@ use super::rows::{Examples, Rows};
 /// With t_j the mean of x_j over that of x_o rows lie around 0, and the map stays linear where x_o is the same in all rows, or nearly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shear {
-    /// o.
+    /// o: index of the origin feature.
     pub origin: usize,
     /// t, one for each feature; that of the origin is not looked at.
     pub shifts: Vec<f64>,
-    /// a.
+    /// a: factor of the origin feature.
     pub origin_scale: f64,
-    /// s.
+    /// s: factor of all features.
     pub scale: f64,
     /// What rows are clipped to.
     pub row_norm: f64,
@@ -63,7 +63,7 @@ impl Shear {
 mod tests {
     use super::*;
 
-    fn made_up() -> Examples {
+    fn for_tests() -> Examples {
         let mut rows = Rows::new(4);
         for i in 0..20u32 {
             let x = |k: u32| ((i * 7 + k * 5) % 11) as f32 / 11.0 - 0.4;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn scores_are_the_same_in_both_coordinates() {
-        let examples = made_up();
+        let examples = for_tests();
         let shear =
             Shear { origin: 1, shifts: vec![0.5, 9.0, -2.0, 0.25], origin_scale: 0.7, scale: 3.0, row_norm: 50.0 };
         let sheared = shear.apply(&examples);
@@ -101,7 +101,7 @@ mod tests {
     fn rows_keep_to_the_norm_whatever_the_numbers_are() {
         for (scale, shift) in [(1e6, 0.5), (f64::INFINITY, 0.0), (f64::NAN, 1.0), (1.0, f64::NAN), (1e300, -1e300)] {
             let shear = Shear { origin: 1, shifts: vec![shift; 4], origin_scale: 1.0, scale, row_norm: 0.5 };
-            let sheared = shear.apply(&made_up());
+            let sheared = shear.apply(&for_tests());
             assert!(sheared.rows.norm_bound() == 0.5 && sheared.rows.len() == 21);
             for i in 0..21 {
                 let square: f64 = sheared.rows.row(i).1.iter().map(|v| f64::from(*v).powi(2)).sum();

@@ -3,7 +3,7 @@
 //! The file is unlinked as soon as it exists and readable by its owner only; the operating system frees it when the process
 //! ends, however it ends. It holds encoded records, so the disk of the temporary directory is as sensitive as the table.
 
-use super::parts::PartsError;
+use super::partitions::PartitionsError;
 use super::rows::{Examples, Rows};
 use std::convert::Infallible;
 use std::fs::File;
@@ -15,13 +15,14 @@ pub type Record<'a> = (&'a [u32], &'a [f32], f32);
 
 /// Why a record can't be read. It names a kind of failure only, nothing of what was being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ReadError {
-    /// Of a file.
+    /// The file that holds the records cannot be read.
     #[error("the temporary file of rows can't be read: {0}")]
     File(io::ErrorKind),
-    /// Of records that are elsewhere.
+    /// Remote records cannot be read.
     #[error(transparent)]
-    Parts(#[from] PartsError),
+    Partitions(#[from] PartitionsError),
 }
 
 impl From<Infallible> for ReadError {
@@ -50,16 +51,17 @@ pub trait RecordSet: Sync {
     }
     /// Asks for the memory of records that will be read soon; see [`Rows::fetch`].
     fn fetch(&self, _: &[u64]) {}
-    /// The sum of `width` integers that `question` asks for, of records that are elsewhere and told by sums only; `None` where they are here.
+    /// The sum of `width` integers that `question` asks for, over remote records, which answer with sums only; `None` where records are here.
     fn ask(&self, _question: &mut dyn FnMut() -> Vec<u8>, _width: usize) -> Option<Result<Vec<i64>, Self::Error>> {
         None
     }
-    /// Whether the records are elsewhere, so that none of them can be read here.
-    fn is_elsewhere(&self) -> bool {
+    /// Whether the records are remote, so that none of them can be read here.
+    fn is_remote(&self) -> bool {
         false
     }
-    /// The same as [`ask`](Self::ask) of a sample, which is of places: `question` is given the number of the first record of each part, and of nobody for a first look at
-    /// their order; each answer has one integer more, last, which tells that order from others.
+    /// The sum of `width` integers over a sample of remote records, given by their places: `question` gets the number of the first record of each
+    /// partition (no numbers for a first look at the order); each answer has one more integer at its end, which identifies the order of the records. `None`
+    /// where records are here.
     fn ask_sample(
         &self,
         _question: &mut dyn FnMut(&[u64]) -> Vec<u8>,
@@ -73,7 +75,7 @@ pub trait RecordSet: Sync {
     }
 }
 
-/// Records of anybody's own type, in memory.
+/// Records of a user-defined type, in memory.
 impl<T: Sync> RecordSet for Vec<T> {
     type Error = Infallible;
 
@@ -123,7 +125,7 @@ pub struct RecordBuffer {
     bytes: Vec<u8>,
     indices: Vec<u32>,
     pub(super) values: Vec<f32>,
-    /// For records that are seen through others.
+    /// A buffer for the records that these are made of.
     pub(super) inner: Option<Box<RecordBuffer>>,
 }
 
@@ -203,7 +205,7 @@ pub struct SpilledExamples {
 const ENTRY: usize = 8;
 
 impl SpilledExamples {
-    /// All of `examples`.
+    /// Writes all of `examples` to a temporary file.
     ///
     /// # Errors
     /// If the temporary file can't be made or written.
@@ -301,9 +303,9 @@ fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()>
 
 /// Examples within the memory cap, or on disk.
 pub enum Encoded {
-    /// Within it.
+    /// Examples in memory, within the cap.
     Memory(Examples),
-    /// Beyond it.
+    /// Examples on disk, beyond the cap.
     Disk(SpilledExamples),
 }
 

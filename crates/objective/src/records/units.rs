@@ -1,15 +1,16 @@
 //! Rows by unit: a record is all that one unit (a person, a device) has.
 
-use super::elsewhere::Elsewhere;
+use super::remote::RemoteRecords;
 use super::rows::Examples;
 use super::spill::RecordSet;
+use dpopt_process::stop::paced;
 use std::num::NonZeroU64;
 use thiserror::Error;
 
-/// The number of no unit: a row that nobody is known to own counts nowhere.
+/// The number of no unit: a row without a known owner counts nowhere.
 pub const NOBODY: u32 = u32::MAX;
 
-/// Whose rows a table's are.
+/// Owners of a table's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
     /// The unit of each row, from 0 on, or [`NOBODY`].
@@ -70,15 +71,16 @@ pub struct Units<R> {
 
 /// Why rows can't be given to units: a bug of the caller, who numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum UnitsError {
     /// One number of a unit for each row is needed.
-    #[error("the rows and the numbers of their units are not as many; give one for each row")]
+    #[error("the number of unit ids differs from the number of rows; give one for each row")]
     Length,
     /// Rows by unit have one unit each.
-    #[error("a row may have several owners here, and rows by unit have one each; give one id for each row")]
+    #[error("rows have several owners here, and grouping by unit needs a single one; give one id for each row")]
     Shared,
     /// Units are numbered from 0.
-    #[error("the number of a unit is not below the number of units; number them from 0")]
+    #[error("a unit's number is not below the number of units; number units from 0")]
     Number,
 }
 
@@ -110,12 +112,12 @@ impl<R: RecordSet> Units<R> {
         Ok(Self { rows, members, starts, most: None, unseen: 0 })
     }
 
-    /// The same units with at most `most` rows each: of a unit that has more, any `most` of them are as likely to be left as any others. `below(b)` is a
+    /// These units with at most `most` rows each: of a unit that has more, any `most` of them are as likely to be left as any others. `below(b)` is a
     /// uniform number below b. Which rows of a unit are left depends on nothing but how many it has and on those numbers, so that what another unit
     /// holds, and where its rows stand, changes nothing.
     pub fn capped(mut self, most: NonZeroU64, mut below: impl FnMut(u64) -> u64) -> Self {
         let (mut members, mut starts) = (Vec::with_capacity(self.members.len()), Vec::with_capacity(self.starts.len()));
-        for unit in 0..self.starts.len() - 1 {
+        for unit in paced(0..self.starts.len() - 1) {
             starts.push(members.len());
             self.choose(unit, most, &mut below, &mut members);
         }
@@ -144,10 +146,10 @@ impl<R: RecordSet> Units<R> {
         self.most
     }
 
-    /// The same units of other rows, of which there are as many.
+    /// These units with `rows` in the place of their rows.
     ///
     /// # Errors
-    /// If there are not.
+    /// If there is another number of rows.
     pub fn of_rows<T: RecordSet>(&self, rows: T) -> Result<Units<T>, UnitsError> {
         if rows.len() != self.rows.len() {
             return Err(UnitsError::Length);
@@ -174,9 +176,9 @@ impl<R: RecordSet> Units<R> {
     }
 }
 
-impl Units<Elsewhere> {
-    /// So many units whose rows are in parts elsewhere, all rows of a unit in one part: sums over them are asked for there, and no unit is looked into here.
-    pub fn elsewhere(rows: Elsewhere, units: usize) -> Self {
+impl Units<RemoteRecords> {
+    /// Units whose rows are in remote partitions, all rows of a unit in one partition: sums over them are asked for there, and no single unit is read here.
+    pub fn remote(rows: RemoteRecords, units: usize) -> Self {
         Self { rows, members: Vec::new(), starts: vec![0], most: None, unseen: units }
     }
 }
@@ -187,7 +189,8 @@ impl Units<Examples> {
         self.rows.targets.iter_mut().enumerate().for_each(|(i, to)| *to = target(i));
     }
 
-    /// The same units, the rows of each next to each other in memory and those of nobody gone: a pass over all units reads memory from its beginning to its end.
+    /// These units with the rows of each next to each other in memory, and without rows that have no owner: a pass over all units reads memory from its
+    /// beginning to its end.
     pub fn gathered(self) -> Self {
         let positions: Vec<usize> = self.members.iter().map(|&row| row as usize).collect();
         let targets = positions.iter().map(|&row| self.rows.targets[row]).collect();
@@ -244,20 +247,16 @@ impl<R: RecordSet> RecordSet for Units<R> {
         self.starts.len() - 1 + self.unseen
     }
 
-    fn ask(&self, question: &mut dyn FnMut() -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, R::Error>> {
-        self.rows.ask(question, width)
+    fn ask(&self, query: &mut dyn FnMut() -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, R::Error>> {
+        self.rows.ask(query, width)
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.rows.is_elsewhere()
+    fn is_remote(&self) -> bool {
+        self.rows.is_remote()
     }
 
-    fn ask_sample(
-        &self,
-        question: &mut dyn FnMut(&[u64]) -> Vec<u8>,
-        width: usize,
-    ) -> Option<Result<Vec<i64>, R::Error>> {
-        self.rows.ask_sample(question, width)
+    fn ask_sample(&self, query: &mut dyn FnMut(&[u64]) -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, R::Error>> {
+        self.rows.ask_sample(query, width)
     }
 
     fn fetch(&self, records: &[u64]) {

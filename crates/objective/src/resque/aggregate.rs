@@ -1,4 +1,4 @@
-//! One of several answers that most of them are near to (spec 02 §10.3).
+//! One of several answers that most of them are near to (Liu 2024, Lemma 2.4.17).
 //!
 //! Covers: thesis algorithm 12
 
@@ -18,7 +18,7 @@ pub fn aggregate_within(points: &[Vec<f64>], delta: f64) -> Option<usize> {
     points.iter().position(|x| near(x) >= majority(points.len()))
 }
 
-/// The same without a Δ: the point whose ⌈.51k⌉-th nearest, itself the first, is nearest. `None` of no points.
+/// The point whose ⌈.51k⌉-th nearest point (itself counted first) is nearest: an aggregate that needs no Δ. `None` if there are no points.
 ///
 /// ```
 /// let points: Vec<Vec<f64>> = [0.0, 0.1, 0.2, 10.0, -7.0].map(|x| vec![x]).to_vec();

@@ -1,4 +1,4 @@
-//! min f * N(0, ρ²I) + (λ/2)‖x − x̄‖² over a ball around x̄, all queries placed before the first step (spec 02 §3, §4).
+//! min f * N(0, ρ²I) + (λ/2)‖x − x̄‖² over a ball around x̄, all queries placed before the first step (Liu 2024, Algorithms 6 and 7).
 //!
 //! Covers: thesis algorithm 6, algorithm 7, proposition 2.3.4, proposition 2.3.5 (not private: neither here nor in the source)
 
@@ -7,13 +7,13 @@ use super::reweighted::{BatchOracle, Samples};
 /// A regularised problem on a ball.
 #[derive(Clone, Debug)]
 pub struct BallProblem {
-    /// x̄.
+    /// x̄: centre of the ball.
     pub centre: Vec<f64>,
     /// r; also ρ of the smoothing.
     pub radius: f64,
-    /// λ.
+    /// λ: weight of the regulariser.
     pub lambda: f64,
-    /// L.
+    /// L: Lipschitz constant of the function.
     pub lipschitz: f64,
 }
 
@@ -76,8 +76,8 @@ pub fn ac_sa_schedule(problem: &BallProblem, gap: f64) -> (u32, usize, Vec<usize
     (stages, steps as usize, (1..=stages as i32).map(batch).collect())
 }
 
-/// The same in about √(1 + L/(ρλ)) steps, each of a batch: accelerated stochastic approximation, restarted. The print's four mistakes
-/// are mended: coefficients of the query point that add up to 1, α before the whole linear term, fresh batches, the 1 inside of the root.
+/// Solves the ball problem in about √(1 + L/(ρλ)) steps, each of a batch: accelerated stochastic approximation, restarted. Four errors of
+/// the published listing are corrected: coefficients of the query point that add up to 1, α before the whole linear term, fresh batches, the 1 inside of the root.
 pub fn ac_sa(
     problem: &BallProblem,
     gap: f64,

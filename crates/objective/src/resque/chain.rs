@@ -1,4 +1,4 @@
-//! A hard function for methods of balls, with exact solutions (spec 02 §2, §11).
+//! A hard function for methods of balls, with exact solutions.
 
 use crate::geometry::norm;
 
@@ -6,9 +6,9 @@ use crate::geometry::norm;
 /// Least at x = (1, …, 1)/√d; a short move changes few of its terms.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
-    /// d.
+    /// d: number of coordinates.
     pub dimension: usize,
-    /// μ.
+    /// μ: width of the smoothing.
     pub smoothing: f64,
 }
 
@@ -24,7 +24,7 @@ impl Chain {
             .collect()
     }
 
-    /// F.
+    /// Value F(x) of the function.
     pub fn value(&self, x: &[f64]) -> f64 {
         let z = self.differences(x);
         let top = z.iter().fold(0.0f64, |top, z| top.max(z.abs()));
@@ -32,7 +32,7 @@ impl Chain {
         top + self.smoothing * z.iter().map(term).sum::<f64>().ln()
     }
 
-    /// F*.
+    /// Least value F* of the function.
     pub fn least(&self) -> f64 {
         self.smoothing * (2.0 * self.dimension as f64).ln()
     }
@@ -89,7 +89,7 @@ impl Chain {
         x
     }
 
-    /// The same over the ball of `radius` around y: the λ at whose solution the ball ends, if it is left.
+    /// argmin F(z) + (λ/2)‖z − y‖² over the ball of `radius` around y: if the unconstrained solution is outside, λ grows until it lies on the sphere.
     pub fn proximal_in_ball(&self, y: &[f64], lambda: f64, radius: f64) -> Vec<f64> {
         let moved = |x: &[f64]| dot_difference(x, y).sqrt();
         let free = self.proximal(y, lambda);
@@ -128,7 +128,7 @@ fn tridiagonal(diagonal: &[f64], beside: &[f64], right: &[f64]) -> Vec<f64> {
     x
 }
 
-/// ‖a − b‖².
+/// Squared distance ‖a − b‖².
 fn dot_difference(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum()
 }

@@ -1,5 +1,6 @@
-//! How far apart two neighbours' runs of reweighted SGD come: c* of spec 02 §6.6. It is what a private ball solver of that chapter would
-//! be calibrated with; none is offered here, and nothing in this library's guarantees rests on it.
+//! How far apart two neighbours' runs of reweighted SGD come: the factor c* of the privacy analysis of Liu 2024,
+//! Lemma 2.4.7, with constants. It is what a private ball solver of that chapter would be calibrated with; none is offered here, and nothing in this
+//! library's guarantees rests on it.
 
 /// N_q: the L_q norm of a standard normal.
 fn normal_norm(q: f64) -> f64 {
@@ -10,7 +11,7 @@ fn normal_norm(q: f64) -> f64 {
 /// m_q(s): (E|w(x) − w(x′)|^q)^(1/q) is at most that times ‖x − x′‖/ρ, for x, x′ within sρ of the centre, q ≥ 1 and any dimension.
 ///
 /// ```
-/// // x and x′ at (.2, .1) and (−.1, .15) from the centre, ρ = 1: exact .30705 for q = 2, the print's bound 14.6
+/// // x and x′ at (.2, .1) and (−.1, .15) from the centre, ρ = 1: exact .30705 for q = 2, the published bound 14.6
 /// let (s, apart) = (0.2f64.hypot(0.1), 0.3f64.hypot(0.05));
 /// assert!((dpopt_objective::resque::drift::weight_difference(2.0, s) * apart - 0.38157).abs() < 1e-5);
 /// ```
@@ -21,18 +22,18 @@ pub fn weight_difference(q: f64, s: f64) -> f64 {
 /// One phase of reweighted SGD.
 #[derive(Clone, Copy, Debug)]
 pub struct DriftProblem {
-    /// r/ρ.
+    /// r/ρ: radius of the ball over the standard deviation of the smoothing.
     pub s: f64,
-    /// ηL/ρ.
+    /// ηL/ρ: length of a step over the standard deviation of the smoothing.
     pub h: f64,
-    /// T.
+    /// T: number of steps.
     pub steps: f64,
     /// δ_t: probability with which the bound may fail.
     pub tail: f64,
 }
 
 impl DriftProblem {
-    /// The first phase of the source's schedule: T̂/2 steps of η/4, η = r/(L√T̂).
+    /// The first phase of the schedule of Liu 2024: T̂/2 steps of η/4, η = r/(L√T̂).
     pub fn first_phase(s: f64, gradients: f64, tail: f64) -> Self {
         Self { s, h: 0.25 * s / gradients.sqrt(), steps: 0.5 * gradients, tail }
     }

@@ -1,4 +1,4 @@
-//! Minimising a non-smooth convex function in few rounds of queries (spec 02 §5): balls of radius r = ρ = ε/(L√d), whose smoothed function
+//! Minimising a non-smooth convex function in few rounds of queries (Liu 2024, Theorems 2.3.2 and 2.3.3): balls of radius r = ρ = ε/(L√d), whose smoothed function
 //! is within ε of the function, and acceleration from ball to ball.
 //!
 //! Covers: thesis proposition 2.2.9, theorem 2.3.2, theorem 2.3.3 (not private: neither here nor in the source)
@@ -25,7 +25,7 @@ pub struct ParallelOptions {
     pub lipschitz: f64,
     /// ε, a half of it for smoothing and a half for the loop.
     pub accuracy: f64,
-    /// Of ball problems.
+    /// The solver of the ball problems.
     pub solver: BallSolver,
     /// φ over λr²: how far from its optimum a ball problem may end. 1/(162·256) is what a proof with nine tenths in each trial needs,
     /// at hundreds of thousands of queries a trial; 1/64 is what is practical.
@@ -34,7 +34,7 @@ pub struct ParallelOptions {
     pub most_steps: Option<u64>,
 }
 
-/// A point of small F, by few rounds of queries. The promise on its accuracy is the source's, up to constants that it does not give:
+/// A point of small F, by few rounds of queries. Its accuracy is that of Liu 2024, Theorems 2.3.2 and 2.3.3, up to constants that are not given there:
 /// a target, and no guarantee.
 pub fn minimise_in_parallel(
     options: &ParallelOptions,

@@ -1,8 +1,8 @@
-//! The reweighted estimator of a smoothed function's gradient (spec 02 §1).
+//! The reweighted estimator of a smoothed function's gradient (Liu 2024, Definition 2.2.2).
 
 /// Subgradients of a convex function at many points at once.
 pub trait BatchOracle {
-    /// d.
+    /// d: number of coordinates.
     fn dimension(&self) -> usize;
     /// One round: a stochastic subgradient at each point, of mean square norm at most L², wherever it lies in R^d.
     fn query(&mut self, points: &[Vec<f64>]) -> Vec<Vec<f64>>;
@@ -12,14 +12,14 @@ pub trait BatchOracle {
 #[derive(Debug)]
 pub struct Counted<O> {
     oracle: O,
-    /// Batches so far.
+    /// Number of batches asked so far.
     pub rounds: u64,
-    /// Points so far.
+    /// Number of points asked so far.
     pub queries: u64,
 }
 
 impl<O: BatchOracle> Counted<O> {
-    /// None so far.
+    /// An oracle that counts from 0.
     pub fn new(oracle: O) -> Self {
         Self { oracle, rounds: 0, queries: 0 }
     }
@@ -79,7 +79,7 @@ impl Samples {
         Self { centre: centre.to_vec(), rho, offsets, gradients }
     }
 
-    /// How many.
+    /// Number of samples.
     pub fn len(&self) -> usize {
         self.offsets.len()
     }

@@ -15,9 +15,9 @@ pub struct Scale {
     pub loss: Loss,
     /// λ of the sum objective.
     pub regularization: f64,
-    /// At least ‖b‖.
+    /// Upper bound on ‖b‖, the norm of the linear term.
     pub linear_norm: f64,
-    /// At least every |target| of a regression.
+    /// Upper bound on every |target| of a regression.
     pub target_bound: f64,
     /// What adding up on a grid moves a gradient by, at most ([`IntegerSums::grid_error`](super::IntegerSums::grid_error)); 0 for sums of floats.
     pub grid_error: f64,
@@ -27,7 +27,7 @@ pub struct Scale {
 /// accelerated descent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// τ.
+    /// τ: certified bound on the norm of the gradient.
     pub tolerance: f64,
     /// Passes over the records after which the descent ends at the latest.
     pub steps: u64,
@@ -45,7 +45,7 @@ pub enum NoPromise {
 }
 
 /// Plans that might take more passes than this are refused: hours for thousands of records.
-const MOST_STEPS: f64 = 5e7;
+const MAX_STEPS: f64 = 5e7;
 
 /// Beyond this condition number the relative rounding of steps is no longer proved to be harmless.
 const LARGEST_CONDITION: f64 = 1e10;
@@ -81,7 +81,7 @@ impl Scale {
         }
     }
 
-    /// The promise.
+    /// The accuracy and the number of steps that are proved for these facts.
     ///
     /// # Errors
     /// If the loss is not convex and smooth with a bounded slope, or no useful promise can be made: λ is too small for so many
@@ -107,11 +107,11 @@ impl Scale {
             let able = |k: &i32| Self { regularization: 2f64.powi(*k), ..*self }.promise().is_some();
             let way_out = match (-180..=180).find(able) {
                 Some(k) => format!("raise the regularization to {:.1e} or more", 2f64.powi(k)),
-                None => "use another method".into(),
+                None => "choose another method".into(),
             };
             NoPromise::Option(format!(
-                "the regularization {:.1e} is too small for {} records of norm {}: that the minimiser is found within {MOST_STEPS:e} \
-                 passes over them, whatever they are, is not certain; {way_out}",
+                "the regularization {:.1e} is too small for {} records of norm {}: the solver may need more than \
+                 {MAX_STEPS:e} passes over some records; {way_out}",
                 self.regularization, self.rows, self.row_norm
             ))
         })
@@ -129,7 +129,7 @@ impl Scale {
         let tolerance = (1e-8 * gradient).max(30.0 * rounding).max(12.0 * condition.powf(0.75) * rounding);
         let steps =
             (8.0 * condition.sqrt() * (8.0 * (smoothness * above).sqrt() / tolerance).max(1.0).ln()).ceil().max(1.0);
-        let within = tolerance <= LARGEST_SHARE * gradient && steps <= MOST_STEPS && condition <= LARGEST_CONDITION;
+        let within = tolerance <= LARGEST_SHARE * gradient && steps <= MAX_STEPS && condition <= LARGEST_CONDITION;
         within.then_some(Accuracy { tolerance, steps: steps as u64 })
     }
 }

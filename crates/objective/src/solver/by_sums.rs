@@ -1,4 +1,4 @@
-//! The certified minimiser of records that are elsewhere and told by sums only: the same promise as [`minimise`](super::minimise), in few
+//! The certified minimiser of remote records, which answer with sums only: the same promise as [`minimise`](super::minimise), in few
 //! passes (docs/proofs/solver.md).
 //!
 //! Every pass asks for gradient and curvature at a point, exact to the public grid, so that each step of Newton's method is one pass and
@@ -7,7 +7,7 @@
 
 use super::accuracy::Accuracy;
 use super::dense::Factor;
-use super::integer_sums::{IntegerSums, MOST_CURVED_WEIGHTS};
+use super::integer_sums::{IntegerSums, MAX_CURVED_WEIGHTS};
 use super::sums::{Ridge, Split, dot, norm, with_ridge};
 use super::{Minimiser, accelerated, negative};
 
@@ -17,12 +17,12 @@ pub const USUAL_PASSES: u64 = 32;
 /// Passes of Newton's method, before the descent.
 const NEWTON_PASSES: u64 = 128;
 
-/// J(θ) = Σφ + (λ/2)‖θ‖² + b·θ over records elsewhere.
+/// J(θ) = Σφ + (λ/2)‖θ‖² + b·θ over remote records.
 #[derive(Clone, Copy)]
 pub struct AskedSum<'a> {
-    /// Σφ.
+    /// How Σφ is summed in integers.
     pub sums: IntegerSums,
-    /// λ.
+    /// λ of the sum objective.
     pub regularization: f64,
     /// b, one entry for each weight.
     pub linear: &'a [f64],
@@ -60,7 +60,7 @@ pub fn minimise_by_sums<E>(
 struct There {
     theta: Split,
     gradient: Vec<f64>,
-    /// At least the norm of the gradient.
+    /// Certified upper bound on the norm of the gradient.
     certified_norm: f64,
     sums: Vec<i64>,
 }
@@ -127,10 +127,10 @@ fn newton<E, F: FnMut(&IntegerSums, &Split) -> Result<Vec<i64>, E>>(
     Ok(here)
 }
 
-/// −(∇²J)⁻¹∇J.
+/// The Newton direction −(∇²J)⁻¹∇J.
 fn direction(objective: &AskedSum<'_>, here: &There) -> Option<Vec<f64>> {
     let w = objective.sums.weights();
-    if w > MOST_CURVED_WEIGHTS {
+    if w > MAX_CURVED_WEIGHTS {
         return None;
     }
     let mut matrix = objective.sums.hessian(&here.sums);

@@ -167,8 +167,8 @@ fn the_descent_alone_keeps_the_promise() {
     let accuracy = scale.accuracy().unwrap();
     let smoothness = 700.0 * 0.25 + 1.0;
     let Ok((theta, certified)) = accelerated(Split::zero(d), (smoothness, 1.0), accuracy, |theta| {
-        let units = sums.over(&examples, 0..700, theta);
-        let gradient = sums::with_ridge(&sums.gradient(&units), theta, 1.0, &linear);
+        let quanta = sums.over(&examples, 0..700, theta);
+        let gradient = sums::with_ridge(&sums.gradient(&quanta), theta, 1.0, &linear);
         let ridge = sums::Ridge { loss, row_norm: 1.0, regularization: 1.0, linear: &linear };
         let certified = ridge.certified_norm(&gradient, 700.0, theta) + sums.grid_error();
         Ok::<_, Infallible>((gradient, certified))
@@ -198,8 +198,8 @@ fn a_gradient_in_integers_is_within_its_bound_of_the_one_in_floats() {
             };
             let floats = sum.evaluate(&theta).gradient;
             let asked = IntegerSums::new(&Linear::new(loss, examples.rows.columns(), 1.0), n as u64, 1.0);
-            let units = asked.over(&examples, 0..n, &theta);
-            let integers = sums::with_ridge(&asked.gradient(&units), &theta, 1.0, &zero);
+            let quanta = asked.over(&examples, 0..n, &theta);
+            let integers = sums::with_ridge(&asked.gradient(&quanta), &theta, 1.0, &zero);
             let gap = norm(&floats.iter().zip(&integers).map(|(a, b)| a - b).collect::<Vec<_>>());
             let facts = loss.facts();
             let (lipschitz, smoothness) = (facts.lipschitz.unwrap(), facts.smoothness.unwrap());
@@ -222,17 +222,17 @@ fn words_hold_the_sum_of_as_many_records_as_they_are_made_for() {
         examples.rows.push_clipped(&mut [(0, 1.0)], 1.0);
         // far out the slope is 1, which is the most
         let theta = Split::zero(1).moved(1.0, &[1e6]);
-        let units = sums.over(&examples, 0..1, &theta);
+        let quanta = sums.over(&examples, 0..1, &theta);
         let n = i64::try_from(rows).unwrap();
-        let total: Vec<i64> = units.iter().map(|unit| unit.checked_mul(n).unwrap()).collect();
+        let total: Vec<i64> = quanta.iter().map(|unit| unit.checked_mul(n).unwrap()).collect();
         let whole = sums.gradient(&total)[0];
         // norms are enforced from below
         let entry = f64::from(examples.rows.row(0).1[0]);
         assert!((whole[0] / rows as f64 - entry).abs() < 1e-12, "{rows}: {whole:?}");
         // at 0 the curvature is largest
-        let units = sums.over(&examples, 0..1, &Split::zero(1));
-        assert!(units.iter().all(|unit| unit.checked_mul(n).is_some()));
-        let total: Vec<i64> = units.iter().map(|unit| unit * n).collect();
+        let quanta = sums.over(&examples, 0..1, &Split::zero(1));
+        assert!(quanta.iter().all(|unit| unit.checked_mul(n).is_some()));
+        let total: Vec<i64> = quanta.iter().map(|unit| unit * n).collect();
         assert!((sums.hessian(&total)[0] / rows as f64 - 0.25).abs() < 1e-5, "{rows}");
     }
     let many = IntegerSums::new(&Linear::new(Loss::Logistic { shift: 0.0 }, 1, 1.0), 1 << 50, 1.0);

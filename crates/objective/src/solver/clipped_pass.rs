@@ -1,5 +1,5 @@
-//! One pass of SGD along clipped gradients of any convex smooth loss, with what is proved of how far two neighbours' iterates come apart (spec 12 §9;
-//! docs/proofs/certified-clipped-sgd.md).
+//! One pass of SGD along clipped gradients of any convex smooth loss, with what is proved of how far two neighbours' iterates come apart
+//! (docs/proofs/certified-clipped-sgd.md).
 //!
 //! A clipped gradient of several scores need not be monotone, so that a step may bring two points further apart: by a factor of
 //! Γ = (1 − ηβ/4)^(−1/2) at most, and only where one of the two gradients is clipped. Where few are, the factors come to little.
@@ -29,7 +29,7 @@ pub struct ClippedPass {
 pub struct Walked {
     /// Mean of the iterates after each step, less the start.
     pub mean: Vec<f64>,
-    /// Of each record in turn: the norm of its gradient before the clip; 0 where it made no step.
+    /// Norm of each record's gradient before the clip, in turn; 0 where it made no step.
     pub norms: Vec<f64>,
 }
 
@@ -196,7 +196,7 @@ mod tests {
         assert!(clipped.norms.iter().any(|n| *n > 0.3) && clipped.norms.iter().any(|n| *n < 0.3 && *n > 0.0));
     }
 
-    /// Spec 12 §7.1: f = ½(x − s)², s = (1, −2, 9, ½), η = ½, C = 1: iterates 0, .5, 0, .5 and .5, whose mean after each step is .375.
+    /// Liu 2024, Algorithm 40, by hand: f = ½(x − s)², s = (1, −2, 9, ½), η = ½, C = 1: iterates 0, .5, 0, .5 and .5, whose mean after each step is .375.
     #[test]
     fn the_iterates_are_those_of_the_listing() {
         let mut rows = Rows::new(1);

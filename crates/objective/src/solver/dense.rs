@@ -7,12 +7,12 @@ use nalgebra::{DMatrix, DVector, Dyn};
 pub struct Factor(Cholesky<f64, Dyn>);
 
 impl Factor {
-    /// Of a symmetric matrix, row-major d × d, of which only the entries on and below the diagonal are read; `None` if rounding leaves it without a factor.
+    /// Factors a symmetric matrix, row-major d × d, of which only the entries on and below the diagonal are read; `None` if rounding leaves it without a factor.
     pub fn of(matrix: &[f64], d: usize) -> Option<Self> {
         Cholesky::new(DMatrix::from_row_slice(d, d, matrix)).map(Self)
     }
 
-    /// M⁻¹v.
+    /// The solution M⁻¹v of a linear system.
     pub fn solve(&self, v: &[f64]) -> Vec<f64> {
         let mut x = DVector::from_column_slice(v);
         self.0.solve_mut(&mut x);

@@ -106,7 +106,7 @@ impl Double {
         less_one.plus(1.0.into()).scaled(k as i32)
     }
 
-    /// 1/(1 + e^−x).
+    /// The logistic function 1/(1 + e^−x).
     fn sigmoid(self) -> Self {
         let small = if self.hi >= 0.0 { self.negative().exp() } else { self.exp() };
         let whole = small.plus(1.0.into());

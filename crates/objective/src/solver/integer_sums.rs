@@ -1,4 +1,4 @@
-//! Gradient and curvature of a convex sum as integers on public grids: what each part of records that are elsewhere adds up for the
+//! Gradient and curvature of a convex sum as integers on public grids: what each partition of remote records adds up for the
 //! certified minimiser (docs/proofs/solver.md). Integers commute, so the sums are the same bits however the records are divided.
 //!
 //! A gradient is summed in two words for each weight, so that its grid is as far below the tolerance as the rounding of a sum in three
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Most weights of which a matrix of curvature is asked for: with one output, a megabyte from each part.
-pub const MOST_CURVED_WEIGHTS: usize = 512;
+pub const MAX_CURVED_WEIGHTS: usize = 512;
 
 /// Which sums, all public: of records wherever they are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl IntegerSums {
         }
     }
 
-    /// The gradient alone.
+    /// The sums of the gradient alone, without curvature.
     pub fn flat(self) -> Self {
         Self { curved: false, ..self }
     }
@@ -128,10 +128,10 @@ impl IntegerSums {
                 for (&j, &x) in indices.iter().zip(values) {
                     // a head's product is exact, and so is what a power of two multiplies
                     let x = f64::from(x);
-                    let units = (head * x * per_unit) as i128 + (tail * x * per_unit) as i128;
+                    let quanta = (head * x * per_unit) as i128 + (tail * x * per_unit) as i128;
                     let at = out * d + j as usize;
-                    low[at] = low[at].wrapping_add((units & mask) as i64);
-                    high[at] = high[at].wrapping_add((units >> bits) as i64);
+                    low[at] = low[at].wrapping_add((quanta & mask) as i64);
+                    high[at] = high[at].wrapping_add((quanta >> bits) as i64);
                 }
             }
             if self.curved {
@@ -146,9 +146,9 @@ impl IntegerSums {
         let (low, rest) = sums.split_at(self.weights());
         let step = 2f64.powi(self.gradient_exponent());
         let entry = |(&low, &high): (&i64, &i64)| {
-            let units = (i128::from(high) << self.low_bits()) + i128::from(low);
-            let first = units as f64;
-            [first * step, (units - first as i128) as f64 * step, 0.0]
+            let quanta = (i128::from(high) << self.low_bits()) + i128::from(low);
+            let first = quanta as f64;
+            [first * step, (quanta - first as i128) as f64 * step, 0.0]
         };
         low.iter().zip(rest).map(entry).collect()
     }
@@ -159,10 +159,10 @@ impl IntegerSums {
         let step = 2f64.powi(self.curvature_exponent());
         let mut matrix = vec![0.0; w * w];
         let pairs = (0..k).flat_map(|a| (0..=a).map(move |b| (a, b)));
-        for ((a, b), units) in pairs.zip(sums[2 * w..].chunks_exact(triangle(d))) {
+        for ((a, b), quanta) in pairs.zip(sums[2 * w..].chunks_exact(triangle(d))) {
             for j in 0..d {
                 for i in 0..=j {
-                    let value = units[triangle(j) + i] as f64 * step;
+                    let value = quanta[triangle(j) + i] as f64 * step;
                     for (row, column) in [(a * d + j, b * d + i), (a * d + i, b * d + j)] {
                         matrix[row * w + column] = value;
                         matrix[column * w + row] = value;
@@ -179,7 +179,7 @@ impl IntegerSums {
     }
 }
 
-/// m(m + 1)/2.
+/// Entries of a triangle of side m, m(m + 1)/2.
 fn triangle(m: usize) -> usize {
     m * (m + 1) / 2
 }
@@ -193,7 +193,7 @@ fn above(x: f64) -> i32 {
 struct Pairs {
     width: usize,
     per_unit: f64,
-    /// Of every pair of outputs.
+    /// Weights of every pair of outputs.
     weights: Vec<f64>,
 }
 

@@ -1,5 +1,5 @@
 //! One pass of clipped SGD over records, each used once, with a proved bound on what one record and the machine do to the mean of its
-//! iterates (Feldman, Koren, Talwar 2020; spec 02 §6.7, spec 12 §10; docs/proofs/phased-sgd.md).
+//! iterates (Feldman, Koren, Talwar 2020; Liu 2024, Algorithm 43; docs/proofs/phased-sgd.md).
 //!
 //! A step y − η·c(⟨x, y⟩)x with c non-decreasing and of slope at most β brings no two points further apart if ηβ‖x‖² ≤ 2, so what a
 //! record did at its own step never grows afterwards. Iterates are kept relative to where the pass starts, as heads and what they

@@ -14,13 +14,13 @@ pub struct Spectrum {
 }
 
 impl Spectrum {
-    /// Of a symmetric matrix, row-major d × d; `None` if it has no finite decomposition.
+    /// Spectrum of a symmetric matrix, row-major d × d; `None` if it has no finite decomposition.
     pub fn of(matrix: &[f64], d: usize) -> Option<Self> {
         let (eigenvalues, vectors) = eigen(matrix, d)?;
         Some(Self { eigenvalues, vectors })
     }
 
-    /// Of a secret symmetric matrix, d × d, of Frobenius norm at most `scale`: V diag(w) Vᵀ with ‖AV − V diag(w)‖ ≤ r·`scale` and
+    /// Spectrum of a secret symmetric matrix, d × d, of Frobenius norm at most `scale`: V diag(w) Vᵀ with ‖AV − V diag(w)‖ ≤ r·`scale` and
     /// ‖VᵀV − I‖ ≤ r, r = [`decomposition_error`], whatever the matrix.
     pub fn certified(matrix: &[f64], d: usize, scale: f64) -> Self {
         let certificate = 0.5 * decomposition_error(d);

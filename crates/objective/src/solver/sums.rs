@@ -1,6 +1,6 @@
 //! Passes over the records for the convex solver: scores, gradients to almost twice working precision, curvature.
 //!
-//! The certificate ‖∇J‖ ≤ τ of output and objective perturbation (spec 17 §2, §3.5) must hold for the *exact* gradient,
+//! The certificate ‖∇J‖ ≤ τ of output and objective perturbation (docs/proofs/solver.md) must hold for the *exact* gradient,
 //! so its rounding error must be far below τ. Weights are kept as head + tail with a head of 29 bits: its product with
 //! an `f32` feature is exact, slopes are pairs of f64, and sums carry their rounding errors along (two-sum). All sums run over chunks that depend
 //! on the shape of the data only, and chunks are added in order: the same bits for any number of threads.
@@ -34,7 +34,7 @@ impl Split {
         Self { head: vec![0.0; len], tail: vec![0.0; len] }
     }
 
-    /// self + t·step.
+    /// The point self + t·step, in heads and tails.
     pub(super) fn moved(&self, t: f64, step: &[f64]) -> Self {
         let (mut head, mut tail) = (self.head.clone(), self.tail.clone());
         for ((h, l), s) in head.iter_mut().zip(&mut tail).zip(step) {
@@ -73,7 +73,7 @@ impl Split {
         parts.map(|((h, t), (other_h, other_t))| (h - other_h) + (t - other_t)).collect()
     }
 
-    /// Heads, then tails.
+    /// All heads, then all tails.
     pub fn numbers(&self) -> Vec<f64> {
         [&self.head[..], &self.tail[..]].concat()
     }
@@ -94,7 +94,7 @@ impl Split {
         self.head.is_empty()
     }
 
-    /// Rounded to f64.
+    /// The entries rounded to f64.
     pub fn rounded(&self) -> Vec<f64> {
         self.head.iter().zip(&self.tail).map(|(h, t)| h + t).collect()
     }
@@ -104,12 +104,12 @@ impl Split {
     }
 }
 
-/// ‖v‖₂.
+/// The l2 norm ‖v‖₂.
 pub fn norm(v: &[f64]) -> f64 {
     v.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// a·b.
+/// The inner product a·b.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
@@ -125,7 +125,7 @@ pub struct RegularizedSum<'a> {
     pub row_norm: f64,
     /// φ as a function of the scores.
     pub loss: Loss,
-    /// λ.
+    /// λ of the sum objective.
     pub regularization: f64,
     /// b, outputs × features.
     pub linear: &'a [f64],
@@ -144,7 +144,7 @@ pub struct Evaluation {
 }
 
 impl<'a> RegularizedSum<'a> {
-    /// Of the records of `examples`; `linear` has one entry per weight.
+    /// The regularised sum over the records of `examples`; `linear` has one entry per weight.
     pub fn of(
         examples: &'a Examples,
         objective: &Linear,
@@ -328,7 +328,7 @@ impl RegularizedSum<'_> {
         total
     }
 
-    /// Diagonal of ∇²J.
+    /// Diagonal of the Hessian ∇²J.
     pub(super) fn hessian_diagonal(&self, weights: &Curvature) -> Vec<f64> {
         let (d, k) = (self.rows.columns(), self.outputs());
         let mut diagonal = vec![self.regularization; d * k];
@@ -441,7 +441,7 @@ fn add_and_clear(whole: &mut [f64], part: &mut [f64]) {
 
 /// Curvature of the loss in the scores, per record.
 pub(super) enum Curvature {
-    /// φ''.
+    /// Second derivative φ'' of the loss of each record.
     Scalar(Vec<f64>),
     /// Class probabilities p: the Hessian is diag(p) − pp^T.
     Softmax(Vec<f64>),

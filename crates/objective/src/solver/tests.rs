@@ -175,7 +175,7 @@ fn the_promise_is_public_and_far_above_the_rounding_error() {
             "{threshold} {lambda}"
         );
     }
-    // no promise in reasonable time: said while planning, with the way out
+    // no promise in reasonable time: refused while planning, with the way out
     let refusal = scale(5_000, logistic, 1e-9, 0.0).accuracy().unwrap_err().to_string();
     assert!(
         refusal.contains("too small for 5000 records") && refusal.contains("raise the regularization to"),

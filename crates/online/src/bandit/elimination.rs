@@ -56,7 +56,7 @@ impl BanditProblem {
     }
 }
 
-/// Where elimination stands.
+/// The state of the elimination of arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Left {

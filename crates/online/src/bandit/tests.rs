@@ -50,13 +50,13 @@ fn regret_is_below_its_bound_and_the_best_arm_is_found() {
 #[test]
 fn weights_follow_a_best_arm_that_changes() {
     let changing = |round: u64| if round < 60_000 { vec![0.9, 0.5, 0.1] } else { vec![0.1, 0.5, 0.9] };
-    let told = BanditProblem { rewards: Rewards::Any, switches: 1, ..problem(3, 120_000) };
+    let switching = BanditProblem { rewards: Rewards::Any, switches: 1, ..problem(3, 120_000) };
     let lost = |plan: &BanditPlan| (0..5).map(|seed| game(plan, changing, seed).0).sum::<f64>() / 5.0;
-    let follows = plan_bandit(&told, Budget::new(2.0, 0.0).unwrap(), None).unwrap();
+    let follows = plan_bandit(&switching, Budget::new(2.0, 0.0).unwrap(), None).unwrap();
     let (tracking, gone) = (lost(&follows), lost(&plan_of(&problem(3, 120_000), 2.0, ArmPlayer::Elimination)));
     assert!(tracking < follows.regret_bound && follows.regret_bound < 0.15 * 120_000.0, "{tracking} {follows:?}");
     assert!(tracking < 0.2 * gone && gone > 0.6 * 60_000.0, "{tracking} {gone}");
-    assert!(plan_bandit(&told, Budget::new(2.0, 0.0).unwrap(), Some(ArmPlayer::Elimination)).is_err());
+    assert!(plan_bandit(&switching, Budget::new(2.0, 0.0).unwrap(), Some(ArmPlayer::Elimination)).is_err());
 }
 
 /// More budget, less regret; what one user has of rounds is paid for.
@@ -74,7 +74,7 @@ fn plans_are_certified_and_grow_with_what_is_asked() {
     }
 }
 
-/// Whoever has the least bound plays, of those whose bound is for such rewards.
+/// The player of the least bound is chosen, of those whose bound is for such rewards.
 #[test]
 fn players_are_chosen_by_their_bounds() {
     let chosen = |problem: &BanditProblem| plan_bandit(problem, Budget::new(1.0, 0.0).unwrap(), None).unwrap();

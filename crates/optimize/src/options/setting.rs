@@ -3,6 +3,7 @@
 use super::{Value, shown};
 use crate::plan::NotApplicable;
 use dpopt_privacy::Shown;
+use dpopt_refusal::{Refusal, option};
 use serde::Serialize;
 
 /// The values of an option.
@@ -11,7 +12,7 @@ use serde::Serialize;
 pub enum Form {
     /// A number in a range.
     Real {
-        /// The lowest number.
+        /// The lowest number of the range.
         low: f64,
         /// Whether it is allowed itself.
         low_included: bool,
@@ -22,11 +23,11 @@ pub enum Form {
     },
     /// A whole number, at least 1.
     Whole,
-    /// Yes or no.
+    /// True or false, a flag.
     Flag,
     /// One of these words; what each means.
     Words {
-        /// Word and meaning.
+        /// Each word with its meaning.
         words: Vec<(&'static str, &'static str)>,
     },
     /// Numbers, one per encoded feature.
@@ -70,7 +71,9 @@ impl OptionInfo {
     /// Names the option and what to give instead.
     pub fn check(&self, value: &Value) -> Result<(), NotApplicable> {
         let name = self.name;
-        let refused = |what: String, give: &str| Err(NotApplicable::Option(format!("{name} is {what}; give {give}")));
+        let refused = |what: String, give: &str| {
+            Err(NotApplicable::Option(Refusal::of(option(name)).given(what).allowed(give.to_string())))
+        };
         let other = || match value {
             Value::Flag(flag) => flag.to_string(),
             Value::Whole(number) => number.to_string(),
@@ -113,11 +116,11 @@ impl OptionInfo {
 
 /// A word of an option, what it means to a reader, and to the method.
 pub struct Choice<T> {
-    /// As it is typed.
+    /// The word as it is typed.
     pub word: &'static str,
-    /// To a reader.
+    /// What the word means to a reader.
     pub meaning: &'static str,
-    /// To the method.
+    /// What the word means to the method.
     pub value: T,
 }
 
@@ -146,16 +149,16 @@ pub struct Range {
 const BELOW_ONE: f64 = 1.0 - f64::EPSILON / 2.0;
 
 impl Range {
-    /// Above 0.
+    /// All numbers above 0.
     pub const POSITIVE: Self =
         Self { low: 0.0, low_included: false, high: f64::MAX, in_words: "a positive, finite number" };
-    /// 0 or more.
+    /// All numbers from 0 on.
     pub const NOT_NEGATIVE: Self =
         Self { low: 0.0, low_included: true, high: f64::MAX, in_words: "a finite number, 0 or more" };
     /// Above 0, at most 1.
     pub const PROBABILITY: Self =
         Self { low: 0.0, low_included: false, high: 1.0, in_words: "a number above 0, at most 1" };
-    /// From 0, below 1.
+    /// All numbers from 0 on that are below 1.
     pub const SHARE: Self =
         Self { low: 0.0, low_included: true, high: BELOW_ONE, in_words: "a number from 0, below 1" };
 
@@ -188,7 +191,7 @@ impl<T> Setting<T> {
         self
     }
 
-    /// Its name.
+    /// Name of the option.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -206,7 +209,7 @@ impl<T> Setting<T> {
 }
 
 impl Setting<f64> {
-    /// A number.
+    /// An option whose value is a number in `range`.
     pub const fn real(name: &'static str, range: Range, help: &'static str) -> Self {
         let form = |s: &Self| {
             let Range { low, low_included, high, in_words } = s.range;
@@ -239,7 +242,7 @@ impl Setting<u64> {
 }
 
 impl Setting<bool> {
-    /// Yes or no.
+    /// An option that is true or false.
     pub const fn flag(name: &'static str, help: &'static str) -> Self {
         Self::new(name, help, "", |_| Form::Flag, |_, value| matches!(value, Value::Flag(true)).then_some(true))
     }

@@ -1,4 +1,4 @@
-//! The fixed menu (spec 18 §7.4): events from a public list, each used at most once, in any adaptive order.
+//! The fixed menu: events from a public list, each used at most once, in any adaptive order.
 //!
 //! Valid with the tightest accountant for the whole list: draw one sample of every event's pair in advance; given the
 //! history each release is post-processing of its own sample, and order and stopping read only samples already used.
@@ -35,7 +35,7 @@ impl Menu {
     pub fn take(&mut self, index: usize) -> Result<Event, Refusal> {
         self.items.get_mut(index).and_then(Option::take).ok_or_else(|| Refusal::Unsupported {
             rule: Rule::Basic,
-            reason: format!("item {index} of the menu is not there or was used; each may be used once"),
+            reason: format!("item {index} of the menu does not exist or was used; each item can be used once"),
         })
     }
 

@@ -1,4 +1,4 @@
-//! A ladder of filters (spec 18 §7.6): reads how much has been spent, valid at every time and all levels at once.
+//! A ladder of filters: reads how much has been spent, valid at every time and all levels at once.
 //!
 //! Level j has its own ε_j and δ_j = δ·6/(π²j²), so that Σδ_j ≤ δ; the reading is the first level not exceeded, a
 //! function of the public history. For the transcript S up to reading level j: P(S, j) ≤ e^{ε_j}·Q(S, j) + δ_j.

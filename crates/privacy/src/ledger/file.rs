@@ -2,8 +2,8 @@
 
 use super::record::{FORMAT_START, SEPARATOR, Scan, scan};
 use super::{LedgerError, io_error};
-use crate::words::foreign;
-use dpopt_process::LockedFile;
+use crate::rounding::foreign;
+use dpopt_process::{LockedFile, stop};
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// A wait that is shorter than this is not worth a word.
 const SILENCE: Duration = Duration::from_millis(300);
-/// Between two attempts.
+/// Pause between two attempts to lock the file.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How a ledger is waited for, and who is told of what a person should know.
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub struct Access {
     /// How long to wait while another process holds the file. Default: a minute.
     pub patience: Duration,
-    /// Receives one sentence when the file is held by somebody else, and when its last line is cut.
+    /// Receives one sentence when the file is held by another process, and when its last line is cut.
     pub tell: fn(&str),
 }
 
@@ -62,7 +62,7 @@ pub(super) fn lock_and_scan(
         }
         if waited >= SILENCE && !told {
             (access.tell)(&format!(
-                "waiting for {}, which is held by {}; giving up after {} seconds",
+                "waiting for {}, which is locked by {}; giving up after {} seconds",
                 path.display(),
                 holder(),
                 access.patience.as_secs_f64()
@@ -70,6 +70,8 @@ pub(super) fn lock_and_scan(
             told = true;
         }
         std::thread::sleep(PAUSE.min(access.patience - waited));
+        // the wait may be called off: nothing is locked, and nothing was written
+        stop::point();
     };
     let mut bytes = Vec::new();
     let mut read = |most: u64, bytes: &mut Vec<u8>| {
@@ -78,7 +80,7 @@ pub(super) fn lock_and_scan(
     // whatever is not a ledger is not read to its end
     read(FORMAT_START.len() as u64 + 1, &mut bytes)?;
     if !begins_like_a_ledger(&bytes) {
-        return Err(not_a_ledger(path, "its first line is not the header of one"));
+        return Err(not_a_ledger(path, "its first line is not the header of a ledger"));
     }
     read(u64::MAX, &mut bytes)?;
     match scan(&bytes) {

@@ -8,7 +8,7 @@
 
 use super::Purpose;
 use crate::filter::Rule;
-use crate::words::foreign;
+use crate::rounding::foreign;
 use crate::{Budget, Event, Neighbours, Relation, Unit};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -24,11 +24,12 @@ const CHECK_LENGTH: usize = CHECK_START.len() + 16 + 2;
 
 /// What is wrong with a line.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum Damage {
     /// The hash does not match.
     #[error("the line was changed, or a line before it was changed or removed")]
     Check,
-    /// Not what this program writes.
+    /// The line is not one that this program writes.
     #[error("not a ledger line ({0})")]
     Syntax(String),
     /// Another format or version.
@@ -38,16 +39,16 @@ pub enum Damage {
     #[error("the line is out of order")]
     Order,
     /// A charge under another rule than the file's.
-    #[error("charged under the {stated} rule where {in_force} is in force")]
+    #[error("charged under the {stated} rule, but the ledger follows the {in_force} rule")]
     Rule {
-        /// In the line.
+        /// The rule that the line states.
         stated: Rule,
-        /// Of the file.
+        /// The rule of the file's header.
         in_force: Rule,
     },
 }
 
-/// First line.
+/// The first line of a ledger file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
@@ -90,11 +91,11 @@ impl Header {
     }
 }
 
-/// One release.
+/// One charge: a line of a ledger file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Charge {
-    /// Number, from 1.
+    /// Number of the charge, from 1.
     pub(super) charge: usize,
     pub(super) id: String,
     pub(super) time: String,
@@ -117,7 +118,7 @@ pub(super) enum Record {
 pub struct Cut {
     /// Line, from 1; the next append went, or goes, behind it on the same line.
     pub line: usize,
-    /// Length.
+    /// Length of the remains, in bytes.
     pub bytes: usize,
 }
 
@@ -140,9 +141,9 @@ enum Joint {
     /// The file is empty or ends in a newline.
     #[default]
     Nothing,
-    /// A complete record that lost its newline.
+    /// The file ends in a complete record that lost its newline.
     Newline,
-    /// A fragment.
+    /// The file ends in a fragment of a line.
     Separator,
 }
 

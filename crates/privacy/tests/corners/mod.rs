@@ -76,7 +76,7 @@ impl Corners {
         self.scale(1e-3, 1e4)
     }
 
-    /// Every leaf event.
+    /// A random leaf event, of any kind.
     pub fn leaf(&mut self) -> Event {
         // losses of one step up to beyond 700 nats
         let cost = |c: &mut Self| c.scale(1e-9, 800.0);

@@ -10,19 +10,25 @@ True
 >>> model = model.fit(X, y)
 >>> bool(model.privacy_.epsilon <= 1.0)
 True
+
+Ctrl-C ends any call within a second; what may be called from which thread, and after a fork, is in docs/threads.md.
 """
 
-from . import accounting, encoders, mechanisms, objectives, online, parts, select
+from . import _free_threaded as _free_threaded
+from . import accounting, encoders, mechanisms, methods, objectives, online, partitions, select
 from ._aggregate import Aggregate, aggregate, aggregate_plan
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._clipped_sums import ClippedSums
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
+from ._disclose import disclose
 from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegressor
 from ._heavy_tailed import HeavyTailedMean
 from ._mean import MeanEstimator
 from ._minimize import check_per_record, minimize, plan_minimize
 from ._model_file import load
 from ._plan import Plan, Privacy
+from ._provenance import provenance
+from ._public_facts import Columns, Unit
 from ._regressors import HuberRegression, LinearRegression, Ridge, SGDRegressor
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
 from ._warnings import PrivacyWarning
@@ -43,6 +49,7 @@ __all__ = [
     "Aggregate",
     "BudgetExceeded",
     "ClippedSums",
+    "Columns",
     "EmbeddingClassifier",
     "HashingEncoder",
     "HeavyTailedMean",
@@ -68,22 +75,26 @@ __all__ = [
     "TextEncoder",
     "TwoTowerClassifier",
     "TwoTowerRegressor",
+    "Unit",
     "__version__",
     "accounting",
     "aggregate",
     "aggregate_plan",
     "audit",
     "check_per_record",
+    "disclose",
     "encoders",
     "load",
     "export",
     "mechanisms",
+    "methods",
     "minimize",
     "objectives",
     "online",
-    "parts",
+    "partitions",
     "plan_minimize",
     "plot",
+    "provenance",
     "select",
     "torch",
 ]

@@ -14,10 +14,12 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from . import _core, accounting
+from ._public_facts import Unit
 from ._reading import array, attempt, kind, number, whole
 from ._release import Release, owned, pay, released
 from ._repeats import of_arrays
 from ._rows import _pair
+from ._settings import knows_its_keywords
 from ._units import Given, apart
 from .ledger import Ledger
 
@@ -26,11 +28,16 @@ from .ledger import Ledger
 class Aggregate(Release):
     """What groups of records agree on.
 
-    Attributes:
-        value: an array, the mean of the answers that agree with noise; or None: too few agree, which is an answer and was paid for.
-        noise_std: standard deviation of the noise in each number of the value; NaN where there is none.
-        radius: answers that agree are so close, in l2 norm in units of half the ranges: told, or found. None: none was found.
-        groups: how many there were.
+    Attributes
+    ----------
+    value
+        An array, the mean of the answers that agree with noise; or None: too few agree, which is an answer and was paid for.
+    noise_std
+        Standard deviation of the noise in each number of the value; NaN where there is none.
+    radius
+        Answers that agree are so close, in l2 norm in units of half the ranges: told, or found. None: none was found.
+    groups
+        How many there were.
     """
 
     noise_std: np.ndarray
@@ -61,6 +68,7 @@ def aggregate_plan(
     return {**schedule, **found, "event": accounting.from_json(found["event"])}
 
 
+@knows_its_keywords
 def aggregate(
     estimator: Callable[..., Any],
     data: Any,
@@ -74,9 +82,8 @@ def aggregate(
     outliers: float = 0.05,
     relation: str = "zero-out",
     units: Any = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     n_rows: int | None = None,
-    max_rows_per_unit: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
     jobs: int = 1,
@@ -88,27 +95,45 @@ def aggregate(
     that an answer of a group is worse than one of all records, and that hundreds of groups are needed; where an estimator of this package fits, it is far
     better (docs/aggregate.md).
 
-    Args:
-        estimator: called with the rows of one group (with one part for each member of `data`, if that is a tuple); returns numbers. It must look at nothing
-            else and remember nothing: **this is taken on trust**, and the guarantee rests on it. Make models and generators inside the function; a
-            seeded generator that groups share, or a model that goes on from the last group's, mixes them. An exception, or numbers that are too many, too few or NaN,
-            is no answer; it is counted and never shown.
-        data: array, sparse matrix or table; or a tuple of them with equally many rows, for example ``(X, y)``.
-        groups: how many; public.
-        bounds: public range of the answer, ``(lower, upper)``: two numbers (then give `dimension`) or two arrays. Answers are clipped to it.
-        epsilon, delta: what may be spent. Default δ: 1/n^1.1 for n rows or units, at most 0.01.
-        dimension: how many numbers an answer has, if `bounds` does not say it.
-        radius: how far apart answers of groups are, in l2 norm in units of half the ranges, for example from public data: a third of the groups further
-            apart than that, and there is no answer. None: it is found privately, for a fifth of ε.
-        outliers: share of groups whose answers may be far from the others, 0 to .15: with more it becomes likely that nothing is released; fewer are less noise.
-        relation: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``; noise is the same.
-        units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table.
-        n_units, n_rows: public numbers, or guesses under add-or-remove; only the default of δ depends on them.
-        max_rows_per_unit: of a unit with more rows, so many are taken at random.
-        ledger: is charged before `estimator` is called.
-        insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
-        jobs: so many threads call `estimator` at once, which must share nothing. How long it takes can tell something of the records, and is not protected.
+    Parameters
+    ----------
+    estimator
+        Called with the rows of one group (with one part for each member of `data`, if that is a tuple); returns numbers. It must look at nothing
+        else and remember nothing: **this is taken on trust**, and the guarantee rests on it. Make models and generators inside the function; a
+        seeded generator that groups share, or a model that goes on from the last group's, mixes them. An exception, or numbers that are too many, too few or NaN,
+        is no answer; it is counted and never shown.
+    data
+        Array, sparse matrix or table; or a tuple of them with equally many rows, for example ``(X, y)``.
+    groups
+        How many; public.
+    bounds
+        Public range of the answer, ``(lower, upper)``: two numbers (then give `dimension`) or two arrays. Answers are clipped to it.
+    epsilon, delta
+        What may be spent. Default δ: 1/n^1.1 for n rows or units, at most 0.01.
+    dimension
+        How many numbers an answer has, if `bounds` does not say it.
+    radius
+        How far apart answers of groups are, in l2 norm in units of half the ranges, for example from public data: a third of the groups further
+        apart than that, and there is no answer. None: it is found privately, for a fifth of ε.
+    outliers
+        Share of groups whose answers may be far from the others, 0 to .15: with more it becomes likely that nothing is released; fewer are less noise.
+    relation
+        ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``; noise is the same.
+    units
+        Whose rows they are, where a person may have several: one id for each row, or the name of a column of a table.
+    unit
+        What is public of them, a :class:`dpopt.Unit`: of one with more than `max_rows`, so many are taken at random.
+    n_rows
+        Public number, or a guess under add-or-remove; only the default of δ depends on it, and on the units' `count`.
+    ledger
+        Is charged before `estimator` is called.
+    insecure_seed
+        Reproducible noise for tests. **No privacy** against who knows it.
+    jobs
+        So many threads call `estimator` at once, which must share nothing. How long it takes can tell something of the records, and is not protected.
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(3.0, 1.0, (40_000, 2))
@@ -125,9 +150,7 @@ def aggregate(
     lower, upper = _range(bounds, dimension)
     parts, given = _parts(data, units)
     rows = _rows_of(parts)
-    whose, count = owned(
-        given, rows, relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
-    )
+    whose, count = owned(given, rows, relation, n_rows=n_rows, unit=unit, seed=insecure_seed)
     delta = _core.default_delta(count) if delta is None else number(delta, "delta")
     facts = _facts(groups, len(lower), outliers, radius, relation, epsilon, delta)
     plan = json.loads(_core.agreed_plan(facts, whose is not None))
@@ -164,7 +187,7 @@ def _facts(
 def _range(bounds: Any, dimension: Any) -> tuple[np.ndarray, np.ndarray]:
     ends = [np.atleast_1d(array(end, "bounds").astype(np.float64)) for end in _pair(bounds)]
     if dimension is None and max(len(end) for end in ends) == 1 and all(np.ndim(end) == 0 for end in _pair(bounds)):
-        raise ValueError("bounds are two numbers; say with dimension how many numbers an answer has")
+        raise ValueError("bounds are two numbers, and the number of numbers in an answer is unknown; give dimension")
     size = max(len(end) for end in ends) if dimension is None else whole(dimension, "dimension")
     if any(end.ndim != 1 or len(end) not in (1, size) for end in ends):
         raise ValueError(f"bounds do not fit an answer of {size} numbers; give one lower and one upper end for each")
@@ -172,7 +195,7 @@ def _range(bounds: Any, dimension: Any) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):
         half = (upper - lower) / 2
     if not (np.isfinite(lower).all() and np.isfinite(upper).all() and np.isfinite(half).all() and (half > 0).all()):
-        raise ValueError("bounds must be finite with lower < upper")
+        raise ValueError("bounds are not finite, or lower is not below upper; give finite numbers with lower < upper")
     return lower, upper
 
 
@@ -207,7 +230,7 @@ def _members(whose: Any, rows: int, groups: int, seed: int | None) -> list[np.nd
         count = len(whose.rows)
         order, lengths = whose.rows.draw(np.arange(count, dtype=np.uint64))
         units = np.repeat(np.arange(count), lengths)
-    group = np.array(_core.random_below(groups, count, seed), dtype=np.int64)[units] if count else np.zeros(0, np.int64)
+    group = _core.random_below(groups, count, seed).astype(np.int64)[units] if count else np.zeros(0, np.int64)
     sorted_rows = np.argsort(group, kind="stable")
     ends = np.searchsorted(group[sorted_rows], np.arange(groups + 1))
     return [np.sort(order[sorted_rows[a:b]]) for a, b in zip(ends[:-1], ends[1:])]
@@ -216,7 +239,7 @@ def _members(whose: Any, rows: int, groups: int, seed: int | None) -> list[np.nd
 def _answers(
     estimator: Callable[..., Any], parts: tuple[Any, ...], members: list[np.ndarray], size: int, jobs: int
 ) -> np.ndarray:
-    """One row of numbers for each group, NaN where there is no answer: why there is none is nobody's business."""
+    """One row of numbers for each group, NaN where there is no answer: why there is none is not shown."""
     nothing = np.full(size, np.nan)
 
     def answer(rows: np.ndarray) -> np.ndarray:

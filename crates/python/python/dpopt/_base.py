@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
+from ._options import method_of
+from ._plan import Plan, Privacy
+from ._public_facts import Columns, Unit, unit_facts
 from ._reading import kind, number, shown, whole
 from ._repeats import warn_if_repeated
+from ._settings import DefaultEpsilon, Method, Settings, refusal, with_known_keywords
 from ._steps import warn_of_surroundings
 from ._tables import by_position
 from ._units import public_bound, public_number
-from ._warnings import refuse_seed, warn
+from ._warnings import once, refuse_seed, warn
 from .ledger import Ledger
 
 #: At this ε and above, small samples are expected to give reasonable scores.
@@ -30,11 +34,13 @@ def shape_of(X: Any, n_features: Any, n_rows: Any) -> tuple[int, int, bool]:
     if X is None or isinstance(X, (int, float, np.number, np.bool_)):
         rows = n_rows if X is None else X
         if rows is None or n_features is None or (X is not None and n_rows is not None):
-            raise TypeError("explain takes X, of which it looks at the shape only, or n_rows and n_features")
+            raise TypeError(
+                "explain needs the shape of the data; give X, of which only the shape is read, or n_rows and n_features"
+            )
         return whole(rows, "n_rows"), whole(n_features, "n_features"), False
     if n_features is not None or n_rows is not None:
         raise TypeError(
-            "the shape comes from X; leave out n_features and n_rows (a public guess is a parameter of the estimator)"
+            "n_features and n_rows are given, but the shape comes from X; leave them out (a public guess of n_rows is a parameter of the estimator)"
         )
     shape = getattr(X, "shape", None)
     if shape is None and isinstance(X, (list, tuple)):
@@ -44,28 +50,80 @@ def shape_of(X: Any, n_features: Any, n_rows: Any) -> tuple[int, int, bool]:
     return int(shape[0]), int(shape[1]), True
 
 
-def _whose_rows(privacy: Any) -> str:
-    """What a report says of who is protected."""
-    if privacy.unit == "record":
-        return "Each person has one row."
-    return "A person has one id, and nobody else has it; rows without an id count nowhere."
+def warn_of_default_epsilon() -> None:
+    """Warns once per process that ε was left at its default."""
+    once(
+        "epsilon",
+        "epsilon was not given: 1.0 is spent, which nobody chose; say epsilon=1.0, or what these records may cost (said once per process)",
+    )
 
 
-#: Parameters of units with several rows, which mean nothing without them.
-UNIT_PARAMETERS = {"max_rows_per_unit": None, "n_units": None, "unit_clipping": "auto"}
+#: Parameters that hold objects with parameters of their own, and the object that says nothing.
+_NESTED = {"columns": Columns, "unit": Unit}
+_NO_UNITS = (
+    "unit is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
+    'units="person" or one id for each row'
+)
 
 
 class PrivateEstimator(BaseEstimator):
     """Base of all estimators: see the class docstrings for parameters."""
 
+    epsilon: float
+    delta: float | None
+    method: str | Method
+    neighbors: str
+    accountant: str
+    budget: Ledger | None
+    n_rows: int | None
+    unit: Unit | None
+    columns: Columns | None
+    insecure_seed: int | None
+    n_features_in_: int
+    plan_: Plan
+    privacy_: Privacy
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        with_known_keywords(cls, cls._option_of)
+
+    @staticmethod
+    def _option_of(made: Any, name: str) -> tuple[str, str] | None:
+        """The option of this name, or nearly so, and the class of a method that has it and can be given to the object that is made."""
+        return None
+
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        """Also the options of methods that a subclass hands on with ``**``."""
+        """Also those of the class above that a subclass hands on with ``**``."""
         names = set(super()._get_param_names())
         parameters = inspect.signature(cls.__init__).parameters.values()
         if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
-            names.update(getattr(cls, "_keyword_options", ()))
+            above = next(
+                base for base in cls.__mro__[1:] if "__init__" in base.__dict__ and issubclass(base, PrivateEstimator)
+            )
+            names.update(above._get_param_names())
         return sorted(names)
+
+    def set_params(self, **params: Any) -> Any:
+        """Sets parameters; ``method__steps``, ``columns__levels`` and ``unit__max_rows`` also where no object holds them yet. An object that others may hold
+        too is not changed: this estimator has one of its own then."""
+        known = self._get_param_names()
+        for name in params:
+            if name.split("__")[0] not in known:
+                raise ValueError(refusal(type(self).__name__, name, set(known), self._option_of(self, name)))
+        for name in {key.split("__")[0] for key in params if "__" in key} - set(params):
+            held = getattr(self, name, None)
+            if isinstance(held, Settings):
+                setattr(self, name, clone(held))
+            elif name == "method" and isinstance(held, str):
+                setattr(self, name, method_of(held))
+            elif name in _NESTED and held is None:
+                setattr(self, name, _NESTED[name]())
+        return super().set_params(**params)
+
+    def _unit(self) -> Unit:
+        """What is said of units that own several rows."""
+        return unit_facts(self.unit)
 
     # --- public facts -------------------------------------------------------------------------------------------
 
@@ -81,18 +139,13 @@ class PrivateEstimator(BaseEstimator):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None and self.budget.relation != relation:
             raise ValueError(
-                f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same"
+                f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same relation for both"
             )
         if self.budget is not None:
             self.budget._check_unit(unit)
             refuse_seed(self.insecure_seed, charged=True)
-        for name, default in UNIT_PARAMETERS.items() if unit == "record" else ():
-            given = getattr(self, name, default)
-            if given is not default and given != default:
-                raise ValueError(
-                    f"{name} is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
-                    'units="person" or one id for each row'
-                )
+        if self._unit().given() and unit == "record":
+            raise ValueError(_NO_UNITS)
         return relation
 
     def _public_rows(self, counted: int | None, relation: str) -> int:
@@ -102,7 +155,7 @@ class PrivateEstimator(BaseEstimator):
                 raise ValueError(f"n_rows is {shown(self.n_rows)}; give a whole number, at least 1")
             if relation != "add-or-remove" and counted is not None and self.n_rows != counted:
                 raise ValueError(
-                    f"n_rows is {self.n_rows} but X has {counted} rows; leave it out, the number is public here"
+                    f"n_rows is {self.n_rows} but X has {counted} rows; leave it out, since the number of rows is public here"
                 )
             return int(self.n_rows)
         if relation == "add-or-remove" and counted is not None:
@@ -112,14 +165,11 @@ class PrivateEstimator(BaseEstimator):
 
     def _public_units(self, counted: int | None, rows: int | None, relation: str) -> dict[str, Any]:
         """What is public of units of `rows` rows: how many there are, given, or `counted` where it is public; and their bound."""
-        count, most = (
-            public_number(self.n_units, counted, rows, relation),
-            public_bound(self.max_rows_per_unit),
-        )
-        clipping = self.unit_clipping
-        if not isinstance(clipping, str) or clipping not in ("auto", "unit", "row"):
-            raise ValueError(f'unit_clipping is {shown(clipping)}; choose "auto", "unit" or "row"')
-        return {"count": count, "most_rows": most, "clipping": clipping}
+        unit = self._unit()
+        count, most = public_number(unit.count, counted, rows, relation), public_bound(unit.max_rows)
+        if not isinstance(unit.clipping, str) or unit.clipping not in ("auto", "unit", "row"):
+            raise ValueError(f'clipping of unit is {shown(unit.clipping)}; choose "auto", "unit" or "row"')
+        return {"count": count, "most_rows": most, "clipping": unit.clipping}
 
     def _delta(self, rows: int) -> float:
         return float(self.delta) if self.delta is not None else _core.default_delta(rows)
@@ -127,8 +177,8 @@ class PrivateEstimator(BaseEstimator):
     def _warn_budget(self, rows: int, delta: float, unit: str = "record") -> None:
         if delta * rows > 1.0:
             warn(
-                f"delta {delta:g} is larger than 1/{rows}: publishing one {unit} at random would be allowed; "
-                f"give a delta below {1.0 / rows:.1g}"
+                f"delta {delta:g} is larger than 1/{rows}: a program that publishes one random {unit} in clear would have the same guarantee; "
+                f"give a delta below 1/{rows}, or leave delta out (then it is {_core.default_delta(rows):.4g})"
             )
         refuse_seed(self.insecure_seed, charged=False)
         if self.budget is None and self.insecure_seed is None:
@@ -154,9 +204,10 @@ class PrivateEstimator(BaseEstimator):
     def _released_by(self, session: Any, privacy: Any, score: dict[str, Any]) -> None:
         """The fit was one run of a search, whose promise is the model's and which released its `score`."""
         self.privacy_ = privacy
-        facts = getattr(self, "_report_facts", None)
-        if facts is not None:
-            self._report_facts: dict[str, Any] = {**facts, "score": score}
+        kept = getattr(self, "_report_facts", None)
+        if kept is not None:
+            planned, facts = kept
+            self._report_facts: tuple[Any, dict[str, Any]] = (planned, {**facts, "score": score})
 
     # --- charge, report -----------------------------------------------------------------------------------------
 
@@ -170,37 +221,24 @@ class PrivateEstimator(BaseEstimator):
     def report(self, path: str | Path | None = None, *, source: str = "rows given in Python", target: str = "y") -> str:
         """The report of the fit as one HTML document: guarantee, plan, releases, coefficients. Written to `path` if given.
 
-        Args:
-            path: where to write; None only returns the text.
-            source: how the data are called in the report.
-            target: how the target is called in the report.
+        Parameters
+        ----------
+        path
+            Where to write; None only returns the text.
+        source
+            How the data are called in the report.
+        target
+            How the target is called in the report.
         """
         check_is_fitted(self)
-        facts, plan, privacy = self._report_facts, self.plan_, self.privacy_
-        if len(plan.candidates) == 1 and facts["compared"] is not None:
-            # a method asked for by name is shown beside the others
-            request, classes = facts["compared"]
-            plan = request.plan(classes, compare=True)
-        candidates = [{**c, "accountant": c.get("bound", {}).get("accountant", "")} for c in plan.candidates]
-        chosen = next(i for i, c in enumerate(plan.candidates) if c["method"] == plan.method)
-        schedule = plan.chosen
-        stored = {
-            "command": f"dpopt.{type(self).__name__}.fit", "source": source, "rows": plan.n_rows, "units": plan.n_units,
-            "features": facts["features"], "target": target, "task": facts["task"], "preparation": facts["preparation"],
-            "guarantee": privacy.guarantee(),
-            "releases": privacy.ledger, "candidates": candidates, "chosen": chosen,
-            "by_name": self.method != "auto", "schedule": schedule["schedule"],
-            "coefficients": self._named_coefficients(),
-            "assumptions": schedule["assumptions"] + [
-                _whose_rows(privacy), "Declared bounds, classes and row norms do not come from the records.",
-                "A missing number counts as the middle of its bounds, an infinite one as its bound (both as 0 without bounds), a record "
-                "without target or with an undeclared class as nothing; no error and no message depends on them.",
-            ],
-            "warnings": schedule["warnings"] + ([] if privacy.scope is None else [f"The guarantee is {privacy.scope}."]),
-            "planning_seconds": facts["planning_seconds"],
-            "ledger": facts["ledger"], "loss": schedule.get("loss"), "range": facts.get("range"), "score": facts.get("score"),
+        planned, facts = self._report_facts
+        privacy = self.privacy_
+        answer = {
+            **facts, "command": f"dpopt.{type(self).__name__}.fit", "source": source, "target": target,
+            "guarantee": privacy.guarantee(), "releases": privacy.ledger, "coefficients": self._named_coefficients(),
+            "warnings": [] if privacy.scope is None else [f"The guarantee is {privacy.scope}."],
         }  # fmt: skip
-        html = _core.report_html(json.dumps(stored))
+        html = planned(json.dumps(answer))
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
@@ -220,17 +258,14 @@ class PrivateEstimator(BaseEstimator):
 
     def _before_fit(self, unit: str = "record") -> str:
         relation = self._check_common(unit)
+        if isinstance(self.epsilon, DefaultEpsilon):
+            warn_of_default_epsilon()
         warn_of_surroundings()
         return relation
 
-    def _facts_of_rows(self, X: Any, relation: str, units: dict[str, Any] | None = None) -> tuple[int, float]:
+    def _facts_of_counted(self, counted: int, relation: str) -> tuple[int, float]:
         """The public number of rows and δ; warns where the budget is odd."""
-        return self._facts_of_counted(X.shape[0], relation, units)
-
-    def _facts_of_counted(self, counted: int, relation: str, units: dict[str, Any] | None = None) -> tuple[int, float]:
-        """The same of rows that were counted elsewhere."""
         rows = self._public_rows(counted, relation)
-        protected, unit = (rows, "record") if units is None else (units["count"], "unit")
-        delta = self._delta(protected)
-        self._warn_budget(protected, delta, unit)
+        delta = self._delta(rows)
+        self._warn_budget(rows, delta)
         return rows, delta

@@ -22,12 +22,18 @@ WEAK = 20.0
 class Batches:
     """T sums over Poisson batches that are to be released, each one vector.
 
-    Attributes:
-        records: public number of records, or of units.
-        sampling_probability: q.
-        steps: T.
-        dimension: numbers that a sum has.
-        drawn_from: the most records that a batch is drawn from, for what the plan says of the sampler's error.
+    Attributes
+    ----------
+    records
+        Public number of records, or of units.
+    sampling_probability
+        q.
+    steps
+        T.
+    dimension
+        Numbers that a sum has.
+    drawn_from
+        The most records that a batch is drawn from, for what the plan says of the sampler's error.
     """
 
     records: int
@@ -59,7 +65,7 @@ class Batches:
             allowed = number(epsilon, "epsilon")
             noise, event, _ = _core.batch_noise(facts, allowed, delta, relation)
         else:
-            noise = number(noise_multiplier, "noise_multiplier")  # type: ignore[arg-type]
+            noise = number(noise_multiplier, "noise_multiplier")
             event = _core.batch_event(facts, noise)
             try:
                 bound = float(accounting.epsilon(accounting.from_json(event), delta, relation=relation))
@@ -95,11 +101,16 @@ def stated(
     if whole(dataset_size, "dataset_size") < 1 or whole(steps, "steps") < 1:
         raise ValueError("dataset_size and steps must be at least 1")
     if (epsilon is None) == (noise_multiplier is None):
-        raise ValueError("give either epsilon (the noise is then found) or noise_multiplier")
+        raise ValueError(
+            "epsilon and noise_multiplier exclude each other, and one is needed; give epsilon, from which the noise follows, or noise_multiplier"
+        )
     if budget is not None and epsilon is None:
-        raise ValueError("a ledger is charged with (epsilon, delta); give epsilon instead of noise_multiplier")
+        raise ValueError("a ledger needs (epsilon, delta) to charge; give epsilon instead of noise_multiplier")
     if number(delta, "delta") > 1.0 / dataset_size:
-        warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one {one} at random would be allowed")
+        warn(
+            f"delta {delta:g} is larger than 1/{dataset_size}: a program that publishes one random {one} in clear would have the same guarantee; "
+            f"give a delta below 1/{dataset_size}"
+        )
     refuse_seed(insecure_seed, charged=budget is not None)
     probability = number(sampling_probability, "sampling_probability")
     if not 0 < probability <= 1:

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._public_facts import unit_facts
 from ._reading import kind, shown
 from ._units import Given, apart, one_for_each, public_bound, public_number
 
 #: Stands for "no such parameter" where units need a bound on their rows.
 _NEEDED = (
-    "give max_rows_per_unit, a public bound on the rows of a unit that are used: without one, the time and the memory of a step would tell "
-    "of a unit with many rows"
+    "give unit=dpopt.Unit(max_rows=...), a public bound on the rows of a unit that are used: without one, the time and the memory of a step would "
+    "tell of a unit with many rows"
 )
 
 
@@ -27,12 +28,18 @@ _NEEDED = (
 class Units:
     """Who is protected with all rows.
 
-    Attributes:
-        name: how a unit is called.
-        count: public number of units, of whom some may have no row; a guess under add-or-remove.
-        most: public bound on the rows of a unit that are used, if there is one.
-        rows: which rows each unit has, for the compiled library.
-        owners: whose each row is, for the compiled library.
+    Attributes
+    ----------
+    name
+        How a unit is called.
+    count
+        Public number of units, of whom some may have no row; a guess under add-or-remove.
+    most
+        Public bound on the rows of a unit that are used, if there is one.
+    rows
+        Which rows each unit has, for the compiled library.
+    owners
+        Whose each row is, for the compiled library.
     """
 
     name: str
@@ -50,24 +57,28 @@ def settled(
     rows: int,
     relation: str,
     *,
-    n_units: Any,
-    max_rows_per_unit: Any,
+    unit: Any,
     seed: int | None,
     bounded: bool = False,
-    name: str = "n_units",
+    name: str = "unit=dpopt.Unit(count=...)",
 ) -> Units:
     """The units of `rows` rows, with everything that is public about them checked; `bounded`: they need a bound on their rows;
     `name`: of the parameter that says how many there are.
 
-    Args:
-        seed: of the coins that choose rows of a unit, for tests; secret without one.
+    Parameters
+    ----------
+    unit
+        What is public of them: a :class:`dpopt.Unit`.
+    seed
+        Of the coins that choose rows of a unit, for tests; secret without one.
     """
+    unit = unit_facts(unit, ("max_rows", "count"), "what is clipped of a unit is a choice of linear models alone")
     one_for_each(given, rows)
-    most = public_bound(max_rows_per_unit)
+    most = public_bound(unit.max_rows)
     if bounded and most is None:
         raise ValueError(_NEEDED)
     owners = given.owners()
-    count = public_number(n_units, owners.units, rows, relation, name)
+    count = public_number(unit.count, owners.units, rows, relation, name)
     if count < 1:
         raise ValueError("0 units: no id can be read; give the id of a person for each row")
     return Units(given.protects, count, most, _core.UnitRows(owners, count, relation, most, seed), owners)
@@ -76,20 +87,18 @@ def settled(
 def ids_alone(units: Any) -> Given:
     """Ids of rows that come without a table."""
     if isinstance(units, str):
-        raise TypeError("units is text, and there is no table with a column of that name; give one id for each row")
+        raise TypeError("units is text, but there is no table with a column of that name; give one id for each row")
     given = apart(None, units)[1]
     assert given is not None
     return given
 
 
-def unused(**parameters: Any) -> None:
-    """Refuses parameters of units where there are none."""
-    for name, given in parameters.items():
-        if given is not None:
-            raise ValueError(
-                f"{name} is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
-                "with one id for each row"
-            )
+def unused(unit: Any) -> None:
+    """Refuses facts about units where there are none."""
+    if unit_facts(unit).given():
+        raise ValueError(
+            "unit is given and units= is not, so that each row would be protected by itself; give units=, one id for each row"
+        )
 
 
 def name_alone(units: Any) -> str | None:
@@ -98,8 +107,8 @@ def name_alone(units: Any) -> str | None:
         return None
     if not isinstance(units, str) or not units.strip():
         raise _core.PrivacyError(
-            f"units is {kind(units)}, and no rows come in here that ids could be of; bound what a unit adds where the numbers are made, state "
-            'it as sensitivity, and give the name of a unit: units="person"'
+            f"units is {kind(units)}, but this release has no rows that ids could belong to; bound the contribution of a unit where the "
+            'numbers are computed, give it as sensitivity, and name the unit: units="person"'
         )
     return units.strip()
 

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
-from . import _core
+from . import _core, _partial_fit_classes, _probabilities
 from ._docs import documented
-from ._linear import PrivateLinear, Reading, linear_scores
-from ._options import LINEAR_OPTIONS, keep, with_options
-from ._partial_fit import ClassesOfStream
-from ._reading import codes, distinct, labels, number, same_length, scored, shown, sorted_if_comparable
-from ._table_fit import ClassesOfTable
+from ._fitted_table import ClassOrder, FittedTable
+from ._linear import PrivateLinear
+from ._one_fit import one_fit
+from ._public_facts import Columns, Unit
+from ._reading import codes, distinct, labels, number, rank, same_length, scored, shown
+from ._settings import DEFAULT_EPSILON, Method, keep
+from ._targets import Decoding, Reading
 from ._warnings import warn
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ._keywords import LinearOptions
+from .ledger import Ledger
 
 #: Share of (ε, δ) that finding undeclared labels costs (decision 0001).
 LABEL_SHARE = _core.LABEL_SHARE
 
+#: What files and tables write where a value is missing.
+_MISSING = ("", "?", "NA", "N/A", "null", "NULL")
 
-class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
-    """Classes, labels and predictions of linear classifiers."""
+
+def _or_nan(places: np.ndarray) -> np.ndarray:
+    """Places of labels; NaN where there is none."""
+    return np.where(places >= 0, places.astype(np.float64), np.nan)
+
+
+class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
+    """Classes, labels and predictions of linear classifiers. Classes are sorted, as scikit-learn has them."""
+
+    classes: Any
+    classes_: np.ndarray
 
     def _class_loss(self) -> Any:
         """The loss for any number of classes, as the compiled library writes it."""
@@ -39,8 +49,8 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
     def _target(self, known: int | None) -> dict[str, Any]:
         return {"classes": {"loss": self._class_loss(), "known": known}}
 
-    def _declared(self, y: np.ndarray) -> tuple[np.ndarray, str]:
-        """The classes that are known before anything is released, and how."""
+    def _declared(self, y: np.ndarray) -> np.ndarray:
+        """The classes that are known before anything is released."""
         if isinstance(self.classes, str):
             if self.classes != "public":
                 raise ValueError('classes must be a list of labels, "public" or None')
@@ -50,56 +60,107 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
                     "Unknown label type: continuous. y holds numbers that are not whole and every one of them would be a public class; "
                     "declare classes=[...], or use a regressor"
                 )
-            return found, "The labels that occur in y were declared to be public."
+            return found
         classes = distinct(labels(self.classes, "classes"))[0]
         if len(classes) < 2:
             raise ValueError("classes must list at least two labels")
-        return classes, "Classes were declared."
+        return classes
 
-    def _coded(self, y: np.ndarray, classes: np.ndarray, note: str) -> Reading:
+    def _coded(self, y: np.ndarray, classes: np.ndarray) -> Reading:
         """Labels as places of classes; a record of another class contributes nothing."""
         if len(classes) < 2:
             raise ValueError(
                 f"classification needs at least two classes, but y has {len(classes)} class; declare all with classes=[...]"
             )
-        place = codes(y, classes)
-        self.classes_ = classes
-        values = np.where(place >= 0, place.astype(np.float64), np.nan)
-        return Reading(values, len(classes), f"classification into {len(classes)} classes", note)
+        return Reading(_or_nan(codes(y, classes)), len(classes), classes)
 
-    def _read(self, y: np.ndarray) -> Reading | None:
+    def _read(self, y: np.ndarray) -> Reading:
         if self.classes is not None:
-            return self._coded(y, *self._declared(y))
+            return self._coded(y, self._declared(y))
         warn(
-            f"classes were not declared: {LABEL_SHARE:.0%} of the budget pays for finding the frequent ones privately; "
+            f"classes were not declared: {LABEL_SHARE:.0%} of the budget is spent on finding the frequent ones privately; "
             'give classes=[...], or classes="public" if every label that occurs may be known'
         )
-        return None
-
-    def _found(self, y: np.ndarray, run: Any, owners: Any) -> Reading:
         occurring, _ = distinct(y)
-        kept = run.labels(np.ascontiguousarray(codes(y, occurring), dtype=np.int64), len(occurring), owners)
-        if kept is None:
-            raise _core.PrivacyError(
-                "fewer than two class labels were frequent enough to be released privately (their share of the budget is "
-                "spent); declare them with classes=[...], which costs nothing"
-            )
-        classes = occurring[kept]
-        if classes.dtype.kind == "O":
-            # in an order that only the labels that were found decide
-            classes = np.array(sorted_if_comparable(classes.tolist()))
-        return self._coded(y, classes, "Classes were found privately: those that are frequent enough.")
+        return Reading(_or_nan(codes(y, occurring)), None, occurring, rank(occurring))
 
+    def _read_remote(self, owner: str | None) -> Reading:
+        if self.classes is None or isinstance(self.classes, str):
+            raise ValueError(
+                "the classes are not declared, and remote records need them before the first pass; declare classes=[...]"
+            )
+        if any(isinstance(c, (int, np.integer)) and abs(int(c)) >= 2**53 for c in self.classes):
+            # a column of whole numbers with a gap arrives in floats, which would round its neighbours
+            raise ValueError("remote records cannot tell classes of 2^53 and more apart; give smaller numbers, or text")
+        return self._read(np.asarray(self.classes)[:0])
+
+    def _decoding(
+        self,
+        reading: Reading,
+        labels: list[int] | None = None,
+        ends: tuple[float, float] | None = None,
+        clip: tuple[float, str] | None = None,
+    ) -> Decoding:
+        assert reading.labels is not None
+        if labels is None:
+            self.classes_, note = reading.labels, "Classes were declared."
+            if isinstance(self.classes, str):
+                note = "The labels that occur in y were declared to be public."
+        else:
+            found = reading.labels[labels]
+            self.classes_ = np.array(found.tolist()) if found.dtype.kind == "O" else found
+            note = "Classes were found privately: those that are frequent enough."
+        return Decoding(note)
+
+    def _table_loss(self) -> dict[str, Any] | None:
+        loss = self._class_loss()
+        one = None if loss == "logistic" else loss["one-against-rest"]
+        return None if one == {"name": "logistic", "shift": 0.0} else one
+
+    def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
+        given = self.classes
+        if given is None:
+            return False, {}
+        if not isinstance(given, str):
+            found = labels(given, "classes")
+        elif given != "public":
+            raise ValueError('classes must be a list of labels, "public" or None')
+        elif y is None:
+            raise ValueError(
+                'classes="public" takes the classes that occur, but no records are read here; give classes=[...]'
+            )
+        else:
+            found = self._declared(labels(y))
+        values = [v for v in found.tolist() if not (isinstance(given, str) and str(v).strip() in _MISSING)]
+        if len(values) < 2:
+            raise ValueError(
+                f"classification needs at least two classes, but there is {len(values)} class; declare all"
+            )
+        return False, {"levels": values}
+
+    def _order_of(self, model: _core.TableModel, y: Any) -> ClassOrder:
+        return ClassOrder.of_texts(model.labels, self.classes, y)
+
+    def _learned(self, table: FittedTable) -> None:
+        assert table.order is not None
+        self.classes_ = table.order.classes
+
+    @one_fit
     def fit(self, X: Any, y: Any = None, *, units: Any = None, **said: Any) -> PrivateLinearClassifier:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
-        Args:
-            X: rows × features: array, sparse matrix, or table; or :class:`dpopt.parts.Parts`, records that are elsewhere, with their targets.
-            y: one label per row; a label that is not among the classes makes its record contribute nothing. Where columns are
-                declared by name also the name of a column of X.
-            units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which
-                then is no feature. All rows of an id are protected as a whole (docs/python.md, "Protect people, not rows").
-            said: nothing else; a ``sample_weight`` is refused with the reason.
+        Parameters
+        ----------
+        X
+            Rows × features: array, sparse matrix, or table; or :class:`dpopt.partitions.Partitions`, remote records with their targets.
+        y
+            One label per row; a label that is not among the classes makes its record contribute nothing. Where columns are
+            declared by name also the name of a column of X.
+        units
+            Whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which
+            then is no feature. All rows of an id are protected as a whole (docs/python.md, "Protect people, not rows").
+        said
+            Nothing else; a ``sample_weight`` is refused with the reason.
         """
         self._fit(X, y, units, said)
         self._fitted_loss = self.plan_.chosen["loss"]
@@ -113,8 +174,8 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
 
         Records without a label, or with one that is not among `classes_`, are left out, with a warning that says how many.
         """
-        if self._by_columns():
-            place, guess = self._table_places(X, y)
+        if self._table is not None:
+            place, guess = self._table.places(self, X, y)
         else:
             truth, found = labels(y), self.predict(X)
             same_length(found, truth)
@@ -124,10 +185,9 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
-        if self._by_columns():
-            return self._table_scores(X)
-        X = self._check_X(X)
-        scores = linear_scores(X, self.coef_, self.intercept_)
+        if self._table is not None:
+            return self._table.scores(self, X)
+        scores = self._form.scores(self, self._check_X(X))
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
@@ -143,37 +203,14 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
         return tags
 
 
-class ProbabilityMixin:
-    """Class probabilities from scores, by the loss that was minimised."""
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """P(class) per row; for a shifted logistic loss by its own link (probabilities stay calibrated)."""
-        if self._by_columns():  # type: ignore[attr-defined]
-            return self._table_probabilities(X)  # type: ignore[attr-defined]
-        return self._probabilities_of(self.decision_function(X))  # type: ignore[attr-defined]
-
-    def _probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """P(class) at scores: the one map, which exports ask for too."""
-        if scores.ndim == 1:
-            p = _core.probability(json.dumps(self._fitted_loss), np.ascontiguousarray(scores, dtype=np.float64))  # type: ignore[attr-defined]
-            return np.column_stack([1 - p, p])
-        scores = scores - scores.max(axis=1, keepdims=True)
-        e = np.exp(scores)
-        return e / e.sum(axis=1, keepdims=True)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """ln P(class) per row."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-
-@with_options(LINEAR_OPTIONS)
-@documented
-class LogisticRegression(ProbabilityMixin, ClassesOfStream, PrivateLinearClassifier):
+@documented(attributes=("classes_",))
+class LogisticRegression(PrivateLinearClassifier):
     """Private logistic regression, binary or multinomial.
 
     {parameters}
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (2000, 3)); y = (X[:, 0] > X[:, 1]).astype(int)
@@ -182,27 +219,35 @@ class LogisticRegression(ProbabilityMixin, ClassesOfStream, PrivateLinearClassif
     (True, True)
     """
 
+    partial_fit = _partial_fit_classes.partial_fit
+    predict_proba = _probabilities.predict_proba
+    predict_log_proba = _probabilities.predict_log_proba
+
     def __init__(
-        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
-        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
-    ):  # fmt: skip
+        self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto", bounds: Any = None,
+        columns: Columns | None = None, classes: Any = None, unit: Unit | None = None, neighbors: str = "zero-out",
+        budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
     def _class_loss(self) -> Any:
         return "logistic"
 
 
-@with_options(LINEAR_OPTIONS, without=("shift", "calibration"))
-@documented
-class LinearSVC(ClassesOfStream, PrivateLinearClassifier):
-    """Private linear support vector classifier (hinge loss, smoothed around its corner).
-
-    More than two classes are fitted one against the rest, each with an equal share of the budget.
+@documented(
+    attributes=("classes_",),
+    smoothing=("float", "Half width of the parabola that replaces the hinge's corner, in units of the score."),
+)
+class LinearSVC(PrivateLinearClassifier):
+    """Private linear support vector classifier (hinge loss, smoothed around its corner); several classes one against the rest, each with an equal
+    share of the budget.
 
     {parameters}
-        smoothing: half width of the parabola that replaces the hinge's corner, in units of the score.
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (2000, 3)); y = np.where(X[:, 0] > 0, "up", "down")
@@ -211,12 +256,21 @@ class LinearSVC(ClassesOfStream, PrivateLinearClassifier):
     True
     """
 
+    _options_of_others: ClassVar[Mapping[str, str]] = {
+        "shift": "it shifts a logistic loss, and this one is a hinge; leave it out, or take LogisticRegression",
+        "calibration": "a hinge has no probabilities to calibrate; leave it out, or take LogisticRegression",
+    }
+    smoothing: float
+    partial_fit = _partial_fit_classes.partial_fit
+
     def __init__(
-        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
-        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", smoothing=0.5,
-        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
-    ):  # fmt: skip
+        self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto", bounds: Any = None,
+        columns: Columns | None = None, classes: Any = None, smoothing: float = 0.5, unit: Unit | None = None,
+        neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
+        max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
+        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
     def _class_loss(self) -> Any:
@@ -226,29 +280,47 @@ class LinearSVC(ClassesOfStream, PrivateLinearClassifier):
         return {"one-against-rest": {"name": "smoothed-hinge", "width": width}}
 
 
-@with_options(LINEAR_OPTIONS)
-@documented
-class SGDClassifier(ProbabilityMixin, ClassesOfStream, PrivateLinearClassifier):
+def _has_probabilities(self: Any) -> bool:
+    if self.loss != "log_loss":
+        raise AttributeError(f"predict_proba needs loss='log_loss', not {self.loss!r}")
+    return True
+
+
+@documented(
+    attributes=("classes_",),
+    loss=(
+        "str",
+        '``"log_loss"`` (softmax for several classes), ``"hinge"`` or ``"smoothed_hinge"`` (one against the rest).',
+    ),
+)
+class SGDClassifier(PrivateLinearClassifier):
     """Private stochastic gradient descent (DP-SGD with Poisson batches) for linear classifiers.
 
     {parameters}
-        loss: ``"log_loss"`` (softmax for several classes), ``"hinge"`` or ``"smoothed_hinge"`` (one against the rest).
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (3000, 2)); y = (X[:, 0] > 0).astype(int)
-    >>> model = dpopt.SGDClassifier(
-    ...     epsilon=2.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], sampling_probability=0.1, steps=50).fit(X, y)
+    >>> method = dpopt.methods.NoisySGD(sampling_probability=0.1, steps=50)
+    >>> model = dpopt.SGDClassifier(epsilon=2.0, delta=1e-6, method=method, bounds=(-1, 1), classes=[0, 1]).fit(X, y)
     >>> model.plan_.method, model.plan_.schedule["steps"]
     ('noisy-sgd', 50)
     """
 
+    loss: str
+    partial_fit = _partial_fit_classes.partial_fit
+    predict_proba = available_if(_has_probabilities)(_probabilities.predict_proba)
+    predict_log_proba = available_if(_has_probabilities)(_probabilities.predict_log_proba)
+
     def __init__(
-        self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
-        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
-    ):  # fmt: skip
+        self, loss: str = "log_loss", epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "noisy-sgd",
+        bounds: Any = None, columns: Columns | None = None, classes: Any = None, unit: Unit | None = None, neighbors: str = "zero-out",
+        budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
     def _class_loss(self) -> Any:
@@ -261,20 +333,5 @@ class SGDClassifier(ProbabilityMixin, ClassesOfStream, PrivateLinearClassifier):
             raise ValueError(f"loss is {shown(self.loss)}; choose one of {', '.join(losses)}")
         return losses[self.loss]
 
-
-def _has_probabilities(self: SGDClassifier) -> bool:
-    if self.loss != "log_loss":
-        raise AttributeError(f"predict_proba needs loss='log_loss', not {self.loss!r}")
-    return True
-
-
-def _only_for_log_loss() -> None:
-    from sklearn.utils.metaestimators import available_if
-
-    for name in ("predict_proba", "predict_log_proba"):
-        setattr(SGDClassifier, name, available_if(_has_probabilities)(getattr(ProbabilityMixin, name)))
-
-
-_only_for_log_loss()
 
 __all__ = ["LinearSVC", "LogisticRegression", "SGDClassifier"]

@@ -1,4 +1,4 @@
-"""Sums of gradients that somebody else clipped (ghost clipping, JAX Privacy): noise, accounting, ledger and report for them."""
+"""Sums of gradients that another library clipped (ghost clipping, JAX Privacy): noise, accounting, ledger and report for them."""
 
 from __future__ import annotations
 
@@ -40,24 +40,39 @@ class ClippedSums(GoesOnOnce):
     to a per cent less than the `clip_norm` that you state. Where a record's gradient can be clipped here (:class:`dpopt.torch.PrivateOptimizer`,
     :func:`dpopt.minimize`), the clip is enforced.
 
-    Args:
-        like: the parameters: an array (NumPy, PyTorch, JAX), or dicts, lists and tuples of arrays; sums come, and means leave, in this form.
-        dataset_size: public number of records n, or a public guess of it under add-or-remove.
-        sampling_probability: q of the Poisson batches, which :meth:`sample` draws; if it does not, that they are drawn so is your word too.
-        steps: planned number of sums; one more is refused.
-        clip_norm: by how much a record's presence moves a sum at most, in l2 norm.
-        epsilon, delta: what all steps together may spend; the least noise is found by calibration. Or
-        noise_multiplier: noise standard deviation over `clip_norm`, instead of `epsilon`.
-        relation: ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
-        budget: a :class:`dpopt.Ledger`, charged here (needs `epsilon`).
-        insecure_seed: reproducible noise and batches for tests.
-        sums, example: ``sums(*batch)`` gives Σ clip(gradient) of a batch: what :meth:`step_on` calls. It is tried on `example`, a tuple of arrays of records that are not
-            sensitive, before anything is charged: with and without a record, with one zeroed and one very large. What is found is refused; the grade stays ``"research"``, since no trial shows
-            that *every* record moves a sum by at most `clip_norm`.
+    Parameters
+    ----------
+    like
+        The parameters: an array (NumPy, PyTorch, JAX), or dicts, lists and tuples of arrays; sums come, and means leave, in this form.
+    dataset_size
+        Public number of records n, or a public guess of it under add-or-remove.
+    sampling_probability
+        q of the Poisson batches, which :meth:`sample` draws; if it does not, that they are drawn so is your word too.
+    steps
+        Planned number of sums; one more is refused.
+    clip_norm
+        By how much a record's presence moves a sum at most, in l2 norm.
+    epsilon, delta
+        What all steps together may spend; the least noise is found by calibration. Or
+    noise_multiplier
+        Noise standard deviation over `clip_norm`, instead of `epsilon`.
+    relation
+        ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
+    budget
+        A :class:`dpopt.Ledger`, charged here (needs `epsilon`).
+    insecure_seed
+        Reproducible noise and batches for tests.
+    sums, example
+        ``sums(*batch)`` gives Σ clip(gradient) of a batch: what :meth:`step_on` calls. It is tried on `example`, a tuple of arrays of records that are not
+        sensitive, before anything is charged: with and without a record, with one zeroed and one very large. What is found is refused; the grade stays ``"research"``, since no trial shows
+        that *every* record moves a sum by at most `clip_norm`.
 
-    Attributes:
-        noise_multiplier: what is added, over `clip_norm` (which has room for the rounding to the library's grid).
-        steps_taken: sums that were released.
+    Attributes
+    ----------
+    noise_multiplier
+        What is added, over `clip_norm` (which has room for the rounding to the library's grid).
+    steps_taken
+        Sums that were released.
     """
 
     def __init__(
@@ -98,7 +113,7 @@ class ClippedSums(GoesOnOnce):
             "ClippedSums", epsilon=epsilon, noise_multiplier=noise_multiplier, delta=delta, relation=relation, budget=budget, seed=seed
         )  # fmt: skip
         evidence.note(self._session)
-        self._sums = _core.ClippedElsewhere(
+        self._sums = _core.ClippedOutside(
             self.dataset_size, self.sampling_probability, self._like.size, self.clip_norm, self.noise_multiplier, self._session
         )  # fmt: skip
 
@@ -107,11 +122,13 @@ class ClippedSums(GoesOnOnce):
         word = "that one record moves a sum by at most clip_norm is your word"
         if sums is None:
             if example is not None:
-                raise ValueError("example is what sums= is tried on; give both, or leave it out")
+                raise ValueError(
+                    "example has no effect without sums=, which is tested on it; give both, or leave it out"
+                )
             return Evidence("research", word)
         if not callable(sums) or example is None:
             raise ValueError(
-                "sums must be a function of a batch, and example records that are not sensitive, on which it is tried"
+                "sums must be a function of a batch, and example must be non-sensitive records to test it on"
             )
         pool = of_example(Records(example).arrays)
         tried = examine_sums("sums", lambda at: self._like.same(sums(*pool.at(at))), pool, self.clip_norm)
@@ -120,7 +137,9 @@ class ClippedSums(GoesOnOnce):
     def step_on(self, *batch: Any) -> Any:
         """The noisy mean over a batch (or, with nothing, over an empty one): `sums` is called with it."""
         if self._made_by is None:
-            raise ValueError("give sums= and example= when this is made, or step with a sum")
+            raise ValueError(
+                "there is no function of sums; give sums= and example= to the constructor, or call step with a sum"
+            )
         return self.step(self._made_by(*batch) if batch and len(batch[0]) else None)
 
     @property
@@ -136,24 +155,30 @@ class ClippedSums(GoesOnOnce):
     def sample(self, n_records: int | None = None) -> np.ndarray:
         """Positions of a fresh Poisson batch for the next step (there may be none). They are as secret as the records.
 
-        Args:
-            n_records: how many records there are, where `dataset_size` is a guess of it.
+        Parameters
+        ----------
+        n_records
+            How many records there are, where `dataset_size` is a guess of it.
         """
         self._refuse_beyond_plan()
         records = self.dataset_size if n_records is None else whole(n_records, "n_records")
         if self._most is not None and records != self.dataset_size:
-            raise ValueError("n_records is not dataset_size, which is public under this relation; leave it out")
+            raise ValueError("n_records differs from dataset_size, which is public under this relation; leave it out")
         return self._sums.sample(records).astype(np.int64)
 
     def step(self, clipped_sum: Any = None) -> Any:
         """The noisy mean: (`clipped_sum` + noise)/(q·n), in the form of the parameters. Call it for empty batches too, without a sum.
 
-        Args:
-            clipped_sum: Σ clip(gradient) over the batch, in the form of the parameters.
+        Parameters
+        ----------
+        clipped_sum
+            Σ clip(gradient) over the batch, in the form of the parameters.
 
-        Raises:
-            ValueError: if it cannot be such a sum: a number in it is not finite, or it is longer than all records of the batch come to. Nothing was released
-                then, and the batch that :meth:`sample` drew stays: hand in another sum over it.
+        Raises
+        ------
+        ValueError
+            If it cannot be such a sum: a number in it is not finite, or it is longer than all records of the batch come to. Nothing was released
+            then, and the batch that :meth:`sample` drew stays: hand in another sum over it.
         """
         self._refuse_beyond_plan()
         return self._like.tree(self._mean(None if clipped_sum is None else self._like.same(clipped_sum)))

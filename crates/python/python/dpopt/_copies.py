@@ -15,8 +15,7 @@ class GoesOnOnce:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"{type(self).__name__} goes on with what was charged once, so that it is neither copied nor pickled: hand on this one, or make another, which is "
-            "charged for itself"
+            f"{type(self).__name__} is neither copied nor pickled, since a copy would use its charge a second time; pass on the object itself, or make another, which is charged separately"
         )
 
 

@@ -1,59 +1,106 @@
-"""The parameter list that all linear estimators share, put into their docstrings once."""
+"""What estimators' parameters and attributes mean, put into their docstrings once, in numpydoc's form."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T", bound=type)
 
-PARAMETERS = """Args:
-        epsilon, delta: what the whole fit may spend. Default δ: 1/n^1.1, at most 0.01.
-        method: ``"auto"`` takes the best certified candidate of :meth:`explain`; or a name of ``dpopt.METHODS``.
-        bounds: public range of the features, ``(lower, upper)``: two numbers or two arrays. Never read off the data:
-            without bounds rows are clipped to `row_norm` (1 by default) in the units of X, and a PrivacyWarning says so.
-        row_norm: public l2 norm that rows are clipped to, after scaling by `bounds` (then at most 1, the default).
-        max_nonzeros: public number of entries of a row that are kept, the largest ones after scaling. Methods for sparse rows
-            use it, and ``"auto"`` then knows whether they are in their regime.
-        classes: the public labels (classifiers). None: 5 % of the budget finds the frequent ones privately;
-            ``"public"``: every label that occurs may be known.
-        target_bounds: public range ``(lower, upper)`` of y (regressors); y is clipped to it. Left out, and without a moment, it is found privately for the
-            first of 5, 10, 20 and 30 % of epsilon that is enough for so many rows.
-        heavy_tailed: what is known of y whose range is not (regressors): a moment ``(k, m, a)``, (E|y - a|^k)^(1/k) <= m. y is clipped where that
-            takes from its mean about as much as noise moves predictions; ``target_clip_bias_`` bounds it. k alone: the range is found privately.
-        neighbors: ``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.
-        accountant: ``"auto"``, the tightest; a name of :func:`dpopt.accounting.compare` reports that one's (larger) ε
-            in ``privacy_`` instead. The noise is the same.
-        budget: a :class:`dpopt.Ledger` that is charged before any record is read.
-        bounds, levels, text, hashed, numeric, ignore: columns of a table of pandas, Polars or Arrow declared by name, with public
-            facts: ``bounds={"age": (17, 90)}`` (or ``"bounds.toml"``, the command line's file), ``levels={"sex": ["f", "m"]}``, lists
-            of names for free text, hashed categories, numbers without a public range, and columns that are not used. The table is
-            then encoded and fitted as ``dpopt fit`` does it, to the same bytes (docs/python.md).
-        public_vectors: the path of a file of word vectors that are not sensitive (word2vec's or GloVe's text format, also gzipped), for the
-            columns in `text`: words that mean alike then count alike. A model needs the same file again: ``dpopt.load(path, public_vectors=…)``.
-        bounds_budget: share of epsilon that finds the ranges of `numeric` columns privately.
-        encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``. Beside
-            ``bounds=(lower, upper)`` it has the columns of a matrix encoded as a table's numeric columns are; ``{}`` leaves all to the plan.
-        bad_cells: a cell of a declared table that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.
-        fit_intercept, intercept_scaling: whether there is a constant, and its size next to a row of norm 1.
-        n_rows: public number of rows, or a public guess of it under add-or-remove.
-        max_rows_per_unit: for ``fit(X, y, units=...)``, a public bound on the rows of a unit: of one with more, so many are taken at random.
-            Methods that look at rows one by one need it.
-        unit_clipping: what is clipped then: ``"unit"``, the mean of a unit's gradients; ``"row"``, each row, whose guarantee is taken for a
-            group of `max_rows_per_unit`; ``"auto"``, for each method what promises the smaller error.
-        n_units: public number of units, of whom some may have no row; or a public guess of it under add-or-remove; by default they are counted.
-        insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
+#: Type and meaning of each parameter that several estimators have.
+PARAMETERS = {
+    "epsilon": ("float, default 1.0", "What the whole fit may spend."),
+    "delta": ("float", "Default: 1/n^1.1, at most 0.01."),
+    "method": (
+        "str or object of dpopt.methods",
+        '``"auto"``, the best certified candidate of :meth:`explain`; a name of ``dpopt.METHODS``; or ``dpopt.methods.NoisySGD(steps=400)``.',
+    ),
+    "bounds": (
+        "tuple, dict or path",
+        'Public range of the features, ``(lower, upper)``, never read off the data; of a table by name, ``{"age": (17, 90)}``, or a bounds file.',
+    ),
+    "columns": ("Columns", "What else is declared by name."),
+    "classes": (
+        "list",
+        'Public labels; ``"public"``: those that occur; None: the frequent ones, found for 5 % of the budget.',
+    ),
+    "target_bounds": ("tuple", "Public range of y; else found privately, for up to 30 % of epsilon."),
+    "heavy_tailed": ("float or tuple", "Or a moment of y, ``(k, m, a)``: (E|y - a|^k)^(1/k) <= m."),
+    "unit": ("Unit", "What is public of persons with several rows."),
+    "neighbors": ("str", '``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.'),
+    "budget": ("Ledger", "Charged before any record is read."),
+    "n_rows": ("int", "Public number of rows, or a guess under add-or-remove."),
+    "row_norm": ("float", "Public l2 norm that rows are clipped to."),
+    "max_nonzeros": ("int", "Public number of entries of a row that are kept."),
+    "fit_intercept": ("bool", "Whether there is a constant."),
+    "intercept_scaling": ("float", "Its size beside a row of norm 1."),
+    "accountant": ("str", 'Whose ε is reported; ``"auto"``: the tightest.'),
+    "encoding": ("dict", 'Constants of the encoder, ``{"knots": 12}``.'),
+    "bounds_budget": ("float", "Share of epsilon that finds ranges of `numeric` columns."),
+    "bad_cells": ("str", 'What a cell that cannot be read is: ``"missing"`` or an ``"error"``.'),
+    "insecure_seed": ("int", "Reproducible noise for tests: **no privacy**."),
+    "embedding_dim": ("int", "Numbers per feature."),
+    "embedding_seed": ("int", "Public seed of the values that embeddings start at."),
+    "towers": (
+        "tuple",
+        "Which columns say who and what: two slices, index lists, masks or lists of names. Default: both halves.",
+    ),
+    "max_features": (
+        "int",
+        "The most features with a coefficient: a public choice, never what looks best on these records.",
+    ),
+}
 
-    Options of methods. None: chosen from public facts. A method that does not have an option refuses it by name; ``method="auto"``
-    compares the methods that have all that are given (docs/methods/options.md says which have what):
+#: What a fit leaves.
+ATTRIBUTES = {
+    "coef_, intercept_": ("ndarray", ""),
+    "classes_": ("ndarray", ""),
+    "target_range_": ("tuple", "What y was clipped to."),
+    "target_clip_bias_": ("float", "Bounds what that took from its mean."),
+    "embeddings_": ("ndarray", "Features × `embedding_dim`."),
+    "output_": ("ndarray", "Outputs × `embedding_dim`."),
+    "privacy_": ("Privacy", ""),
+    "plan_": ("Plan", ""),
+    "noise_std_": ("float", "NaN for a method that adds none."),
+    "coef_noise_std_": ("ndarray", "Upper bounds."),
+}
+_LINEAR = ("coef_, intercept_", "privacy_", "plan_", "noise_std_", "coef_noise_std_")
 
-{options}
 
-    Fitted attributes: ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` (:class:`dpopt.Privacy`), ``plan_``
-    (:class:`dpopt.Plan`), ``noise_std_`` (of the main release; NaN for a method that adds no noise), ``coef_noise_std_``
-    (upper bound per coefficient, NaN where the method has none). All other data-dependent facts (iterations, time, losses) are deliberately not kept."""
+def section(title: str, entries: list[tuple[str, str, str]]) -> str:
+    """A section of numpydoc, without its first indentation."""
+    lines = [title, "-" * len(title)]
+    for name, kind, text in entries:
+        lines += [f"{name} : {kind}", *([f"    {text}"] if text else [])]
+    return "\n    ".join(lines)
 
 
-def documented(cls: T) -> T:
-    """Fills ``{parameters}`` in the docstring."""
-    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", PARAMETERS)
-    return cls
+def documented(
+    attributes: tuple[str, ...] = (), without: tuple[str, ...] = (), **own: tuple[str, str]
+) -> Callable[[T], T]:
+    """Fills ``{parameters}`` in a docstring, from the constructor's signature, and the attributes of linear models.
+
+    Parameters
+    ----------
+    attributes
+        What a fit leaves besides.
+    without
+        What it does not leave.
+    own
+        Type and meaning of the class's own parameters.
+    """
+
+    def decorate(cls: T) -> T:
+        known = {**PARAMETERS, **own}
+        names = [name for name in inspect.signature(cls).parameters]
+        left = [name for name in (*attributes, *_LINEAR) if name not in without]
+        text = section("Parameters", [(name, *known[name]) for name in names])
+        text += "\n\n    " + section("Attributes", [(name, *ATTRIBUTES[name]) for name in left])
+        cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", text)
+        return cls
+
+    return decorate
+
+
+__all__ = ["ATTRIBUTES", "PARAMETERS", "documented", "section"]

@@ -20,7 +20,7 @@ __all__ = ["DpEvent", "as_event", "from_dict", "from_json", "parse"]
 _PEER_MODULE = "dp_accounting.dp_event"
 _OWN_MODULE = "dpopt.event"
 _CLASSES: dict[str, type[DpEvent]] = {}
-#: A δ that nobody states, at an ε that nobody states: below it samplers can be left out elsewhere.
+#: A δ below and an ε above those of any guarantee that is stated: there the errors of samplers can be left out.
 _NO_DELTA, _USUAL_EPSILON = 1e-12, 20.0
 
 
@@ -28,13 +28,15 @@ class DpEvent:
     """Base class of all events. Events are immutable values that compare by content."""
 
     _module: ClassVar[str] = _PEER_MODULE
+    #: Every event is a dataclass.
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _CLASSES[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name == "event":
                 value = as_event(value)
@@ -52,7 +54,7 @@ class DpEvent:
     def to_dict(self) -> dict[str, Any]:
         """The event as plain data, as ``dp_accounting`` writes it."""
         out: dict[str, Any] = {"class_name": type(self).__name__, "module_name": self._module}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is None:
                 continue
@@ -88,8 +90,7 @@ class DpEvent:
         """
         if not apart and self.samplers_delta(_USUAL_EPSILON) > _NO_DELTA:
             raise ValueError(
-                f"the samplers of this event are {self.total_sampler_error():.1g} from their laws, for which dp_accounting has no place: "
-                "to_dp_accounting(apart=True) leaves that out, and event.samplers_delta(epsilon) is what to add to their delta"
+                f"the samplers of this event are {self.total_sampler_error():.1g} from their exact distributions, which dp_accounting cannot represent; use to_dp_accounting(apart=True), which omits this error, and add event.samplers_delta(epsilon) to the delta that it gives"
             )
         return self._to_peer()
 
@@ -104,7 +105,7 @@ class DpEvent:
         times = getattr(self, "count", getattr(self, "num_steps", 1))
         if one and isinstance(self, RepeatAndSelectDpEvent):
             raise ValueError(
-                "RepeatAndSelectDpEvent: how often its samplers draw has no bound, so nothing bounds what they add"
+                "RepeatAndSelectDpEvent: the number of draws of its samplers has no bound, so neither has their error"
             )
         return float(getattr(self, "total_variation", 0.0) + times * one)
 
@@ -114,7 +115,7 @@ class DpEvent:
         name = type(self).__name__
         if self._module == _PEER_MODULE and hasattr(peer, name):
             fields = {}
-            for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            for field in dataclasses.fields(self):
                 value = getattr(self, field.name)
                 if isinstance(value, DpEvent):
                     value = value._to_peer()
@@ -127,7 +128,7 @@ class DpEvent:
         bound = self._bound()
         if bound is None:
             raise ValueError(
-                f"dp_accounting has no {name}, and none of its events bounds it; dpopt.accounting.epsilon and privacy_curve account for it here"
+                f"dp_accounting has no {name}, and no event that bounds it; use dpopt.accounting.epsilon or privacy_curve instead"
             )
         return bound._to_peer()
 
@@ -590,7 +591,7 @@ def as_event(value: Any) -> DpEvent:
         steps = [SelfComposedDpEvent(PoissonSampledDpEvent(q, GaussianDpEvent(z)), int(n)) for z, q, n in value.history]
         return steps[0] if len(steps) == 1 else ComposedDpEvent(steps)
     if type(value).__module__.startswith("dp_accounting") and name in _CLASSES:
-        known = {f.name for f in dataclasses.fields(_CLASSES[name])}  # type: ignore[arg-type]
+        known = {f.name for f in dataclasses.fields(_CLASSES[name])}
         given = {key: getattr(value, key) for key in known if hasattr(value, key)}
         extra = {k for k in getattr(value, "__dict__", {}) if not k.startswith("_")} - known
         if extra:

@@ -27,8 +27,10 @@ class Accountant:
     Under replace-one a client's update moves a sum by up to twice the clip norm, and Flower's noise multiplier is over the clip norm: both are taken as they are. The
     accountant of Flower takes the noise multiplier over the move, and so half of it.
 
-    Args:
-        config: ``flwr.serverapp.PrivacyConfig``.
+    Parameters
+    ----------
+    config
+        ``flwr.serverapp.PrivacyConfig``.
     """
 
     def __init__(self, config: Any) -> None:
@@ -48,7 +50,7 @@ class Accountant:
 
     @property
     def num_releases(self) -> int:
-        """Releases so far."""
+        """Number of releases composed so far."""
         return sum(count for _, count in self._composed)
 
     def compose(self, event: Any, count: int = 1) -> None:
@@ -80,7 +82,7 @@ class Accountant:
         """Whether `count` releases more would cost more than `max_epsilon`, or than that of the configuration. Nothing is added."""
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None:
-            raise ValueError("there is no limit: give max_epsilon here, or in the configuration")
+            raise ValueError("no limit of epsilon is given; give max_epsilon here, or in the configuration")
         return self._spent(self._with(event, count), self._delta)[0] > number(limit, "max_epsilon")
 
     def state_dict(self) -> dict[str, object]:
@@ -109,7 +111,7 @@ class Accountant:
                 self._composed = self._with_facts(facts, entry["count"])
         except (KeyError, TypeError, AttributeError, ValueError):
             self._composed = before
-            raise ValueError("the state holds what is no release of Gaussian noise") from None
+            raise ValueError("the state holds a release that is not Gaussian noise") from None
 
     def _stated(self) -> dict[str, object]:
         config = self._config

@@ -43,13 +43,19 @@ class PrivateUpdate:
     this machine's log the kind of error. Messages that do not ask for training (evaluate, query) are refused without asking the app; to answer them
     unprotected, give the mod to the training function alone, ``@app.train(mods=[…])``.
 
-    Args:
-        clip_norm, epsilon, delta, rounds, relation: as in :class:`dpopt.federated.PrivateUpdates`.
-        session: the absolute path of the file in which this client's rounds are counted: Flower starts the app anew for each message. Or a function of Flower's context that gives it,
-            where several clients run on one machine: ``lambda context: f"/data/rounds-{context.node_config['partition-id']}"``.
-        budget: a :class:`dpopt.Ledger` of a file with ``unit="client"``, or a function of the context that gives it.
-        num_examples: weight of this client in a mean, a public constant. The number of its records is *not* looked at.
-        metrics: further public constants to answer with, by name.
+    Parameters
+    ----------
+    clip_norm, epsilon, delta, rounds, relation
+        As in :class:`dpopt.federated.PrivateUpdates`.
+    session
+        The absolute path of the file in which this client's rounds are counted: Flower starts the app anew for each message. Or a function of Flower's context that gives it,
+        where several clients run on one machine: ``lambda context: f"/data/rounds-{context.node_config['partition-id']}"``.
+    budget
+        A :class:`dpopt.Ledger` of a file with ``unit="client"``, or a function of the context that gives it.
+    num_examples
+        Weight of this client in a mean, a public constant. The number of its records is *not* looked at.
+    metrics
+        Further public constants to answer with, by name.
     """
 
     def __init__(
@@ -82,7 +88,7 @@ class PrivateUpdate:
         """The releases of the client whose context this is."""
         budget = self._budget(context) if callable(self._budget) else self._budget
         if budget is None and self._budget is not None:
-            raise ValueError("the function that is given as budget gave no ledger; give one for every client")
+            raise ValueError("the function given as budget returned no ledger; have it return one for every client")
         return PrivateUpdates(**self._terms, session=self._file(context), budget=budget)
 
     def _file(self, context: Any) -> Path:
@@ -124,7 +130,7 @@ def _of(session: Any) -> Any:
 def _path(session: Any) -> Path:
     if session is None:
         raise ValueError(
-            "Flower starts the app anew for each message: give session= a file in which the rounds are counted"
+            "Flower starts the app anew for each message, so that rounds must be counted in a file; give session= its path"
         )
     return absolute(session)
 

@@ -14,39 +14,70 @@ from . import _core
 from ._base import PrivateEstimator, shape_of
 from ._by_unit import settled
 from ._html import table
+from ._mean import NO_CLIPPING
 from ._moments import Moment, moment
-from ._options import keep
+from ._one_fit import one_fit
 from ._plan import Plan, Privacy
+from ._public_facts import Unit, unit_facts
 from ._reading import number, shown, validated
 from ._repeats import open_session
+from ._settings import DEFAULT_EPSILON, keep
 from ._units import apart, one_for_each, public_number
-from .parts import Parts
+from .ledger import Ledger
+from .partitions import Partitions
 
 
 class HeavyTailedMean(PrivateEstimator):
-    """Private means of columns whose range nobody knows, each with a confidence interval that holds.
+    """Private means of columns of unknown range, each with a confidence interval that holds.
 
-    Every number is clipped, noise is added to the sum, and the interval accounts for the noise, for sampling and for what the clip took.
+    Every number is clipped, noise is added to the sum, and the interval accounts for the noise, for sampling and for what the clip took. With
+    ``fit(X, units=ids)`` the means are over persons, each with the mean of its rows, and `moment` is about those means. A number that is missing or not
+    finite counts as the centre: 0, or what the moment is about, or what was released.
 
-    Args:
-        epsilon, delta: what the fit may spend. Default δ: 1/n^1.1, at most 0.01; 0 for a pure guarantee.
-        moment: a public fact about the columns. ``(k, m)``: (E|X|^k)^(1/k) is at most m, k above 1; ``(k, m, a)``: the same of X - a. ``k`` alone: there is
-            such an m; centre and scale are then released first, of a part of the rows, and the intervals rest on `spread_factor`. A dict of these by column
-            name (or number) where columns differ. Privacy does not rest on it.
-        confidence: probability with which all intervals hold at once, at least.
-        spread_factor: where only k is known, the moment's root about the released centre is assumed to be at most so many times the released range from
-            about the 10 % to the 90 % quantile.
-        method: ``"clipped-laplace"`` or ``"clipped-gaussian"``; default: the narrowest intervals.
-        neighbors, accountant, budget, n_rows, insecure_seed: as in :class:`dpopt.LogisticRegression`.
-        max_rows_per_unit, n_units: with ``fit(X, units=ids)``, as in :class:`dpopt.MeanEstimator`: the means are over units then, each with the mean of its
-            rows, and `moment` is about those means (what holds of rows on average over units holds of them).
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        What the fit may spend.
+    delta : float
+        Default: 1/n^1.1, at most 0.01; 0 for a pure guarantee.
+    method : {"auto", "clipped-laplace", "clipped-gaussian"}
+        ``"auto"``: the narrowest intervals.
+    moment : float, tuple or dict
+        A public fact, on which privacy does not rest. ``(k, m)``: (E|X|^k)^(1/k) is at most m, k above 1; ``(k, m, a)``: the same of X - a. ``k`` alone:
+        there is such an m; centre and scale are then released first, of a part of the rows. A dict of these by column name (or number) where columns differ.
+    confidence : float
+        Probability with which all intervals hold at once, at least.
+    spread_factor : float
+        Where only k is known, the moment's root about the released centre is assumed to be at most so many times the released range from about the 10 %
+        to the 90 % quantile.
+    unit : Unit
+        For ``fit(X, units=ids)``: ``max_rows`` and ``count``.
+    neighbors : str
+        ``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.
+    budget : Ledger
+        Charged before any record is read.
+    n_rows : int
+        Public number of rows, or a guess under add-or-remove.
+    accountant : str
+        Whose ε is reported; ``"auto"``: the tightest.
+    insecure_seed : int
+        Reproducible noise for tests: **no privacy**.
 
-    A number that is missing or not finite counts as the centre: 0, or what the moment is about, or what was released.
+    Attributes
+    ----------
+    mean_, centre_, threshold_ : ndarray
+        Numbers were clipped to `threshold_` around `centre_`.
+    confidence_interval_ : ndarray
+        Columns × 2.
+    noise_std_, noise_bound_, sampling_bound_, bias_bound_ : ndarray
+        The last three add up to half a width.
+    moment_root_ : ndarray
+        Declared, or assumed from what was released.
+    privacy_, guarantee_ : Privacy
+    plan_ : Plan
 
-    Fitted attributes: ``mean_``, ``confidence_interval_`` (columns × 2), ``noise_std_``, ``noise_bound_``, ``sampling_bound_`` and ``bias_bound_`` (the three
-    parts of half a width), ``centre_``, ``threshold_`` (numbers were clipped to that distance), ``moment_root_`` (declared, or assumed from what was
-    released), ``privacy_`` (:class:`dpopt.Privacy`, also ``guarantee_``), ``plan_`` (:class:`dpopt.Plan`).
-
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> X = np.random.default_rng(0).pareto(3, (20_000, 1)) + 1    # mean 1.5, second moment 3
     >>> est = dpopt.HeavyTailedMean(epsilon=1.0, delta=1e-6, moment=(2, 1.733), insecure_seed=1).fit(X)
@@ -55,11 +86,20 @@ class HeavyTailedMean(PrivateEstimator):
     True
     """
 
+    method: str
+    moment: Any
+    confidence: float
+    spread_factor: float
+
     def __init__(
-        self, epsilon=1.0, delta=None, *, moment=2, confidence=0.95, spread_factor=2.0, method=None, neighbors="zero-out",
-        accountant="auto", budget=None, n_rows=None, max_rows_per_unit=None, n_units=None, insecure_seed=None,
-    ):  # fmt: skip
+        self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str = "auto", moment: Any = 2,
+        confidence: float = 0.95, spread_factor: float = 2.0, unit: Unit | None = None, neighbors: str = "zero-out",
+        budget: Ledger | None = None, n_rows: int | None = None, accountant: str = "auto", insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
+
+    def _unit(self) -> Unit:
+        return unit_facts(self.unit, ("max_rows", "count"), NO_CLIPPING)
 
     def _with_tags(self, tags: Any) -> Any:
         tags = super()._with_tags(tags)
@@ -106,15 +146,15 @@ class HeavyTailedMean(PrivateEstimator):
                 "relation": relation, "unit": unit, "event": json.loads(row["event"]), "assumptions": [], "warnings": [],
             })  # fmt: skip
         names = [c["method"] for c in candidates]
-        if self.method is not None and self.method not in names:
+        if not isinstance(self.method, str) or self.method not in ("auto", *names):
             raise ValueError(
-                f"there is no method {shown(self.method)} for means of columns; choose one of {', '.join(names)}"
+                f"there is no method {shown(self.method)} for means of columns; choose one of auto, {', '.join(names)}"
             )
-        wanted = (c for c in candidates if (self.method or c["method"]) == c["method"] and "not_applicable" not in c)
+        wanted = (c for c in candidates if self.method in ("auto", c["method"]) and "not_applicable" not in c)
         chosen = next(wanted, None)
         refusal = None
         if chosen is None:
-            why = (c["not_applicable"] for c in candidates if c["method"] == self.method or self.method is None)
+            why = (c["not_applicable"] for c in candidates if self.method in ("auto", c["method"]))
             refusal = next(why, "no method applies")
         return Plan(
             None if chosen is None else chosen["method"], candidates, records, len(moments), epsilon, delta, relation,
@@ -127,11 +167,16 @@ class HeavyTailedMean(PrivateEstimator):
         """Noise, half widths (over the roots of the moments) and certified guarantee, before any data are read; ``plan.schedule["columns"]`` has them by
         column.
 
-        Args:
-            X: the table, of which only the shape and the names are looked at; or the public number of records.
-            n_features: number of columns, if no table is given.
-            n_rows: public number of records, if no table is given.
-            units: whose rows they are, as in :meth:`fit`; without a table the name of a unit, and `n_units` of the estimator says how many there are.
+        Parameters
+        ----------
+        X
+            The table, of which only the shape and the names are looked at; or the public number of records.
+        n_features
+            Number of columns, if no table is given.
+        n_rows
+            Public number of records, if no table is given.
+        units
+            Whose rows they are, as in :meth:`fit`; without a table the name of a unit, and ``unit=Unit(count=...)`` of the estimator says how many there are.
         """
         unit = "record" if units is None else "user"
         relation = self._check_common(unit)
@@ -143,18 +188,18 @@ class HeavyTailedMean(PrivateEstimator):
             if given is not None and given.ids is not None and counted:
                 one_for_each(given, rows)
             known = None if given is None or given.ids is None or relation == "add-or-remove" else given.owners().units
-            records = public_number(self.n_units, known, rows if counted else None, relation)
+            records = public_number(self._unit().count, known, rows if counted else None, relation)
         named = [str(name) for name in getattr(X, "columns", [])] if counted else []
         names = named if len(named) == columns else [f"x{j}" for j in range(columns)]
         return self._planned(self._facts(records, names, relation, self._delta(records)), unit)
 
+    @one_fit
     def fit(self, X: Any, y: Any = None, *, units: Any = None) -> HeavyTailedMean:
         """Releases the means of the columns of X; with `units` (one id for each row, or the name of a column of a table) over units, each of whom is
         protected with all rows."""
-        if isinstance(X, Parts):
+        if isinstance(X, Partitions):
             raise ValueError(
-                "where numbers without a range are clipped follows from a part of the records, and parts answer for all of theirs at once; find a range "
-                "with mechanisms.private_bounds(parts), and take MeanEstimator(bounds=...)"
+                "clipping numbers without a range needs a random part of the records, which remote records cannot select; find a range with mechanisms.private_bounds(parts), and use MeanEstimator(bounds=...)"
             )
         unit = "record" if units is None else "user"
         relation = self._before_fit(unit)
@@ -162,21 +207,18 @@ class HeavyTailedMean(PrivateEstimator):
         X = validated(self, X, reset=True, sparse=False)
         if given is None:
             whose = None
-            records, delta = self._facts_of_rows(X, relation)
+            records, delta = self._facts_of_counted(X.shape[0], relation)
         else:
             if self.n_rows is not None:
                 raise ValueError(
-                    "with units= the mean is over units, and no use is made of a number of rows; give n_units"
+                    "with units= the mean is over units, and the number of rows has no effect; give unit=dpopt.Unit(count=...)"
                 )
-            whose = settled(
-                given, X.shape[0], relation, n_units=self.n_units, max_rows_per_unit=self.max_rows_per_unit,
-                seed=self._insecure_seed(),
-            )  # fmt: skip
+            whose = settled(given, X.shape[0], relation, unit=self._unit(), seed=self._insecure_seed())
             records, delta = whose.count, self._delta(whose.count)
             self._warn_budget(records, delta, "unit")
         if records < 2:
             raise ValueError(
-                "1 sample: its mean is no more private than itself; use at least two, some hundred for a useful answer"
+                "1 sample: too few for a private mean; use at least two, and some hundred for a useful answer"
             )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])]
         facts = self._facts(records, names, relation, delta)

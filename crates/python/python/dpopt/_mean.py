@@ -14,14 +14,20 @@ from ._base import PrivateEstimator, shape_of
 from ._by_unit import Units, settled
 from ._html import table
 from ._mean_tables import VectorReader, Vectors, warn_undeclared
-from ._options import keep
+from ._one_fit import one_fit
 from ._plan import Plan, Privacy
+from ._public_facts import Columns, Unit, unit_facts
 from ._reading import number, validated
 from ._repeats import open_session
 from ._rows import Scaling, bounding, within
+from ._settings import DEFAULT_EPSILON, keep
 from ._tables import by_name, names_by_position, names_of
 from ._units import Given, apart, one_for_each, public_number
-from .parts import Parts, owner_of
+from .ledger import Ledger
+from .partitions import Partitions, owner_of
+
+#: Why nothing may be said of what is clipped of a unit.
+NO_CLIPPING = "each unit has one vector here, which is clipped as one"
 
 
 def _noisy_sum(noise: float, records: int, n_features: int) -> _core.NoisySum:
@@ -32,48 +38,74 @@ def _noisy_sum(noise: float, records: int, n_features: int) -> _core.NoisySum:
 class MeanEstimator(PrivateEstimator):
     """The private mean of bounded vectors: one clipped sum with Gaussian noise, divided by the public number of rows.
 
-    Args:
-        epsilon, delta: what the fit may spend. Default δ: 1/n^1.1, at most 0.01.
-        bounds: public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning. Of a table's columns by name:
-            ``{"age": (17, 90)}``, or the path of a bounds file.
-        levels: public levels of a table's columns, ``{"sex": ["f", "m"]}``: the mean is the share of each.
-        ignore: names of columns of a table that are left out.
-        row_norm: public l2 norm of a row after scaling by `bounds` (then at most 1, the norm of a corner of the box); of a matrix alone.
-        spread: public guess of how far nearly all rows (with units: units' means) are from their mean, in l2 norm, as a share of the largest norm that a row may
-            have, which with `bounds` is half their diagonal. The mean is then found in a few rounds, each clipped around what the one before released, with noise
-            for what is left. Too small a guess costs accuracy (what is further away is clipped), never privacy. None: one round, clipped around the middle.
-        neighbors, accountant, budget, n_rows, insecure_seed: as in :class:`dpopt.LogisticRegression`.
-        max_rows_per_unit, n_units: with ``fit(X, units=ids)``: a bound on the rows of a unit that are used (a uniform choice by secret coins;
-            default: all of them), and the public number of units (a guess under add-or-remove; default: counted).
+    With ``fit(X, units=ids)`` the mean is over persons, each of whom has one vector, the mean of its bounded rows, and is protected as a whole; rows
+    without an id count nowhere. Of a table all means and shares are one release; columns that nothing declares are left out, with a warning. A number that
+    is missing, infinite or no number counts as the middle of its bounds (with `spread`, as the centre of its round), a cell that is none of its levels as
+    none of them.
 
-    Persons with several rows are protected as a whole by ``fit(X, units=ids)``: the mean is then over units, each of which has one
-    vector, the mean of its bounded rows, whatever their number; rows without an id count nowhere.
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        What the fit may spend.
+    delta : float
+        Default: 1/n^1.1, at most 0.01.
+    bounds : tuple, dict or path
+        Public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning. Of a table's columns by name:
+        ``{"age": (17, 90)}``, or a bounds file.
+    columns : Columns
+        ``levels``, of each of which the mean is its share, and ``ignore``.
+    unit : Unit
+        For ``fit(X, units=ids)``: ``max_rows`` (default: all count) and ``count``.
+    spread : float
+        Public guess of how far nearly all rows (with units: units' means) are from their mean, in l2 norm, as a share of the largest norm of a row, which
+        with `bounds` is half their diagonal. The mean is then found in a few rounds, each clipped around what the one before released. Too small a
+        guess costs accuracy, never privacy.
+    neighbors : str
+        ``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.
+    budget : Ledger
+        Charged before any record is read.
+    n_rows : int
+        Public number of rows, or a guess under add-or-remove.
+    row_norm : float
+        Public l2 norm of a row of a matrix, after scaling.
+    accountant : str
+        Whose ε is reported; ``"auto"``: the tightest.
+    insecure_seed : int
+        Reproducible noise for tests: **no privacy**.
 
-    Of a table of pandas, Polars or Arrow with columns declared by name all means and shares are one release. Columns that nothing declares are left out, with a
-    warning. A number that is missing, infinite or no number counts as the middle of its bounds (with `spread`, as the centre of its round), a cell that is
-    none of its levels as none of them. ``transform`` and ``[dpopt]`` of a bounds file say how models encode, and change nothing here.
+    Attributes
+    ----------
+    mean_ : ndarray
+    means_ : dict
+        The same by name.
+    noise_std_ : ndarray
+        Of each entry.
+    privacy_ : Privacy
+    plan_ : Plan
 
-    Fitted attributes: ``mean_``, ``means_`` (the same by name), ``noise_std_`` (standard deviation of the noise in each entry of ``mean_``),
-    ``privacy_`` (:class:`dpopt.Privacy`), ``plan_`` (:class:`dpopt.Plan`).
-
-    >>> import numpy as np, dpopt
-    >>> X = np.random.default_rng(0).uniform(0, 10, (5000, 2))
-    >>> est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X)
-    >>> bool(np.abs(est.mean_ - 5).max() < 0.3)
-    True
-
-    >>> import pandas
+    Examples
+    --------
+    >>> import pandas, dpopt
     >>> table = pandas.DataFrame({"age": [20, 40, 60] * 2000, "sex": ["f", "f", "m"] * 2000})
-    >>> est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds={"age": (18, 80)}, levels={"sex": ["f", "m"]}, insecure_seed=1).fit(table)
+    >>> est = dpopt.MeanEstimator(
+    ...     epsilon=1.0, delta=1e-6, bounds={"age": (18, 80)}, columns=dpopt.Columns(levels={"sex": ["f", "m"]}), insecure_seed=1).fit(table)
     >>> {name: round(mean, 1) for name, mean in est.means_.items()}
     {'age': 40.0, 'sex=f': 0.7, 'sex=m': 0.3}
     """
 
+    bounds: Any
+    row_norm: float | None
+    spread: float | None
+
     def __init__(
-        self, epsilon=1.0, delta=None, *, bounds=None, levels=None, ignore=None, row_norm=None, spread=None, neighbors="zero-out",
-        accountant="auto", budget=None, n_rows=None, max_rows_per_unit=None, n_units=None, insecure_seed=None,
-    ):  # fmt: skip
+        self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, bounds: Any = None, columns: Columns | None = None,
+        unit: Unit | None = None, spread: float | None = None, neighbors: str = "zero-out", budget: Ledger | None = None,
+        n_rows: int | None = None, row_norm: float | None = None, accountant: str = "auto", insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
+
+    def _unit(self) -> Unit:
+        return unit_facts(self.unit, ("max_rows", "count"), NO_CLIPPING)
 
     def _with_tags(self, tags: Any) -> Any:
         tags = super()._with_tags(tags)
@@ -148,12 +180,17 @@ class MeanEstimator(PrivateEstimator):
     ) -> Plan:
         """Noise and certified guarantee, before any data are read; the predicted risk is the squared error from noise.
 
-        Args:
-            X: the table, of which only the shape is looked at; or the public number of records.
-            n_features: number of columns, if no table is given; where columns are declared by name, the declarations say it.
-            n_rows: public number of records, if no table is given.
-            units: whose rows they are, as in :meth:`fit`: the ids are counted (not under add-or-remove). Without a table the name of a
-                unit, and `n_units` of the estimator says how many there are.
+        Parameters
+        ----------
+        X
+            The table, of which only the shape is looked at; or the public number of records.
+        n_features
+            Number of columns, if no table is given; where columns are declared by name, the declarations say it.
+        n_rows
+            Public number of records, if no table is given.
+        units
+            Whose rows they are, as in :meth:`fit`: the ids are counted (not under add-or-remove). Without a table the name of a
+            unit, and ``unit=Unit(count=...)`` of the estimator says how many there are.
         """
         relation = self._check_common("record" if units is None else "user")
         shape_only = X is None or isinstance(X, (int, float, np.number, np.bool_))
@@ -163,7 +200,7 @@ class MeanEstimator(PrivateEstimator):
             scaling = Vectors.of(self) if shape_only else VectorReader.of(self, X).vectors
             if n_features is not None:
                 raise TypeError(
-                    "columns are declared by name, and the declarations say how many there are; leave out n_features"
+                    "n_features is given, but the columns are declared by name, which determines it; leave it out"
                 )
             rows, _, counted = shape_of(X, len(scaling.columns) if shape_only else None, n_rows)
         else:
@@ -181,19 +218,20 @@ class MeanEstimator(PrivateEstimator):
         if given.ids is not None and rows is not None:
             one_for_each(given, rows)
         counted = None if given.ids is None or relation == "add-or-remove" else given.owners().units
-        return public_number(self.n_units, counted, rows, relation)
+        return public_number(self._unit().count, counted, rows, relation)
 
     def _settled(self, given: Given, rows: int, relation: str) -> Units:
         if self.n_rows is not None:
-            raise ValueError("with units= the mean is over units, and no use is made of a number of rows; give n_units")
-        return settled(
-            given, rows, relation, n_units=self.n_units, max_rows_per_unit=self.max_rows_per_unit, seed=self._insecure_seed()
-        )  # fmt: skip
+            raise ValueError(
+                "with units= the mean is over units, and the number of rows has no effect; give unit=dpopt.Unit(count=...)"
+            )
+        return settled(given, rows, relation, unit=self._unit(), seed=self._insecure_seed())
 
+    @one_fit
     def fit(self, X: Any, y: Any = None, *, units: Any = None) -> MeanEstimator:
-        """Releases the mean of the rows of X (or of :class:`dpopt.parts.Parts`, rows that are elsewhere); with `units` (one id for each row, or the name of a
+        """Releases the mean of the rows of X (or of :class:`dpopt.partitions.Partitions`, remote rows); with `units` (one id for each row, or the name of a
         column of a table) of the means of units, each of whom is protected with all rows."""
-        if isinstance(X, Parts):
+        if isinstance(X, Partitions):
             return self._fit_parts(X, owner_of(X, units))
         relation = self._before_fit("record" if units is None else "user")
         X, given = apart(X, units)
@@ -249,15 +287,17 @@ class MeanEstimator(PrivateEstimator):
             bounded = _core.UnitRows(owners, owners.units, "zero-out", None, None).combined(bounded, True)
         return _core.Shard.of_numbers(bounded, part, marks)
 
-    def _fit_parts(self, parts: Parts, unit: str | None) -> MeanEstimator:
-        """The mean of vectors that are elsewhere."""
+    def _fit_parts(self, parts: Partitions, unit: str | None) -> MeanEstimator:
+        """The mean of remote vectors."""
         relation = self._before_fit("record" if unit is None else "user")
-        if unit is not None and self.max_rows_per_unit is not None:
+        if unit is not None and self._unit().max_rows is not None:
             raise ValueError(
-                "which rows of a unit are kept is chosen by secret coins, which parts do not have: leave out max_rows_per_unit"
+                "max_rows of unit takes a secret choice of rows, which remote records cannot make; leave it out"
             )
         if unit is not None and self.n_rows is not None:
-            raise ValueError("with units the mean is over units, and no use is made of a number of rows; give n_units")
+            raise ValueError(
+                "with units the mean is over units, and the number of rows has no effect; give unit=dpopt.Unit(count=...)"
+            )
         scaling: Scaling
         if by_name(self):
             maker: Any = self._reader_of(parts)
@@ -273,27 +313,27 @@ class MeanEstimator(PrivateEstimator):
             if unit is None:
                 records, delta = self._facts_of_counted(known.records, relation)
             else:
-                records = public_number(self.n_units, known.records, None, relation)
+                records = public_number(self._unit().count, known.records, None, relation)
                 delta = self._delta(records)
                 self._warn_budget(records, delta, "unit")
             noise, session = self._paid(records, relation, delta, scaling, unit)
-            numbers = _core.NumbersElsewhere(parts.ask, known.parts, len(scaling.scale))
+            numbers = _core.RemoteNumbers(parts.ask, known.parts, len(scaling.scale))
             return self._released(numbers, records, noise, scaling, session)
 
-    def _reader_of(self, parts: Parts) -> VectorReader:
+    def _reader_of(self, parts: Partitions) -> VectorReader:
         """Refuses parts that are no tables."""
         if parts.like is None:
             raise TypeError(
-                "columns are declared by name, and these parts have none; make them of a data frame, or give bounds=(lower, upper) for numbers"
+                "columns are declared by name, but these partitions have no names; make them from a data frame, or give bounds=(lower, upper) for numbers"
             )
         if parts.units is not None:
             raise ValueError(
-                "units of several rows are not read with columns by name in parts; encode the columns before, and give parts of numbers"
+                "remote records with privacy units cannot be encoded from named columns; encode the columns first, and give partitions of numbers"
             )
         return self._reader(parts.like)
 
     def _released(self, bounded: Any, records: int, noise: float, scaling: Scaling, session: Any) -> MeanEstimator:
-        """The mean of so many bounded vectors, here or elsewhere."""
+        """The mean of so many bounded vectors, local or remote."""
         if self.spread is not None:
             facts = self._centred(records, len(scaling.scale), self.plan_.relation, self.plan_.delta)
             mean = _core.centred_mean(bounded, facts, session)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import _core
+from ._public_facts import Columns
 from ._reading import shown
 from ._rows import within
 from ._tables import columns_of, declarations, names_of, names_told, source, without_rows
@@ -28,10 +29,14 @@ _NO_MEAN = {"hash": "hash = true", "text": "text = true"}
 class DeclaredColumn:
     """A column and what is public of it.
 
-    Attributes:
-        name: the column's.
-        lower, upper: bounds of a number, 0 and 1 of levels.
-        levels: as texts; of a number none.
+    Attributes
+    ----------
+    name
+        The column's.
+    lower, upper
+        Bounds of a number, 0 and 1 of levels.
+    levels
+        As texts; of a number none.
     """
 
     name: str
@@ -64,8 +69,10 @@ class DeclaredColumn:
 class Vectors:
     """Vectors of rows, by public facts alone. Each column lies in a ball of its own; scaled, all together lie in one of radius 1.
 
-    Attributes:
-        columns: that are declared to hold numbers or levels.
+    Attributes
+    ----------
+    columns
+        That are declared to hold numbers or levels.
     """
 
     columns: tuple[DeclaredColumn, ...]
@@ -75,7 +82,7 @@ class Vectors:
         """What an estimator declares, in the order of a table's `names` if there is one."""
         if declaring.row_norm is not None:
             raise ValueError(
-                "row_norm is a length in the units of a matrix; columns that are declared by name bound every row: leave it out"
+                "row_norm is for matrices, and columns declared by name already bound every row; leave it out"
             )
         declared = declarations(declaring)
         order = declared.names()
@@ -95,7 +102,7 @@ class Vectors:
         columns = [_column(declared, name) for name in order if declared.kind(name) != "ignore"]
         if not columns:
             raise ValueError(
-                'nothing is declared that has a mean; give bounds={"age": (17, 90)} for numbers, levels={"sex": ["f", "m"]} for shares'
+                'no column with a mean is declared; give bounds={"age": (17, 90)} for numbers, columns=dpopt.Columns(levels={"sex": ["f", "m"]}) for shares'
             )
         return cls(tuple(columns))
 
@@ -119,7 +126,7 @@ class Vectors:
 
     @property
     def centre(self) -> np.ndarray:
-        """What becomes 0."""
+        """The value of each entry that is mapped to 0."""
         return self._of_entries(lambda column: column.ball[0])
 
     @property
@@ -134,8 +141,8 @@ def warn_undeclared(declaring: Any, names: Sequence[str]) -> None:
     left = [name for name in names if name.strip() not in known]
     if left:
         warn(
-            f"nothing declares the columns {names_told(left, names, declaring)}: they are left out; declare them with bounds or levels, or list "
-            "them in ignore"
+            f"nothing declares the columns {names_told(left, names, declaring)}: they are left out. To use them, declare them with bounds or columns=dpopt.Columns(levels=...), or "
+            "list them in its ignore"
         )
 
 
@@ -159,9 +166,12 @@ def _column(declared: Any, name: str) -> DeclaredColumn:
 class VectorReader:
     """Reads rows of tables as vectors. Cells mean what they mean to every encoder here: it is one that reads them.
 
-    Attributes:
-        vectors: the public facts.
-        encoder: the compiled encoder.
+    Attributes
+    ----------
+    vectors
+        The public facts.
+    encoder
+        The compiled encoder.
     """
 
     vectors: Vectors
@@ -174,7 +184,7 @@ class VectorReader:
         vectors = Vectors.of(declaring, names_of(X))
         bounds = {c.name: (c.lower, c.upper, "linear") for c in vectors.columns if not c.levels}
         levels = {c.name: list(c.levels) for c in vectors.columns if c.levels}
-        declared = declarations(SimpleNamespace(bounds=bounds, levels=levels, encoding=_PLAIN))
+        declared = declarations(SimpleNamespace(bounds=bounds, columns=Columns(levels=levels), encoding=_PLAIN))
         columns = columns_of(without_rows(X), [c.name for c in vectors.columns])
         encoder = _core.ColumnEncoder(_core.Table(source(X), columns, declared), declared)
         return cls(vectors, encoder)

@@ -1,4 +1,4 @@
-"""Minimization of a sum of losses that somebody else evaluates: with NumPy, PyTorch, JAX, a simulator."""
+"""Minimization of a sum of losses that the user's code evaluates: with NumPy, PyTorch, JAX, a simulator."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,9 @@ import numpy as np
 
 from . import _core, accounting
 from ._by_unit import Units, ids_alone, settled, unused
+from ._options import said as options_said
 from ._plan import Plan, Privacy
+from ._public_facts import Unit
 from ._reading import kind, number, positive, shown, whole
 from ._repeats import of_arrays, open_session
 from ._self_check import (
@@ -26,9 +29,10 @@ from ._self_check import (
     Pool,
     examine,
     first_that_runs,
-    made_up,
     of_example,
+    synthetic,
 )
+from ._settings import Method, knows_its_keywords
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 from .objectives import Objective
@@ -43,10 +47,14 @@ ENTRIES = 1 << 26
 class Minimum:
     """Where the mean loss is small.
 
-    Attributes:
-        x: the released parameters, in the form of `start`.
-        privacy_: what was promised and certified (:class:`dpopt.Privacy`).
-        plan_: what was compared, and the method that was run (:class:`dpopt.Plan`).
+    Attributes
+    ----------
+    x
+        The released parameters, in the form of `start`.
+    privacy_
+        What was promised and certified (:class:`dpopt.Privacy`).
+    plan_
+        What was compared, and the method that was run (:class:`dpopt.Plan`).
     """
 
     x: Any
@@ -69,7 +77,7 @@ def _planned(
     delta: float | None,
     relation: str,
     said: dict[str, Any],
-    elsewhere: bool = True,
+    remote: bool = True,
     of_units: bool = False,
     usual_clip_norm: float | None = None,
     own_evidence: str = "checked",
@@ -81,15 +89,15 @@ def _planned(
     }
     curvature = number(said.pop("strong_convexity"), "strong_convexity")
     if not 0 <= curvature < np.inf:
-        raise ValueError("strong_convexity is not a finite number, 0 or more")
+        raise ValueError("strong_convexity is out of range; give a finite number, 0 or more")
     allowed = number(epsilon, "epsilon")
     delta = _core.default_delta(records) if delta is None else number(delta, "delta")
-    method = said.pop("method")
-    if method is not None and not isinstance(method, str):
-        raise TypeError(f"method is {kind(method)}; give the name of a method")
-    options = {name: _public(value, name) for name, value in said.items() if value is not None}
+    method, more = _named(said.pop("method"))
+    if twice := sorted(set(more) & {name for name, value in said.items() if value is not None}):
+        raise TypeError(f"{twice[0]} is given twice, in the method and beside it; leave out one of the two")
+    options = {**more, **{name: _public(value, name) for name, value in said.items() if value is not None}}
     request = {
-        "records": records, "dimension": dimension, "elsewhere": elsewhere, "own_evidence": own_evidence, "of_units": of_units, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
+        "records": records, "dimension": dimension, "elsewhere": remote, "own_evidence": own_evidence, "of_units": of_units, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
         "distance": known["distance"], "smoothness": known["smoothness"], "usual_clip_norm": usual_clip_norm,
         "strong_convexity": curvature, "options": {**options, "method": method},
     }  # fmt: skip
@@ -106,6 +114,19 @@ def _planned(
         relation,
         n_units=units,
     )
+
+
+def _named(method: Any) -> tuple[str | None, dict[str, Any]]:
+    """A method's name and what is said of its options; None where the first that applies is taken."""
+    if isinstance(method, Method):
+        name, options = method.name, options_said(method)
+    elif isinstance(method, str):
+        name, options = method, {}
+    else:
+        raise TypeError(
+            f'method is {kind(method)}; give "auto", the name of a method, or an object: dpopt.methods.NoisySGD(steps=400)'
+        )
+    return None if name == "auto" else name, options
 
 
 def _known(gives: Any) -> None:
@@ -130,7 +151,7 @@ def plan_minimize(
     epsilon: float,
     delta: float | None = None,
     gives: Gives = "gradients",
-    method: str | None = None,
+    method: str | Method = "auto",
     distance: float | None = None,
     smoothness: float | None = None,
     strong_convexity: float = 0.0,
@@ -139,11 +160,17 @@ def plan_minimize(
 ) -> Plan:
     """What :func:`minimize` would do, from public numbers only: every method, with its noise and its certified ε.
 
-    Args:
-        n_records: public number of records, or a public guess of it under add-or-remove.
-        dimension: how many numbers are chosen.
-        epsilon, delta, gives, method, distance, smoothness, strong_convexity, neighbors, options: as in :func:`minimize`.
+    Parameters
+    ----------
+    n_records
+        Public number of records, or a public guess of it under add-or-remove.
+    dimension
+        How many numbers are chosen.
+    epsilon, delta, gives, method, distance, smoothness, strong_convexity, neighbors, options
+        As in :func:`minimize`.
 
+    Examples
+    --------
     >>> import dpopt
     >>> plan = dpopt.plan_minimize(10_000, 50, epsilon=1.0, delta=1e-6)
     >>> plan.method, plan.chosen["epsilon"] <= 1.0
@@ -158,6 +185,7 @@ def plan_minimize(
     )[1]
 
 
+@knows_its_keywords
 def minimize(
     objective: Callable[..., Any] | Objective,
     data: Any,
@@ -166,15 +194,14 @@ def minimize(
     epsilon: float,
     delta: float | None = None,
     gives: Gives = "gradients",
-    method: str | None = None,
+    method: str | Method = "auto",
     distance: float | None = None,
     smoothness: float | None = None,
     strong_convexity: float = 0.0,
     neighbors: str = "zero-out",
     n_records: int | None = None,
     units: Any = None,
-    n_units: int | None = None,
-    max_rows_per_unit: int | None = None,
+    unit: Unit | None = None,
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
     batch_records: int | None = None,
@@ -200,44 +227,64 @@ def minimize(
     what passes is of grade ``"checked"``: a test is no proof. A library objective is ``"certified"``, and so is a :class:`dpopt.torch.RecordGradients` whose every step treats records
     one by one. Under add-or-remove the function gets one record at a time. How many records a call gets is secret; what your code prints about them is not protected.
 
-    Args:
-        objective: ``objective(x, *rows)``. By `gives` it returns for m records: ``"gradients"``: arrays of the shapes of `start` with m in front;
-            ``"values"``: m losses (derivatives along random directions are differences of them); ``"derivatives"``, called as
-            ``objective(x, directions, *rows)`` with K directions as rows of an array: m × K derivatives. Or one of
-            :mod:`dpopt.objectives`, which the library evaluates itself.
-        data: an array with a record in each row, or a tuple of them: NumPy, SciPy, pandas, PyTorch, JAX.
-        start: where to start, public: an array, or dicts, lists and tuples of arrays. The answer has the same form. May be left out
-            with one of :mod:`dpopt.objectives`.
-        epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01; ``"net"`` spends none of it.
-        gives: what the objective says of a record.
-        method: ``"dp-adam"``, ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
-            ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``, ``"net"``, ``"o2nc"``, ``"one-pass-o2nc"``; by default the first that applies. ``"net"`` finds a global minimum among the points of a
-            public net, in at most three dimensions, by values (``gives="values"``, or one of :mod:`dpopt.objectives`), with δ = 0. ``"o2nc"`` and ``"one-pass-o2nc"``,
-            which are never taken by default, are for losses with kinks that are not convex: gradients near the answer have a small mean; they take gradients or values.
-        distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
-        smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
-        neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
-        n_records: public guess of the number of records, needed under add-or-remove; otherwise they are counted.
-        units: whose the records are: one id for each, so that all records of a person are protected together. A unit gives the mean of what is said of its
-            records, clipped as one. A series with a name, or ``{"person": ids}``, says what a unit is called.
-        n_units: public number of units, or a public guess of it, needed under add-or-remove; otherwise they are counted.
-        max_rows_per_unit: public bound on the records of a unit, needed with `units`: of one with more, so many are chosen by secret coins, once for the run.
-        budget: a :class:`dpopt.Ledger`, charged before a record is read. If `objective` raises, the charge **stays**, since what
-            was released until then was paid for with it, and so was the fact that it raised.
-        insecure_seed: reproducible noise for tests: no privacy.
-        batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers, under add-or-remove one.
-        example: records that are not sensitive, in the form of `data`, on which the objective is tried; by default records are made up from the types and shapes of `data`:
-            numbers from a normal distribution (or between 0 and 1), whole numbers 0 and 1.
-        show_errors: shows what `objective` says where it raises on the records. It may hold their values, so that only its type is told otherwise.
-        options: of the method: ``clip_norm`` (1, of networks that tell classes 2; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
-            ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
-            ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
-            ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
-            ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` and ``"one-pass-spider"`` need beside `smoothness`,
-            with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``; ``goldstein_radius``, ``period``, ``block``, ``directions`` of
-            ``"o2nc"``, with ``initial_gap`` and ``difference_clip``; ``points`` of ``"net"``: the most it has. There
-            `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the net covers the ball of radius `distance`;
-            ``loss_bound``: losses lie between 0 and this (others are cut), which is less noise where they are flat or jump.
+    Parameters
+    ----------
+    objective
+        ``objective(x, *rows)``. By `gives` it returns for m records: ``"gradients"``: arrays of the shapes of `start` with m in front;
+        ``"values"``: m losses (derivatives along random directions are differences of them); ``"derivatives"``, called as
+        ``objective(x, directions, *rows)`` with K directions as rows of an array: m × K derivatives. Or one of
+        :mod:`dpopt.objectives`, which the library evaluates itself.
+    data
+        An array with a record in each row, or a tuple of them: NumPy, SciPy, pandas, PyTorch, JAX.
+    start
+        Where to start, public: an array, or dicts, lists and tuples of arrays. The answer has the same form. May be left out
+        with one of :mod:`dpopt.objectives`.
+    epsilon, delta
+        What may be spent. Default δ: 1/n^1.1, at most 0.01; ``"net"`` spends none of it.
+    gives
+        What the objective says of a record.
+    method
+        ``"dp-adam"``, ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
+        ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``, ``"net"``, ``"o2nc"``, ``"one-pass-o2nc"``; ``"auto"``: the first that applies; or an object of :mod:`dpopt.methods` with
+        options, ``dpopt.methods.NoisySGD(steps=400)``. ``"net"`` finds a global minimum among the points of a
+        public net, in at most three dimensions, by values (``gives="values"``, or one of :mod:`dpopt.objectives`), with δ = 0. ``"o2nc"`` and ``"one-pass-o2nc"``,
+        which are never taken by default, are for losses with kinks that are not convex: gradients near the answer have a small mean; they take gradients or values.
+    distance
+        Public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
+    smoothness, strong_convexity
+        Public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
+    neighbors
+        ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
+    n_records
+        Public guess of the number of records, needed under add-or-remove; otherwise they are counted.
+    units
+        Whose the records are: one id for each, so that all records of a person are protected together. A unit gives the mean of what is said of its
+        records, clipped as one. A series with a name, or ``{"person": ids}``, says what a unit is called.
+    unit
+        What is public of them: ``dpopt.Unit(max_rows=..., count=...)``. `max_rows` is needed: of one with more records, so many are chosen by secret coins, once for
+        the run; `count`, or a guess of it, is needed under add-or-remove.
+    budget
+        A :class:`dpopt.Ledger`, charged before a record is read. If `objective` raises, the charge **stays**, since what
+        was released until then was paid for with it, and so was the fact that it raised.
+    insecure_seed
+        Reproducible noise for tests: no privacy.
+    batch_records
+        The most records that the objective gets at a time; by default as many as have 2^26 numbers, under add-or-remove one.
+    example
+        Records that are not sensitive, in the form of `data`, on which the objective is tried; by default records are made up from the types and shapes of `data`:
+        numbers from a normal distribution (or between 0 and 1), whole numbers 0 and 1.
+    show_errors
+        Shows what `objective` says where it raises on the records. It may hold their values, so that only its type is told otherwise.
+    options
+        Of the method: ``clip_norm`` (1, of networks that tell classes 2; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
+        ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
+        ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
+        ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
+        ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` and ``"one-pass-spider"`` need beside `smoothness`,
+        with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``; ``goldstein_radius``, ``period``, ``block``, ``directions`` of
+        ``"o2nc"``, with ``initial_gap`` and ``difference_clip``; ``points`` of ``"net"``: the most it has. There
+        `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the net covers the ball of radius `distance`;
+        ``loss_bound``: losses lie between 0 and this (others are cut), which is less noise where they are flat or jump.
     """
     relation = accounting._relation(neighbors)
     native = objective if isinstance(objective, Objective) else None
@@ -264,19 +311,21 @@ def minimize(
     whose: Units | None = None
     names: tuple[str, ...] = ()
     if units is None:
-        unused(n_units=n_units, max_rows_per_unit=max_rows_per_unit)
+        unused(unit)
         count = _counted(present, n_records, relation)
     else:
         if n_records is not None:
-            raise ValueError("n_records is given, and units are protected; say how many units there are, as n_units")
+            raise ValueError(
+                "n_records is given, but units are protected; give the number of units, unit=dpopt.Unit(count=...)"
+            )
         given = ids_alone(units)
         names = given.names
-        whose = settled(
-            given, present, relation, n_units=n_units, max_rows_per_unit=max_rows_per_unit, seed=seed, bounded=True
-        )
+        whose = settled(given, present, relation, unit=unit, seed=seed, bounded=True)
         count, present = whose.count, len(whose.rows)
     if budget is not None and insecure_seed is not None:
-        raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
+        raise ValueError(
+            "insecure_seed and a ledger exclude each other, since predictable noise protects nobody; leave one of them out"
+        )
     if native is None and relation == "add-or-remove" and batch_records not in (None, 1):
         raise ValueError(ONE_AT_A_TIME)
     said = {
@@ -285,7 +334,7 @@ def minimize(
 
     def plan_with(own_evidence: str) -> tuple[Any, Plan]:
         return _planned(
-            count, parameters.size, gives, epsilon, delta, relation, dict(said), elsewhere=native is None, of_units=whose is not None,
+            count, parameters.size, gives, epsilon, delta, relation, dict(said), remote=native is None, of_units=whose is not None,
             usual_clip_norm=None if native is None or whose is not None else native._native.usual_clip_norm(), own_evidence=own_evidence,
         )  # fmt: skip
 
@@ -309,11 +358,11 @@ def minimize(
         rows = None if whose is None else whose.rows
         found = planned.run_native(session, parameters.vector(), native._native, records, rows)
     else:
-        assert evidence is not None
+        assert evidence is not None and not isinstance(objective, Objective)
         evidence.note(session)
         # what the library's own say holds no values
         shown = show_errors or hasattr(objective, "_self_check")
-        called = _called(objective if shown else _quiet(objective), records.at, parameters, gives)  # type: ignore[arg-type]
+        called = _called(objective if shown else _quiet(objective), records.at, parameters, gives)
         if whose is not None:
             assert whose.most is not None
             called = _by_unit(called, whose, parameters.size, gives)
@@ -331,7 +380,9 @@ def _counted(present: int, n_records: Any, relation: str) -> int:
             raise ValueError("add-or-remove protects the number of records; give a public guess as n_records")
         return whole(n_records, "n_records")
     if n_records is not None and whole(n_records, "n_records") != present:
-        raise ValueError("n_records is not the number of records, which is public under this relation; leave it out")
+        raise ValueError(
+            "n_records differs from the number of records, which is public under this relation; leave it out"
+        )
     return present
 
 
@@ -351,7 +402,7 @@ def _by_unit(called: Callable[..., Any], whose: Units, dimension: int, gives: Gi
         said = called(x, members.astype(np.uint64), *more)
         blocks = said if isinstance(said, list) else [said]
         if any(len(block) != len(members) for block in blocks):
-            raise ValueError("the objective did not give one row for each record of the batch")
+            raise ValueError("the objective did not return one row for each record of the batch")
         there = own > 0
         means = []
         # what is not finite stays so, in its own unit, and counts as 0 where it is clipped: no warning tells of it
@@ -375,8 +426,7 @@ def _quiet(objective: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as why:
             failed = type(why).__name__
         raise RuntimeError(
-            f"the objective raised {failed} on the records, and what it says is not shown, since it may hold their values; it was tried on made-up records before, so "
-            "that the reason lies in what these hold: give example= such records, or show_errors=True where nobody else will read it"
+            f"the objective raised {failed} on the records, and its message is not shown, since it may contain their values. It passed the test on synthetic records, so that the cause lies in the values of these records; give similar non-sensitive records as example=, or show_errors=True if nobody else will read the message"
         )
 
     return quiet
@@ -399,7 +449,7 @@ def _tried(
 ) -> Evidence:
     """What may be said of an objective, tried on made-up records before anything is charged."""
     if example is None:
-        pools: list[Callable[[], Pool]] = [lambda sort=sort: made_up(records.arrays, sort) for sort in SORTS]  # type: ignore[misc]
+        pools: list[Callable[[], Pool]] = [partial(synthetic, records.arrays, sort) for sort in SORTS]
     else:
         pools = [lambda: of_example(Records(example).arrays)]
     itself = getattr(objective, "_self_check", None)
@@ -429,7 +479,7 @@ def _tried(
 
     tried = examine(subject, rows, pool)
     for sort in MORE_WHOLE if example is None and any(_whole_on_cpu(a) for a in records.arrays) else ():
-        pool = made_up(records.arrays, sort)
+        pool = synthetic(records.arrays, sort)
         try:
             examine(subject, rows, pool)
         except NotOfOneRecord:
@@ -461,13 +511,13 @@ def _called(
     def values(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
         given = to_numpy(objective(parameters.tree(x), *at(positions)))
         if given.ndim != 1:
-            raise ValueError("the objective gave no array with one loss for each record")
+            raise ValueError("the objective did not return an array with one loss for each record")
         return given.astype(np.float64)
 
     def derivatives(x: np.ndarray, positions: np.ndarray, directions: np.ndarray) -> np.ndarray:
         given = to_numpy(objective(parameters.tree(x), directions, *at(positions)))
         if given.ndim != 2:
-            raise ValueError("the objective gave no array of records × directions")
+            raise ValueError("the objective did not return an array of records × directions")
         return given.astype(np.float64)
 
     calls: dict[str, Callable[..., Any]] = {"gradients": gradients, "values": values, "derivatives": derivatives}
@@ -481,30 +531,40 @@ def check_per_record(objective: Callable[..., Any], data: Any, start: Any, *, gi
     one with very large numbers: what is said of a record must stay what it is, that of others to the last bit. It finds batch normalisation, means over the batch, rows out of order and
     state from call to call. What it does not find is not proved to be absent.
 
-    Args:
-        objective: what :func:`minimize` takes.
-        data: at least two records that are not sensitive.
-        start: parameters.
-        gives: what the objective says of a record.
+    Parameters
+    ----------
+    objective
+        What :func:`minimize` takes.
+    data
+        At least two records that are not sensitive.
+    start
+        parameters.
+    gives
+        What the objective says of a record.
 
-    Returns:
-        What was tried: ``grade`` and ``why``.
+    Returns
+    -------
+    What was tried: ``grade`` and ``why``.
 
-    Raises:
-        ValueError: which of them it looks like.
+    Raises
+    ------
+    ValueError
+        Which of them it looks like.
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> dpopt.check_per_record(lambda x, a: x - a, np.eye(3), np.zeros(3)).grade
     'checked'
     >>> dpopt.check_per_record(lambda x, a: x - a + a.mean(axis=0), np.eye(3), np.zeros(3))
     Traceback (most recent call last):
       ...
-    dpopt._self_check.NotOfOneRecord: the objective: other numbers of a record by itself than of the same record in a batch of 7, so that it depends on the other records or on how many there are, and nothing would be protected; let row i depend on record i only
+    dpopt._self_check.NotOfOneRecord: the objective: a record gives different numbers alone and in a batch of 7, so that its row depends on other records or their number, and nothing would be protected; make row i depend on record i only
     """
     _known(gives)
     records, parameters = Records(data), Leaves(start, "start")
     if len(records) < 2:
-        raise ValueError("give at least two records, that are not sensitive")
+        raise ValueError("example has fewer than two records; give at least two, which must not be sensitive")
     return _tried(objective, records, parameters, gives, data)
 
 

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from . import _classifiers, _core, _embeddings, _regressors
+from ._fitted_table import loaded, path_of
 from ._plan import Privacy
-from ._table_fit import path_of
-from ._tables import names_by_position, vectors_path
+from ._public_facts import Columns
+from ._tables import vectors_path
 from ._warnings import SEEDED, warn
 
 
-def load(path: Any, public_vectors: Any = None) -> Any:
+def load(path: Any, public_vectors: Any = None, recalls: Any = None) -> Any:
     """The fitted estimator of a model file, of `dpopt fit` or of :meth:`LogisticRegression.save`: it predicts for tables with the
     columns of the one it was fitted to. A model of texts with public vectors of words needs the same file of them again.
+
+    A known fault of an earlier version that certainly concerns the model is a :class:`PrivacyWarning`; `recalls` is the path of a newer list of
+    them than the one that ships (SECURITY.md).
 
     >>> import dpopt, os, pandas, tempfile
     >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
@@ -29,26 +33,25 @@ def load(path: Any, public_vectors: Any = None) -> Any:
     model = _core.TableModel.load(str(path_of(path)), vectors_path(public_vectors))
     promised = json.loads(model.guarantee())
     facts: dict[str, Any] = {
-        "public_vectors": public_vectors,
+        "columns": None if public_vectors is None else Columns(public_vectors=public_vectors),
         "epsilon": promised["epsilon"],
         "delta": promised["delta"],
         "neighbors": promised["relation"],
     }
     estimator: Any = _estimator_of(model, facts)
-    estimator._table = model
-    weights = model.weights()
-    estimator._settle(None, np.full((0 if weights is None else weights.size,), np.nan))
+    table = loaded(model, estimator._order_of(model, None))
+    estimator._settle(table, None)
     if not model.labels:
         estimator._flat()
     estimator.n_features_in_ = len(model.columns)
-    if model.columns == names_by_position(None, len(model.columns)):
-        # of a matrix, or of a table whose columns are called as a matrix's are
-        estimator._positions = model.columns
-    else:
+    if table.positions is None:
         estimator.feature_names_in_ = np.array(model.columns, dtype=object)
     estimator.privacy_ = Privacy.of(model.guarantee(), "[]")
     if promised["insecure_seed"]:
         warn(SEEDED)
+    for recall, sentence in json.loads(model.recalls(None if recalls is None else str(path_of(recalls)))):
+        if recall["concern"] == "certain":
+            warn(sentence)
     return estimator
 
 
@@ -61,7 +64,7 @@ def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
         if form.get("towers") is None:
             if not model.labels:
                 raise ValueError(
-                    "this is a sum of embeddings for a number, which the command line predicts with: dpopt predict"
+                    "this file holds a sum of embeddings for a number, which Python cannot load; predict with the command line, dpopt predict"
                 )
             return _embeddings.EmbeddingClassifier(**size, **facts)
         towers = _embeddings.TwoTowerClassifier if model.labels else _embeddings.TwoTowerRegressor

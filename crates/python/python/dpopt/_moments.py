@@ -1,4 +1,4 @@
-"""What is said of numbers whose range nobody knows."""
+"""Moments of numbers of unknown range."""
 
 from __future__ import annotations
 

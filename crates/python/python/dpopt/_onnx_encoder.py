@@ -58,7 +58,7 @@ def encoded(graph: Graph, spec: dict[str, Any], missing: list[str]) -> tuple[str
     from onnx import TensorProto, helper
 
     centred, pairs = spec.get("centred", False), spec.get("pairs")
-    hats = [knots for knots in (spec["knots"], spec.get("fine_knots", 0)) if knots > 0]
+    splines = [knots for knots in (spec["knots"], spec.get("fine_knots", 0)) if knots > 0]
     share = pairs["share"] if pairs else 0.0
     scale = spec["row_norm"] * np.sqrt((1.0 - share) / (1 + len(spec["features"])))
     inputs, blocks, factors = [], [], []
@@ -67,7 +67,7 @@ def encoded(graph: Graph, spec: dict[str, Any], missing: list[str]) -> tuple[str
         kind = TensorProto.DOUBLE if form == "numeric" else TensorProto.STRING
         inputs.append(helper.make_tensor_value_info(column, kind, ["rows", 1]))
         if form == "numeric":
-            block, factor = _number(graph, column, given, hats, centred, scale, pairs["knots"] if pairs else 0)
+            block, factor = _number(graph, column, given, splines, centred, scale, pairs["knots"] if pairs else 0)
         else:
             block, factor = _level(graph, column, (given["levels"], missing), centred, scale)
         blocks.append(block)
@@ -91,7 +91,7 @@ def encoded(graph: Graph, spec: dict[str, Any], missing: list[str]) -> tuple[str
     return graph.put("Mul", features, graph.put("Div", np.array(float(spec["row_norm"])), longest)), inputs
 
 
-def _hats(graph: Graph, unit: str, knots: int) -> str:
+def _splines(graph: Graph, unit: str, knots: int) -> str:
     """max(0, 1 − |(knots − 1)·unit − k|) for each knot k."""
     at = graph.put("Mul", unit, np.array(knots - 1.0))
     away = graph.put("Abs", graph.put("Sub", at, np.arange(knots, dtype=np.float64).reshape(1, -1)))
@@ -99,7 +99,7 @@ def _hats(graph: Graph, unit: str, knots: int) -> str:
 
 
 def _number(
-    graph: Graph, column: str, given: dict[str, Any], hats: list[int], centred: bool, scale: float, pair_knots: int
+    graph: Graph, column: str, given: dict[str, Any], splines: list[int], centred: bool, scale: float, pair_knots: int
 ) -> tuple[str, str | None]:
     double = _double()
     lower, upper = float(given["lower"]), float(given["upper"])
@@ -126,16 +126,16 @@ def _number(
         parts = [graph.put("Sub", graph.put("Mul", unit, np.array(2.0)), np.array(1.0))]
     else:
         parts = [graph.put("Sub", np.array(1.0), unit), unit]
-    parts += [_hats(graph, unit, knots) for knots in hats]
+    parts += [_splines(graph, unit, knots) for knots in splines]
     block = graph.put("Concat", *parts, absent, axis=1)
-    if hats or not centred:
+    if splines or not centred:
         square = graph.put("ReduceSum", graph.put("Mul", block, block), np.array([1]), keepdims=1)
         block = graph.put("Div", graph.put("Mul", block, np.array(scale)), graph.put("Sqrt", square))
     else:
         block = graph.put("Mul", block, np.array(scale))
     if not pair_knots:
         return block, None
-    factor = _hats(graph, unit, pair_knots)
+    factor = _splines(graph, unit, pair_knots)
     square = graph.put("ReduceSum", graph.put("Mul", factor, factor), np.array([1]), keepdims=1)
     there = graph.put("Sub", np.array(1.0), absent)
     return block, graph.put("Mul", graph.put("Div", factor, graph.put("Sqrt", square)), there)

@@ -1,49 +1,30 @@
-"""Options of methods as keywords of estimators: names, ranges and documentation are those of the compiled library."""
+"""Options of methods: names, ranges and documentation are those of the compiled library, and what an estimator may be given of them."""
 
 from __future__ import annotations
 
 import difflib
-import inspect
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._reading import array, number, shown, whole
-
-T = TypeVar("T", bound=type)
-
-#: What scikit-learn's estimators have, and why these have not.
-WEIGHTS = {
-    "class_weight": "the losses here weigh every record alike, and the noise is made for that; move the threshold on predict_proba instead",
-    "sample_weight": "it multiplies what single records contribute, beyond the bound that the noise is made for",
-}
+from ._reading import array, kind, number, shown, whole
+from ._settings import Method
 
 #: Every option: name, help, form, range or words, and the methods that have it.
 CATALOGUE: list[dict[str, Any]] = json.loads(_core.method_options())
 _BY_NAME = {option["name"]: option for option in CATALOGUE}
 #: The method of embedding models.
 EMBEDDING = "embedding-sgd"
-_SPARSE_METHODS = frozenset(_BY_NAME["max_features"]["methods"])
-
-
-def _of(methods: Callable[[str], bool]) -> tuple[str, ...]:
-    return tuple(option["name"] for option in CATALOGUE if any(map(methods, option["methods"])))
-
-
-#: Options of methods that use all features.
-LINEAR_OPTIONS = _of(lambda method: method != EMBEDDING and method not in _SPARSE_METHODS)
-#: Options of methods that keep few features.
-SPARSE_OPTIONS = _of(lambda method: method in _SPARSE_METHODS)
-#: Options of embedding models.
-EMBEDDING_OPTIONS = _of(lambda method: method == EMBEDDING)
-
-
-def default(name: str) -> Any:
-    """The value that leaves an option to the library."""
-    return False if _BY_NAME[name]["form"] == "flag" else None
+#: A parameter of sparse models themselves, which is no option of a method in Python.
+REQUIRED = "max_features"
+#: Methods that keep few features, and those of them that have to be told how many.
+SPARSE = frozenset(_BY_NAME[REQUIRED]["methods"])
+COUNTED = SPARSE - {"frank-wolfe"}
+#: Methods of models that keep every feature, of sparse ones, and of embedding models.
+LINEAR = frozenset(_core.METHODS) - COUNTED
 
 
 def described(name: str) -> str:
@@ -60,54 +41,42 @@ def described(name: str) -> str:
     return f"{option['help']} ({values})."
 
 
-def documentation(names: Sequence[str]) -> str:
-    """Lines of a docstring's list of parameters."""
-    return "\n".join(f"        {name}: {described(name)}" for name in names)
+def option_meant(name: str, usable: frozenset[str]) -> tuple[str, str] | None:
+    """The option of this name, or nearly so, and the class of one of these methods that has it: the usual one, if it has."""
+    from .methods import BY_NAME
+
+    known = [o["name"] for o in CATALOGUE if o["name"] != REQUIRED and usable & set(o["methods"])]
+    option = name if name in known else next(iter(difflib.get_close_matches(name, known, n=1)), None)
+    if option is None:
+        return None
+    having = [method for method in _BY_NAME[option]["methods"] if method in usable]
+    usual = [method for method in ("noisy-sgd", "dp-gd-ht", EMBEDDING) if method in having]
+    return option, BY_NAME[(usual or having)[0]].__name__
 
 
-def with_options(names: Sequence[str], without: Sequence[str] = ()) -> Callable[[T], T]:
-    """Gives ``__init__``'s ``**options`` their names: in the signature, and in the docstring for ``{options}``.
+def method_of(given: Any) -> Method:
+    """What ``method=`` holds, as an object; names that the library does not have are refused by it."""
+    from .methods import BY_NAME, Auto
 
-    Args:
-        names: of the options.
-        without: those of them that mean nothing for this estimator.
-    """
-
-    def decorate(cls: T) -> T:
-        cls._method_options = tuple(name for name in names if name not in without)  # type: ignore[attr-defined]
-        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        new = [name for name in cls._method_options if name not in signature.parameters]  # type: ignore[attr-defined]
-        keywords = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=default(n)) for n in new]
-        cls._keyword_options = tuple(new)  # type: ignore[attr-defined]
-        cls.__init__.__signature__ = signature.replace(parameters=[*own, *keywords])  # type: ignore[misc]
-        cls.__doc__ = (cls.__doc__ or "").replace("{options}", documentation(new))
-        return cls
-
-    return decorate
+    if isinstance(given, Method):
+        return given
+    if isinstance(given, type) and issubclass(given, Method):
+        raise TypeError(f"method is the class {given.__name__}; give an object of it: dpopt.methods.{given.__name__}()")
+    if not isinstance(given, str):
+        raise TypeError(
+            f'method is {kind(given)}; give "auto", a name of dpopt.METHODS, or an object: dpopt.methods.NoisySGD(steps=400)'
+        )
+    named = BY_NAME.get(given)
+    if named is None or given == EMBEDDING:
+        choices = ", ".join(name for name in BY_NAME if name != EMBEDDING)
+        raise ValueError(f"there is no method {shown(given)}; choose one of {choices}")
+    return Auto() if named is Auto else named()
 
 
-def keep(estimator: Any, given: dict[str, Any]) -> None:
-    """Stores the parameters of ``__init__`` (its ``locals()``) under their names, as scikit-learn wants them: unchanged."""
-    options = dict(given.get("options", {}))
-    for name, value in given.items():
-        if name not in ("self", "__class__", "options"):
-            setattr(estimator, name, value)
-    for name in getattr(estimator, "_keyword_options", ()):
-        setattr(estimator, name, options.pop(name, default(name)))
-    for name in options:
-        if name in WEIGHTS:
-            raise TypeError(f"{type(estimator).__name__} has no parameter {name}: {WEIGHTS[name]}")
-        near = difflib.get_close_matches(name, type(estimator)._get_param_names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise TypeError(f"{type(estimator).__name__} has no parameter {shown(name)}{hint}")
-
-
-def said(estimator: Any) -> dict[str, Any]:
-    """What the user said of the estimator's options, as the compiled library reads it."""
+def said(method: Method) -> dict[str, Any]:
+    """What the user said of a method's options, as the compiled library reads it."""
     result: dict[str, Any] = {}
-    for name in estimator._method_options:
-        value = getattr(estimator, name, None)
+    for name, value in method.get_params(deep=False).items():
         form = _BY_NAME[name]["form"]
         if value is None or (form == "flag" and isinstance(value, (bool, np.bool_)) and not value):
             continue
@@ -126,3 +95,39 @@ def said(estimator: Any) -> dict[str, Any]:
             words = [word for word, _ in _BY_NAME[name].get("words", [])] or others
             raise ValueError(f"{name} is {shown(value)}; give one of {', '.join(words)}")
     return result
+
+
+def asked(estimator: Any) -> tuple[str, dict[str, Any]]:
+    """The method of an estimator and what is said of its options; what the estimator cannot use is refused by name, with what to take instead."""
+    method = method_of(estimator.method)
+    options, whose = said(method), type(estimator).__name__
+    usable: frozenset[str] = estimator._usable_methods
+    instead: Mapping[str, str] = estimator._options_of_others
+    if method.name != "auto" and method.name not in usable:
+        raise _core.PrivacyError(
+            f"{whose} cannot use {type(method).__name__} ({method.name}), {_other_estimator(method.name)}"
+        )
+    for name in options:
+        if name in instead:
+            raise ValueError(f"{whose} does not use the option {name}: {instead[name]}")
+        if not usable & set(_BY_NAME[name]["methods"]):
+            first = _BY_NAME[name]["methods"][0]
+            raise _core.PrivacyError(f"{whose} has no method with the option {name}, {_other_estimator(first)}")
+    return method.name, options
+
+
+def _other_estimator(method: str) -> str:
+    """What a method that an estimator cannot use is of, and which estimator can."""
+    if method == EMBEDDING:
+        return "which is of embedding models; take EmbeddingClassifier, TwoTowerClassifier or TwoTowerRegressor"
+    if method in COUNTED:
+        return (
+            "which keeps a given number of features; take SparseLogisticRegression or SparseLinearRegression with "
+            "max_features"
+        )
+    return "which is of linear models that keep every feature; take LogisticRegression or LinearRegression"
+
+
+__all__ = [
+    "CATALOGUE", "COUNTED", "EMBEDDING", "LINEAR", "REQUIRED", "SPARSE", "asked", "described", "method_of", "option_meant", "said",
+]  # fmt: skip

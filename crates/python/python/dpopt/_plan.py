@@ -22,19 +22,29 @@ SHOWN_FORMS = 8
 class Plan:
     """What a fit would do, from public facts only: every candidate method, the best prediction first.
 
-    Attributes:
-        method: the chosen method, or None if none applies.
-        candidates: one dict per method (noise multiplier, steps, predicted risk, certified ε, schedule, or a reason).
-        n_rows, n_features, epsilon, delta, relation: what was planned for (the budget of one model).
-        models: how many models are fitted, one for each class where each class is fitted against the rest.
-        refusal: why there is no chosen method.
-        encoders: forms of the encoder that were compared where it encodes a table, each with its constants (``knots``, ``pair_knots``,
-            …), ``words`` and ``excess_risk``: the first one is taken. None where there was no choice.
-        n_units: how many units own the rows, where a unit may have several; None: each row is one.
+    Attributes
+    ----------
+    method
+        The chosen method, or None if none applies.
+    candidates
+        One dict per method (noise multiplier, steps, predicted risk, certified ε, schedule, or a reason).
+    n_rows, n_features, epsilon, delta, relation
+        What was planned for (the budget of one model).
+    reason
+        Why that method was chosen: what follows "because".
+    models
+        How many models are fitted, one for each class where each class is fitted against the rest.
+    refusal
+        Why there is no chosen method.
+    encoders
+        Forms of the encoder that were compared where it encodes a table, each with its constants (``knots``, ``pair_knots``,
+        …), ``words`` and ``excess_risk``: the first one is taken. None where there was no choice.
+    n_units
+        How many units own the rows, where a unit may have several; None: each row is one.
 
-    Where records are in parts each candidate has its ``passes``: questions to all parts, for all models together. It is a public number; of the
+    Where records are in partitions each candidate has its ``passes``: aggregate queries to all partitions, for all models together. It is a public number; of the
     methods that minimise, ``objective-perturbation`` and ``output-perturbation``, tables that resist make it two or four times as large, so
-    that the number of passes that were made may tell something of the records.
+    that the number of passes that were made may disclose something of the records.
     """
 
     method: str | None
@@ -48,6 +58,7 @@ class Plan:
     refusal: str | None = None
     encoders: list[dict[str, Any]] = field(default_factory=list)
     n_units: int | None = None
+    reason: str | None = None
 
     @property
     def encoder(self) -> dict[str, Any] | None:
@@ -56,7 +67,7 @@ class Plan:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The chosen candidate."""
+        """The candidate of the chosen method."""
         for candidate in self.candidates:
             if candidate["method"] == self.method and not candidate.get("not_applicable"):
                 return candidate
@@ -64,18 +75,22 @@ class Plan:
 
     @property
     def passes(self) -> int | None:
-        """Questions that the chosen method asks of parts; None if the records are here."""
+        """Aggregate queries that the chosen method asks of partitions; None if the records are here."""
         return None if self.method is None else self.chosen.get("passes")
 
     def seconds(self, a_pass: float) -> float:
         """What the chosen method's passes take, if one takes so many seconds: ``parts.seconds_per_pass``, or ``statistics.median(parts.seconds)`` of an
         earlier fit.
 
-        Raises:
-            ValueError: if the records are not in parts.
+        Raises
+        ------
+        ValueError
+            If the records are not in parts.
         """
         if self.passes is None:
-            raise ValueError("this plan is for records that are here, and asks nobody; make one by explain(parts)")
+            raise ValueError(
+                "this plan is for records in memory and cannot query remote ones; make a plan with explain(parts)"
+            )
         return self.passes * a_pass
 
     @property
@@ -154,23 +169,38 @@ class Plan:
 class Privacy:
     """What was promised and certified.
 
-    Attributes:
-        epsilon: certified ε of everything the fit released (at `delta`), rounded up.
-        delta: δ of the whole fit.
-        relation: which data sets are neighbours.
-        allowed_epsilon: ε that was allowed.
-        event: what was released.
-        stages: name, ε, δ, event and bound of each part, in order.
-        ledger: what was released, in order: label, event, count per stage.
-        insecure_seed: True if the noise was seeded: no guarantee against who knows the seed.
-        unit: who is protected: a ``"record"``, or a ``"user"`` with all rows.
-        unit_column: the column whose values are the units, where rows of one value are one.
-        public_ownership: who owns which rows, and so who shares rows with whom, is not protected: a row may have several owners.
-        grade: ``"certified"``; ``"checked"`` where what your code does with a record was tried on made-up records before the first release, which is no proof; or
-            ``"research"`` where a part is not proved or rests on a word that nobody checked.
-        evidence: what a grade below certified rests on, in words.
-        scope: what it is of, where that is less than what was fitted: ``"of the last step alone: …"`` in a pipeline with steps that read the
-            records without noise. None: all of it.
+    Attributes
+    ----------
+    epsilon
+        Certified ε of everything the fit released (at `delta`), rounded up.
+    delta
+        δ of the whole fit.
+    relation
+        Which data sets are neighbours.
+    allowed_epsilon
+        ε that was allowed.
+    event
+        What was released.
+    stages
+        Name, ε, δ, event and bound of each part, in order.
+    ledger
+        What was released, in order: label, event, count per stage.
+    insecure_seed
+        True if the noise was seeded: no guarantee against who knows the seed.
+    unit
+        Who is protected: a ``"record"``, or a ``"user"`` with all rows.
+    unit_column
+        The column whose values are the units, where rows of one value are one.
+    public_ownership
+        Who owns which rows, and so who shares rows with whom, is not protected: a row may have several owners.
+    grade
+        ``"certified"``; ``"checked"`` where what your code does with a record was tried on made-up records before the first release, which is no proof; or
+        ``"research"`` where a part is not proved or rests on a word that nobody checked.
+    evidence
+        What a grade below certified rests on, as text.
+    scope
+        What it is of, where that is less than what was fitted: ``"of the last step alone: …"`` in a pipeline with steps that read the
+        records without noise. None: all of it.
     """
 
     epsilon: float
@@ -259,11 +289,16 @@ def _fit(rows: int, features: int, nonzeros: int, row_norm: float, request: str)
 class Request:
     """Public facts of a fit: plain values, from which the compiled library plans it.
 
-    Attributes:
-        rows: number of records.
-        features, nonzeros, row_norm: of a bounded row.
-        asked: target, relation, ε, δ, options and what is public of units, as JSON.
-        shown_features: columns of X.
+    Attributes
+    ----------
+    rows
+        Number of records.
+    features, nonzeros, row_norm
+        Of a bounded row.
+    asked
+        Target, relation, ε, δ, options and what is public of units, as JSON.
+    shown_features
+        Columns of X.
     """
 
     rows: int
@@ -281,6 +316,11 @@ class Request:
         """The plan for so many classes; beside a method asked for by name all others to `compare`."""
         return self.shown(self.fit().plan(classes, compare))
 
+    def report(self, classes: int, answer: str) -> str:
+        """The report of a run that released `answer` (JSON): all methods are compared for it."""
+        report: str = self.fit().report(classes, answer)
+        return report
+
     def shown(self, described: str) -> Plan:
         """A plan as the compiled library describes it."""
         plan, asked = json.loads(described), json.loads(self.asked)
@@ -288,4 +328,5 @@ class Request:
         return Plan(
             plan["method"], plan["candidates"], self.rows, self.shown_features, plan["epsilon"], plan["delta"],
             asked["relation"], plan["models"], plan["refusal"], n_units=None if units is None else units["count"],
+            reason=plan["reason"],
         )  # fmt: skip

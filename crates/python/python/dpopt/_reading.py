@@ -9,6 +9,8 @@ that no chain holds one either.
 
 from __future__ import annotations
 
+import decimal
+import fractions
 import numbers
 import warnings
 from collections.abc import Callable, Sequence
@@ -55,7 +57,7 @@ def shown(value: Any) -> str:
 
 
 def plainly(text: str) -> str:
-    """A text of somebody else as it may be printed: what a terminal would obey is U+FFFD."""
+    """A foreign text as it may be printed: what a terminal would obey is U+FFFD."""
     return _core.foreign(text.encode("utf-8", "replace").decode())
 
 
@@ -63,7 +65,7 @@ def plain(text: str, name: str) -> str:
     """A public text; refused where a terminal would obey a part of it."""
     if plainly(text) != text:
         raise ValueError(
-            f"{name} has control characters (line breaks, escapes) or marks that turn the order of letters, which a terminal obeys; leave them out"
+            f"{name} has control characters (line breaks, escapes, marks of writing direction), which can manipulate a terminal; leave them out"
         )
     return text
 
@@ -118,7 +120,7 @@ def _cell(value: Any) -> float | None:
 
 
 #: What to do with a data frame of more than numbers.
-_BY_NAME = '; or declare the columns by name, bounds={"age": (17, 90)}, levels={"sex": [...]}, text=[...], and the table is encoded'
+_BY_NAME = '; or declare the columns by name, bounds={"age": (17, 90)}, columns=dpopt.Columns(levels={"sex": [...]}, text=[...]), and the table is encoded'
 
 
 def _cells(values: np.ndarray, name: str, more: str = "") -> np.ndarray:
@@ -160,7 +162,7 @@ def listed_cells(values: Sequence[Any], name: str) -> np.ndarray:
             i for i, row in enumerate(values)
             if (len(row) if isinstance(row, (list, tuple, np.ndarray)) else None) != first
         )  # fmt: skip
-        raise ValueError(f"row {odd} of {name} has another number of entries than row 0; give rows of one length")
+        raise ValueError(f"row {odd} of {name} has another number of entries than row 0; give rows of equal length")
     if lengths == {-1}:
         flat = np.empty(len(values), dtype=object)
         for i, value in enumerate(values):
@@ -292,8 +294,7 @@ def check_names(estimator: Any, X: Any, name: str) -> None:
         return
     if not set(known) & set(names):
         raise ValueError(
-            f"The feature names should match those that were passed during fit: none of the {len(names)} names of {name} does. They "
-            "are not shown, because a table that was read without its header has a record in their place"
+            f"The feature names should match those that were passed during fit: none of the {len(names)} names of {name} does. They are not shown, since the first line may be a record: read the table with its header"
         )
 
 
@@ -354,7 +355,7 @@ def scored(known: np.ndarray, sample_weight: Any, what: str) -> tuple[np.ndarray
     if not known.any():
         raise ValueError(f"no record has {what}, so there is nothing to score")
     if not known.all():
-        warn(f"{(~known).sum()} of {len(known)} records are without {what}: they are left out of the score")
+        warn(f"{(~known).sum()} of {len(known)} records are without {what} and are left out of the score")
     return known, weights
 
 
@@ -438,6 +439,27 @@ def distinct(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, np.array([counts[v] for v in order], dtype=np.int64)
 
 
+def rank(values: np.ndarray) -> list[int]:
+    """Where each of some labels stands in an order that follows for any two of them from these two alone: numbers by value, then what is of other types by
+    type and value."""
+
+    def key(value: Any) -> tuple[str, Any]:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, decimal.Decimal):
+            plain = fractions.Fraction(plain) if plain.is_finite() else float(plain)
+        return ("", plain) if isinstance(plain, numbers.Real) else (type(plain).__name__, str(plain))
+
+    order = (
+        sorted(range(len(values)), key=lambda place: key(values[place]))
+        if values.dtype.kind == "O"
+        else range(len(values))
+    )
+    standing = [0] * len(values)
+    for at, place in enumerate(order):
+        standing[place] = at
+    return standing
+
+
 def sorted_if_comparable(values: list[Any]) -> list[Any]:
     """Sorted, or by name of type where types cannot be compared."""
     found = attempt(lambda: sorted(values))
@@ -477,6 +499,7 @@ __all__ = [
     "labels",
     "listed_cells",
     "number",
+    "rank",
     "required",
     "same_length",
     "shown",

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from . import _partial_fit_numbers
 from ._docs import documented
-from ._linear import PrivateLinear, Reading, linear_scores
+from ._fitted_table import FittedTable
+from ._linear import PrivateLinear
 from ._moments import Moment, in_text, moment
-from ._options import LINEAR_OPTIONS, keep, with_options
-from ._partial_fit import NumbersOfStream
+from ._one_fit import one_fit
+from ._public_facts import Columns, Unit
 from ._reading import number, same_length, scored, shown, target
 from ._rows import Bounding, _pair
-from ._table_fit import NumbersOfTable
+from ._settings import DEFAULT_EPSILON, Method, keep
 from ._tables import column, names_of
+from ._targets import Decoding, Reading
 from ._warnings import warn
+from .ledger import Ledger
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+_NO_SHIFT = {
+    "shift": "it shifts a logistic loss, and a number is predicted here; leave it out, or take LogisticRegression"
+}
+_BY_RIDGE = {"regularization": "nothing is regularised here; take Ridge(alpha=...)"}
 
-    from ._keywords import LinearOptions
 
-
-class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
+class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
     """Targets and predictions of linear regression."""
+
+    _options_of_others: ClassVar[Mapping[str, str]] = _NO_SHIFT
+    target_bounds: Any
+    heavy_tailed: Any
+    target_range_: tuple[float, float]
+    target_clip_bias_: float
 
     def _loss(self) -> dict[str, Any]:
         return {"name": "squared"}
@@ -39,7 +51,9 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
         if self.target_bounds is None:
             return None
         if self._moment() is not None:
-            raise ValueError("target_bounds and heavy_tailed both say where y is clipped; leave out one of the two")
+            raise ValueError(
+                "target_bounds and heavy_tailed both determine where y is clipped; leave out one of the two"
+            )
         lower, upper = (number(b, "target_bounds") for b in _pair(self.target_bounds))
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise ValueError("target_bounds must be finite with lower < upper")
@@ -59,25 +73,53 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
         return known is not None and known[1] is not None
 
     def _finds_range(self) -> bool:
+        """Whether the range of y is to be found privately before the model."""
         return self._target_range() is None and not self._scale_is_known()
+
+    def _range_asked(self) -> Any:
+        declared = self._target_range()
+        if declared is not None:
+            return {"known": declared}
+        return {"moment": self._moment()} if self._scale_is_known() else "found"
 
     def _before_charge(self, fit: Any) -> None:
         if self._finds_range() and not fit.finds_range():
             warn(
-                "no target_bounds were given, and these are too few rows to find the range of y privately at this epsilon, so y is clipped "
-                "to [-1, 1]; nothing is read off the data. Give target_bounds=(lower, upper) with what is known about y beforehand, or a "
-                "moment of it: heavy_tailed=(2, 100, 50)"
+                "target_bounds is not given, and there are too few rows to find the range of y privately at this epsilon, so that y is clipped to [-1, 1]. Give the public range target_bounds=(lower, upper), or a bound on a moment of y, heavy_tailed=(2, 100, 50)"
             )
 
+    def _table_loss(self) -> dict[str, Any] | None:
+        loss = self._loss()
+        return None if loss["name"] == "squared" else loss
+
+    def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
+        declared = self._target_range()
+        if declared is None:
+            return True, {}
+        lower, upper = declared
+        return True, {"lower": lower, "upper": upper}
+
+    def _learned(self, table: FittedTable) -> None:
+        clip = table.target_clip
+        lower, upper = table.model.range
+        self.target_range_ = (lower, upper)
+        self.target_clip_bias_ = float("nan") if clip is None else json.loads(clip)["clip_bias"]
+
+    @one_fit
     def fit(self, X: Any, y: Any = None, *, units: Any = None, **said: Any) -> PrivateLinearRegressor:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
-        Args:
-            X: rows × features: array, sparse matrix, or table; or :class:`dpopt.parts.Parts`, records that are elsewhere, with their targets.
-            y: one number per row, clipped to `target_bounds`. Where columns are declared by name also the name of a column of X.
-            units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which
-                then is no feature. All rows of an id are protected as a whole (docs/python.md, "Protect people, not rows").
-            said: nothing else; a ``sample_weight`` is refused with the reason.
+        Parameters
+        ----------
+        X
+            Rows × features: array, sparse matrix, or table; or :class:`dpopt.partitions.Partitions`, remote records with their targets.
+        y
+            One number per row, clipped to `target_bounds`. Where columns are declared by name also the name of a column of X.
+        units
+            Whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which
+            then is no feature. All rows of an id are protected as a whole (docs/python.md, "Protect people, not rows").
+        said
+            Nothing else; a ``sample_weight`` is refused with the reason.
         """
         self._fit(X, y, units, said)
         self._flat()
@@ -85,7 +127,7 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
 
     def _flat(self) -> None:
         """Of one output, as scikit-learn's regressors have them."""
-        self.coef_, self.intercept_ = self.coef_[0], np.float64(self.intercept_[0])  # type: ignore[assignment]
+        self.coef_, self.intercept_ = self.coef_[0], np.float64(self.intercept_[0])
         self.coef_noise_std_ = self.coef_noise_std_[0]
 
     def _targets(self, y: Any) -> np.ndarray:
@@ -98,71 +140,54 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
         """
         from sklearn.metrics import r2_score
 
-        if self._by_columns() and isinstance(y, str) and y in names_of(X):
+        if self._table is not None and isinstance(y, str) and y in names_of(X):
             y = column(X, names_of(X).index(y))
         truth, guess = target(y), self.predict(X)
         same_length(guess, truth)
         known, weights = scored(np.isfinite(truth), sample_weight, "a finite target")
         return float(r2_score(truth[known], guess[known], sample_weight=weights))
 
-    def _read(self, y: np.ndarray) -> Reading | None:
-        declared = self._target_range()
-        return None if declared is None else self._within(y, declared, "The target is clipped to {}.")
+    def _read(self, y: np.ndarray) -> Reading:
+        return Reading(y)
 
-    def _found(self, y: np.ndarray, run: Any, owners: Any) -> Reading:
-        if run.finds_range():
-            found = run.range(np.ascontiguousarray(y, dtype=np.float64), owners)
-            return self._within(y, found, "The target is clipped to {}, found privately.")
-        if not self._scale_is_known():
-            return self._within(y, (-1.0, 1.0), "The target is clipped to {}.")
-        lower, upper, bias, words = run.target_clip(self._moment())
-        reading = self._within(y, (lower, upper), words)
-        self.target_clip_bias_ = bias
-        return reading
-
-    def _found_elsewhere(self, run: Any, ask: Any, known: list[tuple[int, int]]) -> tuple[Reading, tuple[float, float]]:
-        none = np.zeros(0)
-        if run.finds_range():
-            reading = self._within(
-                none, run.range_elsewhere(ask, known), "The target is clipped to {}, found privately."
+    def _read_remote(self, owner: str | None) -> Reading:
+        if owner is not None and self._finds_range():
+            raise ValueError(
+                "target_bounds is not given, and finding a range takes a secret choice of one row per unit, which remote records cannot make; give target_bounds=(lower, upper)"
             )
-        else:
-            # by public facts
-            reading = self._found(none, run, None)
-        return reading, self.target_range_
+        return super()._read_remote(owner)
 
-    def _within(self, y: np.ndarray, ends: tuple[float, float], preparation: str) -> Reading:
-        lower, upper = ends
-        self.target_range_, self.target_clip_bias_ = (lower, upper), float("nan")
-        middle, half = (lower + upper) / 2, (upper - lower) / 2
-        scaled = np.clip((np.clip(y, lower, upper) - middle) / half, -1.0, 1.0)
-        return Reading(scaled, 1, "regression", preparation.format(f"[{lower:g}, {upper:g}]"), half, middle)
+    def _decoding(
+        self,
+        reading: Reading,
+        labels: list[int] | None,
+        ends: tuple[float, float] | None,
+        clip: tuple[float, str] | None = None,
+    ) -> Decoding:
+        assert ends is not None
+        lower, upper = self.target_range_ = ends
+        self.target_clip_bias_, words = clip or (float("nan"), f"The target is clipped to [{lower:g}, {upper:g}].")
+        return Decoding(words, (upper - lower) / 2, (lower + upper) / 2)
 
     def predict(self, X: Any) -> np.ndarray:
         """X·coef + intercept; of a table with named columns within the target's range."""
-        if self._by_columns():
-            return self._table_numbers(X)
-        X = self._check_X(X)
-        return linear_scores(X, self.coef_, self.intercept_)
+        if self._table is not None:
+            return self._table.numbers(self, X)
+        return self._form.scores(self, self._check_X(X))
 
     def __sklearn_tags__(self) -> Any:
         # again: scikit-learn's mixin, which comes first, makes new tags
         return self._with_tags(super().__sklearn_tags__())
 
 
-@with_options(
-    LINEAR_OPTIONS,
-    without=(
-        "regularization",
-        "shift",
-    ),
-)
-@documented
-class LinearRegression(NumbersOfStream, PrivateLinearRegressor):
+@documented(attributes=("target_range_", "target_clip_bias_"))
+class LinearRegression(PrivateLinearRegressor):
     """Private least squares (Huber's loss where a method needs a bounded slope).
 
     {parameters}
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (3000, 2)); y = X[:, 0] - 0.5 * X[:, 1]
@@ -171,30 +196,35 @@ class LinearRegression(NumbersOfStream, PrivateLinearRegressor):
     True
     """
 
+    _options_of_others: ClassVar[Mapping[str, str]] = {**_NO_SHIFT, **_BY_RIDGE}
+    partial_fit = _partial_fit_numbers.partial_fit
+
     def __init__(
-        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
-        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
-    ):  # fmt: skip
+        self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto", bounds: Any = None,
+        columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
+        neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
+        max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
+        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
 
-@with_options(
-    LINEAR_OPTIONS,
-    without=(
-        "regularization",
-        "shift",
+@documented(
+    attributes=("target_range_", "target_clip_bias_"),
+    alpha=(
+        "float",
+        "λ of the penalty (λ/2)‖θ‖² on the *sum* of half squared errors, in units of bounded rows and of y scaled to [-1, 1]. A method raises it where "
+        "its proof needs more.",
     ),
 )
-@documented
-class Ridge(NumbersOfStream, PrivateLinearRegressor):
+class Ridge(PrivateLinearRegressor):
     """Private ridge regression.
 
     {parameters}
-        alpha: λ of the penalty (λ/2)‖θ‖² on the *sum* of half squared errors, in units of bounded rows and of y scaled
-            to [-1, 1]. A method raises it where its proof needs more.
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (3000, 2)); y = X[:, 0]
@@ -203,12 +233,21 @@ class Ridge(NumbersOfStream, PrivateLinearRegressor):
     True
     """
 
+    _options_of_others: ClassVar[Mapping[str, str]] = {
+        **_NO_SHIFT,
+        "regularization": "say it as alpha=, a parameter of Ridge",
+    }
+    alpha: float
+    partial_fit = _partial_fit_numbers.partial_fit
+
     def __init__(
-        self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
-        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
-    ):  # fmt: skip
+        self, alpha: float = 1.0, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto",
+        bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
+        neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
+        max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
+        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
     def _options(self, facts: Bounding | None) -> dict[str, Any]:
@@ -218,22 +257,18 @@ class Ridge(NumbersOfStream, PrivateLinearRegressor):
         return {**super()._options(facts), "regularization": alpha}
 
 
-@with_options(
-    LINEAR_OPTIONS,
-    without=(
-        "regularization",
-        "shift",
-        "calibration",
-    ),
+@documented(
+    attributes=("target_range_", "target_clip_bias_"),
+    threshold=("float", "Where the loss becomes linear, with y scaled to [-1, 1]."),
 )
-@documented
-class HuberRegression(NumbersOfStream, PrivateLinearRegressor):
+class HuberRegression(PrivateLinearRegressor):
     """Private regression by Huber's loss: squared for small residuals, linear for large ones, so that a few records far off move the answer
     little, and no record's gradient is larger than `threshold`.
 
     {parameters}
-        threshold: where the loss becomes linear, with y scaled to [-1, 1].
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (6000, 2)); y = 50 + 20 * X[:, 0] + 5 * rng.standard_t(2.2, 6000)
@@ -242,42 +277,61 @@ class HuberRegression(NumbersOfStream, PrivateLinearRegressor):
     True
     """
 
+    _options_of_others: ClassVar[Mapping[str, str]] = {
+        **_NO_SHIFT,
+        **_BY_RIDGE,
+        "calibration": "means are not what Huber's loss is about; leave it out, or take LinearRegression",
+    }
+    threshold: float
+    partial_fit = _partial_fit_numbers.partial_fit
+
     def __init__(
-        self, threshold=0.1, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
-        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
-    ):  # fmt: skip
+        self, threshold: float = 0.1, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto",
+        bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
+        neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
+        max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
+        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
     def _loss(self) -> dict[str, Any]:
         return {"name": "huber", "threshold": number(self.threshold, "threshold")}
 
 
-@with_options(LINEAR_OPTIONS, without=("shift",))
-@documented
-class SGDRegressor(NumbersOfStream, PrivateLinearRegressor):
+@documented(
+    attributes=("target_range_", "target_clip_bias_"),
+    loss=("str", '``"squared_error"``, ``"huber"`` or ``"absolute_error"``.'),
+    threshold=("float", "Where Huber's loss becomes linear, with y scaled to [-1, 1]."),
+)
+class SGDRegressor(PrivateLinearRegressor):
     """Private stochastic gradient descent (DP-SGD with Poisson batches) for linear regression.
 
     {parameters}
-        loss: ``"squared_error"``, ``"huber"`` or ``"absolute_error"``.
-        threshold: where Huber's loss becomes linear, with y scaled to [-1, 1].
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (3000, 2)); y = X[:, 0]
     >>> model = dpopt.SGDRegressor(
-    ...     epsilon=4.0, delta=1e-6, bounds=(-1, 1), target_bounds=(-1, 1), sampling_probability=0.2).fit(X, y)
+    ...     epsilon=4.0, delta=1e-6, method=dpopt.methods.NoisySGD(sampling_probability=0.2), bounds=(-1, 1), target_bounds=(-1, 1)).fit(X, y)
     >>> model.plan_.method
     'noisy-sgd'
     """
 
+    loss: str
+    threshold: float
+    partial_fit = _partial_fit_numbers.partial_fit
+
     def __init__(
-        self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,
-        row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
-        intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
-    ):  # fmt: skip
+        self, loss: str = "squared_error", epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *,
+        method: str | Method = "noisy-sgd", bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None,
+        heavy_tailed: Any = None, threshold: float = 0.5, unit: Unit | None = None, neighbors: str = "zero-out",
+        budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
     def _loss(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from . import _core, accounting
 from ._by_unit import Units, settled, unused
 from ._plan import VOID
+from ._public_facts import Unit, unit_facts
 from ._reading import array, as_table, number, shown, whole
 from ._repeats import Form, open_session
 from ._units import Given
@@ -22,14 +23,22 @@ from .ledger import Ledger
 class Release:
     """A released value with the event that it cost.
 
-    Attributes:
-        value: what left.
-        event: what was done.
-        epsilon, delta: what was allowed (and charged).
-        bound: the certified ε of the event at `delta`.
-        records: what the curator wrote down: label, event, count.
-        unit: who is protected: ``"record"`` (a row), or how a unit is called that may have several rows.
-        insecure_seed: True if the noise was seeded: no guarantee against who knows the seed.
+    Attributes
+    ----------
+    value
+        What left.
+    event
+        What was done.
+    epsilon, delta
+        What was allowed (and charged).
+    bound
+        The certified ε of the event at `delta`.
+    records
+        What the curator wrote down: label, event, count.
+    unit
+        Who is protected: ``"record"`` (a row), or how a unit is called that may have several rows.
+    insecure_seed
+        True if the noise was seeded: no guarantee against who knows the seed.
     """
 
     value: Any
@@ -122,18 +131,22 @@ def owned(
     relation: str,
     *,
     n_rows: int | None = None,
-    n_units: int | None,
-    most: int | None = None,
+    unit: Unit | None,
     seed: int | None,
+    one: bool = False,
 ) -> tuple[Units | None, int]:
-    """Whose `rows` rows they are, None if each row is protected by itself; and the public number of what is protected."""
+    """Whose `rows` rows they are, None if each row is protected by itself; and the public number of what is protected. `one`: one row of each is looked at."""
     if given is None:
-        unused(n_units=n_units, max_rows_per_unit=most)
+        unused(unit)
         return None, public_records(rows, n_rows, relation)
     if n_rows is not None:
-        raise ValueError("with units= no use is made of a number of rows; give n_units, or leave both out")
+        raise ValueError(
+            "with units= the number of rows has no effect; give unit=dpopt.Unit(count=...), or leave both out"
+        )
     seed = None if seed is None else whole(seed, "insecure_seed") % 2**64
-    units = settled(given, rows, accounting._relation(relation), n_units=n_units, max_rows_per_unit=most, seed=seed)
+    if one:
+        unit = unit_facts(unit, ("count",), "one row of each unit is looked at")
+    units = settled(given, rows, accounting._relation(relation), unit=unit, seed=seed)
     return units, units.count
 
 

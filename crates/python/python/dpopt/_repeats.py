@@ -142,9 +142,9 @@ def uncharged(form: Form, epsilon: float, delta: float, fit: bool = False) -> No
         what = f"fitted {made} models on" if fits else f"made {made} private releases of"
         warn(
             f"this process has now {what} {form.words} without a ledger. If they hold "
-            f"the same people, what protects them is the sum of all {'fits' if fits else 'releases'}, up to epsilon {total[0]:.4g} and delta "
+            f"the same people, their guarantee is the sum of all {'fits' if fits else 'releases'}, up to epsilon {total[0]:.4g} and delta "
             f"{total[1]:.2g}, not what one {'model' if fits else 'release'} states. Give all of them the same ledger (budget= or ledger=, a "
-            "budget=dpopt.Ledger(...)), which adds up and refuses what does not fit"
+            "budget=dpopt.Ledger(...)), which adds up the costs and refuses a run beyond the total"
         )
 
 

@@ -10,8 +10,9 @@ import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ._core import BudgetExceeded, PrivacyError
 from ._reading import attempt, kind
@@ -24,7 +25,7 @@ except ImportError:  # Windows has no such locks
 
 #: First member of a file's first line.
 FORMAT = "dpopt rounds 2"
-#: What Linux calls FS_IOC_GETVERSION: a number that a file system draws for each file, so that one inode of two files is told apart.
+#: What Linux calls FS_IOC_GETVERSION: a number that a file system draws for each file, which tells two files with one inode apart.
 GENERATION = 0x80087601
 #: Of a file that is older than its mark, or that its node remembers as newer.
 OLDER = (
@@ -41,10 +42,14 @@ class RoundsFile:
     put back, and one whose mark is missing or another's is refused. Both put back together are not found where the file system gives
     them the same inodes and generations, or where the whole disk was copied.
 
-    Args:
-        path: of the file, absolute; it is made by whoever is first.
-        terms: public facts that whoever goes on must state again, by name.
-        open_plan: charges the plan and gives what is to be kept of it, as JSON can write it. Called once for each file.
+    Parameters
+    ----------
+    path
+        Of the file, absolute; it is made by whoever is first.
+    terms
+        Public facts that whoever goes on must state again, by name.
+    open_plan
+        Charges the plan and gives what is to be kept of it, as JSON can write it. Called once for each file.
     """
 
     def __init__(self, path: Any, terms: dict[str, Any], open_plan: Callable[[], dict[str, Any]]) -> None:
@@ -69,8 +74,10 @@ class RoundsFile:
     def take(self, planned: int) -> int:
         """The number of the next of `planned` rounds, from 1; it is spent from here on, whatever comes of it.
 
-        Raises:
-            dpopt.BudgetExceeded: if all are taken. Nothing is spent then.
+        Raises
+        ------
+        dpopt.BudgetExceeded
+            If all are taken. Nothing is spent then.
         """
         with self._locked() as file:
             taken = self._count(file)
@@ -87,14 +94,14 @@ class RoundsFile:
         with self._locked() as file:
             return self._count(file)
 
-    def _count(self, file: BinaryIO) -> int:
+    def _count(self, file: FileIO) -> int:
         header = file.readline()
         found = self._identified(file, header)
         taken = len(file.read())
         self._check_mark(found, taken)
         return taken
 
-    def _locked(self) -> contextlib.AbstractContextManager[BinaryIO]:
+    def _locked(self) -> contextlib.AbstractContextManager[FileIO]:
         return _locked(self.path, os.O_CREAT)
 
     def _refuse_deleted(self) -> None:
@@ -106,11 +113,10 @@ class RoundsFile:
             released = len(mark.read())
         if released:
             raise PrivacyError(
-                f"the session file is gone, and the mark beside it tells of {released} rounds that were released; "
-                "give another path, which is charged anew"
+                f"the session file is missing, but its mark file records {released} released rounds; give another path, which is charged anew"
             )
 
-    def _write_header(self, file: BinaryIO, terms: dict[str, Any], plan: dict[str, Any]) -> None:
+    def _write_header(self, file: FileIO, terms: dict[str, Any], plan: dict[str, Any]) -> None:
         session = secrets.token_hex(16)
         with _locked(self._mark, os.O_CREAT) as mark:
             mark.truncate(0)
@@ -134,12 +140,14 @@ class RoundsFile:
             session, marked = mark.readline(), len(mark.read())
             if session != header["session"].encode() + b"\n" or _identity(mark) != header["mark"]:
                 raise PrivacyError(
-                    "the mark beside the session file is another's, or was put back, so that nobody can tell which rounds were released; begin a new session"
+                    "the mark file beside the session file belongs to another session or is an old copy, so that the released rounds are unknown; begin a new session"
                 )
         if taken < marked:
             raise PrivacyError(OLDER)
         if taken > marked + 1:
-            raise PrivacyError("the session file is newer than its mark, which was put back; begin a new session")
+            raise PrivacyError(
+                "the session file is newer than its mark file, which is an old copy; begin a new session"
+            )
 
     def _marked(self, taken: int) -> None:
         with _locked(self._mark) as mark:
@@ -147,20 +155,19 @@ class RoundsFile:
             mark.write(b"." * (taken - len(mark.read())))
             _sync(mark)
 
-    def _identified(self, file: BinaryIO, header: bytes) -> dict[str, Any]:
+    def _identified(self, file: FileIO, header: bytes) -> dict[str, Any]:
         found = attempt(lambda: json.loads(header))
         if not (header.endswith(b"\n") and isinstance(found, dict) and found.get("format") == FORMAT):
             raise PrivacyError(
-                "this is no session file, or one whose first line was cut; give the path of another file, which is charged anew"
+                "this is not a session file, or its first line is incomplete; give the path of another file, which is charged anew"
             )
         if found.get("file") != _identity(file):
             raise PrivacyError(
-                "this session file is a copy or was put back: who goes on with it could release the same rounds a second time. Use the original, "
-                "or another path, which is charged anew"
+                "this session file is a copy or an old version, with which the same rounds could be released twice; use the original, or another path, which is charged anew"
             )
         return found
 
-    def _checked(self, file: BinaryIO, header: bytes, terms: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, file: FileIO, header: bytes, terms: dict[str, Any]) -> dict[str, Any]:
         found = self._identified(file, header)
         self._check_mark(found, len(file.read()))
         opened = found.get("terms", {})
@@ -173,14 +180,14 @@ class RoundsFile:
 
 
 class RoundsInMemory:
-    """The same for one object of one process: it neither travels nor is copied, so that no round is taken twice."""
+    """Counts the rounds of one object in one process: it can be neither pickled nor copied, so that no round is taken twice."""
 
     def __init__(self, open_plan: Callable[[], dict[str, Any]]) -> None:
         self.plan, self._taken, self._process = open_plan(), 0, os.getpid()
         self._lock = threading.Lock()
 
     def take(self, planned: int) -> int:
-        """As :meth:`RoundsFile.take`."""
+        """Takes the next round, as :meth:`RoundsFile.take` does."""
         # another process is refused before it waits for a lock that a thread of this one holds
         refuse_beyond(self.taken, planned)
         with self._lock:
@@ -191,20 +198,20 @@ class RoundsInMemory:
     @property
     def taken(self) -> int:
         """Rounds taken so far."""
-        refuse_elsewhere(self._process)
+        refuse_remote(self._process)
         return self._taken
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "rounds that are counted in memory cannot be copied: both could release all of them; give session= a file"
+            "rounds counted in memory cannot be copied, since both copies could release all of them; give session= the path of a file"
         )
 
 
-def refuse_elsewhere(process: int) -> None:
+def refuse_remote(process: int) -> None:
     """Raises BudgetExceeded in a copy of the process in whose memory rounds are counted."""
     if process != os.getpid():
         raise BudgetExceeded(
-            "these rounds are counted in another process, so that both could release all of them; give session= a file"
+            "these rounds are counted in another process, and both processes could release all of them; give session= the path of a file"
         )
 
 
@@ -212,16 +219,19 @@ def refuse_beyond(taken: int, planned: int) -> None:
     """Raises BudgetExceeded where all planned rounds are taken."""
     if taken >= planned:
         raise BudgetExceeded(
-            f"all {planned} planned rounds are released; plan more of them in a new session, with a budget of its own"
+            f"all {planned} planned rounds are released; plan more in a new session, which is charged separately"
         )
 
 
 class Charge:
     """What a ledger is charged for a plan, and what the plan's session keeps of it.
 
-    Args:
-        budget: a ledger, or nothing.
-        names: of whose units it is charged, as the ledger has them.
+    Parameters
+    ----------
+    budget
+        A ledger, or nothing.
+    names
+        Of whose units it is charged, as the ledger has them.
     """
 
     def __init__(self, budget: Ledger | None, names: tuple[str, ...]) -> None:
@@ -231,7 +241,7 @@ class Charge:
 
     @property
     def pay(self) -> Callable[..., str | None] | None:
-        """For the kernel's door, which calls it once."""
+        """For the kernel's mechanism, which calls it once."""
         return None if self._pay is None else self._paid
 
     def _paid(self, *of: Any) -> str | None:
@@ -252,7 +262,7 @@ def refuse_ledger(budget: Any, session: Any) -> None:
         raise TypeError(f"budget is {kind(budget)}; give a dpopt.Ledger, or nothing")
     if session is not None and budget is not None and budget.path is None:
         raise ValueError(
-            "a session goes on in other processes, where a ledger in memory is not; keep it in a file, Ledger(…, path=…)"
+            "a session continues in other processes, which do not see a ledger in memory; keep the ledger in a file, Ledger(…, path=…)"
         )
 
 
@@ -267,9 +277,7 @@ def opened(
         return rounds
     receipt = rounds.plan["receipt"]
     if receipt is None:
-        raise PrivacyError(
-            "the session was opened without a ledger, so none holds its charge; leave budget out, or begin a new session with it"
-        )
+        raise PrivacyError("the session was opened without a ledger; leave budget out, or begin a new session with it")
     if rounds.plan["ledger"] != budget.path or not budget._holds(receipt):
         raise PrivacyError(
             "the session was charged to another ledger, or this one lost the charge; give the ledger that it was opened with"
@@ -283,7 +291,7 @@ def absolute(path: Any) -> Path:
         raise TypeError(f"session is {kind(path)}; give the path of a file")
     if not os.path.isabs(path):
         raise ValueError(
-            "session is a relative path, which is another file for a process that is started elsewhere; give it from the root, like /var/lib/client/rounds"
+            "session is a relative path, which another process may resolve to another file; give an absolute path, such as /var/lib/client/rounds"
         )
     return Path(path)
 
@@ -296,7 +304,7 @@ def counted(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, create: int = 0) -> Iterator[BinaryIO]:
+def _locked(path: Path, create: int = 0) -> Iterator[FileIO]:
     # for its owner alone; never through a link that somebody else made
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | create
     try:
@@ -307,18 +315,18 @@ def _locked(path: Path, create: int = 0) -> Iterator[BinaryIO]:
         ) from None
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise PrivacyError("the session is no regular file; give another path")
+            raise PrivacyError("the session is not a regular file; give another path")
         fcntl.flock(file, fcntl.LOCK_EX)
         process = os.getpid()
         try:
-            yield file  # type: ignore[misc]
+            yield file
         finally:
             # a process that was forked meanwhile has the file open too, and would keep it locked
             if process == os.getpid():
                 fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _identity(file: BinaryIO) -> dict[str, Any]:
+def _identity(file: FileIO) -> dict[str, Any]:
     """Which file it is, as far as the system tells: a deleted file's inode is given to another, with another generation or time of birth."""
     status, generation = os.fstat(file.fileno()), array.array("q", [0])
     try:
@@ -330,7 +338,7 @@ def _identity(file: BinaryIO) -> dict[str, Any]:
     return {"inode": status.st_ino, "generation": drawn, "birth": getattr(status, "st_birthtime", None)}
 
 
-def _sync(file: BinaryIO) -> None:
+def _sync(file: FileIO) -> None:
     file.flush()
     os.fsync(file.fileno())
 
@@ -344,6 +352,6 @@ __all__ = [
     "counted",
     "opened",
     "refuse_beyond",
-    "refuse_elsewhere",
+    "refuse_remote",
     "refuse_ledger",
 ]

@@ -96,9 +96,7 @@ def bounding(
     if bounds is None:
         if row_norm is None and not quiet:
             warn(
-                "no public bounds were given, so every row is clipped to l2 norm 1 in the units of X; nothing is read off the "
-                "data. Give bounds=(lower, upper) with what is known about the features beforehand (numbers, or one per "
-                "feature), or row_norm= with a length that few rows exceed"
+                "no public bounds are given, so that every row is clipped to l2 norm 1 in the units of X. Give bounds=(lower, upper), the public range of the features (two numbers, or one per feature), or row_norm=, a norm that few rows exceed"
             )
         note = f"Every row is clipped to norm {norm:g}; no bounds were declared."
         return Bounding(_core.Bounding.in_ball(n_features, norm, intercept_scaling, most), note)
@@ -110,13 +108,21 @@ def bounding(
     return Bounding(compiled, note)
 
 
+#: Rows that are bounded at a time.
+_BLOCK = 1 << 14
+
+
 def within(X: np.ndarray, scaling: Scaling) -> np.ndarray:
     """Rows within their bounds, in units of the norm that one may have."""
+    bounded = np.empty(X.shape)
     with np.errstate(all="ignore"):
-        # what is not finite then counts as the centre of its round: the middle of the bounds in the first
-        clipped = np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper)
-        bounded: np.ndarray = (clipped - scaling.centre) * scaling.scale
-        return bounded
+        # block by block: nothing but the answer is as large as X, and Ctrl-C is heard between them
+        for start in range(0, len(X), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            # what is not finite then counts as the centre of its round: the middle of the bounds in the first
+            clipped = np.clip(X[block].astype(np.float64, copy=False), scaling.lower, scaling.upper)
+            bounded[block] = (clipped - scaling.centre) * scaling.scale
+    return bounded
 
 
 def of_each(given: Any, n_features: int, name: str) -> np.ndarray:

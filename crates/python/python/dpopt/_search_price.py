@@ -18,14 +18,22 @@ SHAPES = {"logarithmic": 0.0, "geometric": 1.0, "poisson": math.inf}
 class SearchPlan:
     """What a search would do, from public facts only.
 
-    Attributes:
-        distribution, expected_runs: law of the number of runs and its mean (for Poisson before zero is cut off).
-        run_epsilon, run_delta: what one run may spend on training, and on its validation score.
-        score_noise: standard deviation of the noise in the *sum* of the validation scores.
-        score_event: what one noisy sum of scores releases.
-        event: what the search as a whole is accounted as.
-        epsilon, delta, relation: the certified guarantee.
-        theorem: which bound was smaller, ``"approximate"`` or ``"renyi"``.
+    Attributes
+    ----------
+    distribution, expected_runs
+        Law of the number of runs and its mean (for Poisson before zero is cut off).
+    run_epsilon, run_delta
+        What one run may spend on training, and on its validation score.
+    score_noise
+        Standard deviation of the noise in the *sum* of the validation scores.
+    score_event
+        What one noisy sum of scores releases.
+    event
+        What the search as a whole is accounted as.
+    epsilon, delta, relation
+        The certified guarantee.
+    theorem
+        Which bound was smaller, ``"approximate"`` or ``"renyi"``.
     """
 
     distribution: str
@@ -55,8 +63,10 @@ def plan_search(
 ) -> SearchPlan:  # fmt: skip
     """The largest run budget for which the whole search stays within (ε, δ).
 
-    Args:
-        train: the training event of every candidate at a run budget (ε₁, δ₁).
+    Parameters
+    ----------
+    train
+        The training event of every candidate at a run budget (ε₁, δ₁).
     """
     plan = json.loads(
         _core.plan_search(

@@ -36,9 +36,12 @@ class CannotBeTried(ValueError):
 class Evidence:
     """Why it may be believed that what is said of a record is that record's own.
 
-    Attributes:
-        grade: ``"certified"`` (by construction), ``"checked"`` (tried, and not refuted) or ``"research"`` (nobody looked).
-        why: in words, for the guarantee.
+    Attributes
+    ----------
+    grade
+        ``"certified"`` (by construction), ``"checked"`` (tried, and not refuted) or ``"research"`` (nobody looked).
+    why
+        In words, for the guarantee.
     """
 
     grade: str
@@ -46,7 +49,7 @@ class Evidence:
 
     @property
     def kind(self) -> str:
-        """As the compiled library knows it."""
+        """The evidence as the compiled library calls it."""
         return {"certified": "proved", "checked": "checked", "research": "vouched"}[self.grade]
 
     def note(self, session: Any) -> None:
@@ -59,12 +62,18 @@ class Evidence:
 class Pool:
     """Made-up records by position.
 
-    Attributes:
-        at: the records at these positions, as the code takes them.
-        usual: how many of them are of the usual kind; they come first.
-        zeroed: the place of a record of zeros.
-        extreme: the place of one with very large numbers.
-        origin: where they come from, in words.
+    Attributes
+    ----------
+    at
+        The records at these positions, as the code takes them.
+    usual
+        How many of them are of the usual kind; they come first.
+    zeroed
+        The place of a record of zeros.
+    extreme
+        The place of one with very large numbers.
+    origin
+        Where they come from, in words.
     """
 
     at: Callable[[Sequence[int]], Any]
@@ -96,7 +105,7 @@ def _numbers(dtype: np.dtype, shape: tuple[int, ...], sort: str, usual: int, rng
         among = MORE_WHOLE.get(sort, (0, 1))
         return _rows(lambda s: rng.choice(np.array(among), s).astype(dtype), shape, usual)
     raise CannotBeTried(
-        f"records of type {dtype} cannot be made up; give example=, a few records of the same form that are not sensitive"
+        f"records of type {dtype} cannot be synthesized; give example=, a few non-sensitive records of the same form"
     )
 
 
@@ -106,7 +115,7 @@ SORTS = ("normal", "between 0 and 1")
 MORE_WHOLE = {"more classes": tuple(range(10)), "missing labels": (0, 1, -1, -100)}
 
 
-def made_up(parts: Sequence[Any], sort: str = "normal", usual: int = SIZES[-1] + 1) -> Pool:
+def synthetic(parts: Sequence[Any], sort: str = "normal", usual: int = SIZES[-1] + 1) -> Pool:
     """Records of the types and shapes of `parts`, whose values are not read."""
     rng = np.random.default_rng(20)
     arrays = [_like(part, sort, usual, rng) for part in parts]
@@ -118,13 +127,13 @@ def made_up(parts: Sequence[Any], sort: str = "normal", usual: int = SIZES[-1] +
 
 
 def of_example(parts: Sequence[Any]) -> Pool:
-    """Records that somebody gave as not sensitive."""
+    """Records that the caller gave as not sensitive."""
     from ._trees import Records
 
     records = Records(list(parts))
     count = len(records)
     if count < 2:
-        raise ValueError("example has fewer than two records; give at least two, that are not sensitive")
+        raise ValueError("example has fewer than two records; give at least two, which must not be sensitive")
     arrays = []
     for part in parts:
         first = _taken(part, [0])
@@ -206,7 +215,7 @@ def _like(part: Any, sort: str, usual: int, rng: np.random.Generator) -> Any:
 def _dtype(kind: Any) -> np.dtype:
     if not isinstance(kind, np.dtype):
         raise CannotBeTried(
-            f"records of type {kind} cannot be made up; give example=, a few records of the same form that are not sensitive"
+            f"records of type {kind} cannot be synthesized; give example=, a few non-sensitive records of the same form"
         )
     return kind
 
@@ -232,17 +241,27 @@ def examine(
 ) -> str:
     """Tries whether row i of what is said of a batch is record i's own; what was tried, in words.
 
-    Args:
-        subject: what is tried, in words: the subject of a sentence.
-        said: rows of numbers, one for each of the records at these positions of the pool.
-        pool: the records.
-        alone: the row of one record by itself, made in another way if there is one.
-        sizes: of batches.
-        random: what is said has random numbers of its own, so that only changes within a batch of one size can be seen.
-        rounding: of the coarsest numbers in it, between 1 and the next one.
+    Parameters
+    ----------
+    subject
+        What is tried, in words: the subject of a sentence.
+    said
+        Rows of numbers, one for each of the records at these positions of the pool.
+    pool
+        The records.
+    alone
+        The row of one record by itself, made in another way if there is one.
+    sizes
+        Of batches.
+    random
+        What is said has random numbers of its own, so that only changes within a batch of one size can be seen.
+    rounding
+        Of the coarsest numbers in it, between 1 and the next one.
 
-    Raises:
-        NotOfOneRecord: it is not.
+    Raises
+    ------
+    NotOfOneRecord
+        It is not.
     """
     by_itself = alone or (lambda i: said([i])[0])
     near = partial(_near, rounding=rounding)
@@ -260,7 +279,7 @@ def examine(
     exact = _same_bits(together, again)
     if not exact and not near(together, again):
         raise NotOfOneRecord(
-            f"{subject}: not the same twice, so that state or random numbers would go from record to record; let it depend on its arguments only"
+            f"{subject}: two equal calls gave different results, so that state or random numbers would carry over between records; make it depend on its arguments only"
         )
     tried = []
     if not random:
@@ -270,15 +289,13 @@ def examine(
             expected = np.stack([reference[i] for i in pool.batch(size)])
             if not near(some, expected):
                 raise NotOfOneRecord(
-                    f"{subject}: other numbers of a record by itself than of the same record in a batch of {size}, so that it depends on the other records "
-                    "or on how many there are, and nothing would be protected; let row i depend on record i only"
+                    f"{subject}: a record gives different numbers alone and in a batch of {size}, so that its row depends on other records or their number, and nothing would be protected; make row i depend on record i only"
                 )
         order = list(np.random.default_rng(21).permutation(large))
         for moved in (order, list(range(large))[::-1]):
             if not near(rows([batch[i] for i in moved]), together[moved]):
                 raise NotOfOneRecord(
-                    f"{subject}: other numbers of a record where the records of a batch come in another order, so that it depends on the other records of the "
-                    "batch; let row i depend on record i only"
+                    f"{subject}: a record gives different numbers when the batch is reordered, so that its row depends on other records; make row i depend on record i only"
                 )
         tried.append(f"one at a time against batches of {' and '.join(map(str, sizes))}, in other orders")
     changes = {"replaced": None, "zeroed": pool.zeroed, f"{EXTREME:.0e} times as large": pool.extreme}
@@ -295,8 +312,7 @@ def examine(
             same = _same_bits(found[kept], together[kept]) if exact else near(found[kept], together[kept])
             if not same:
                 raise NotOfOneRecord(
-                    f"{subject}: what it says of a record moves where another record of the batch is {what}, so that nothing would be protected; "
-                    "let row i depend on record i only"
+                    f"{subject}: the row of a record changes when another record of the batch is {what}, so that nothing would be protected; make row i depend on record i only"
                 )
         else:
             tried.append(f"one {what}")
@@ -307,14 +323,21 @@ def examine(
 def examine_sums(subject: str, summed: Callable[[list[int]], np.ndarray], pool: Pool, clip_norm: float) -> str:
     """Tries whether a sum over a batch is moved by one record's presence by at most the clip norm; what was tried, in words.
 
-    Args:
-        subject: what is tried, in words.
-        summed: one vector for the records at these positions of the pool.
-        pool: the records.
-        clip_norm: in l2.
+    Parameters
+    ----------
+    subject
+        What is tried, in words.
+    summed
+        One vector for the records at these positions of the pool.
+    pool
+        The records.
+    clip_norm
+        In l2.
 
-    Raises:
-        NotOfOneRecord: it is moved by more, or not by the record's own part alone.
+    Raises
+    ------
+    NotOfOneRecord
+        It is moved by more, or not by the record's own part alone.
     """
     # the grid of the library has room for this much of a float32 sum's rounding, and for no more
     most = clip_norm * (1 + 1e-6)
@@ -326,16 +349,14 @@ def examine_sums(subject: str, summed: Callable[[list[int]], np.ndarray], pool: 
             total = summed(positions)
             if not _near(total, np.sum([each[i] for i in positions], axis=0)):
                 raise NotOfOneRecord(
-                    f"{subject}: the sum over a batch is not that of its records by themselves, so that a record's part depends on others or on how many there are; "
-                    "clip and add up each record's own gradient"
+                    f"{subject}: the sum over a batch differs from the sum of its records taken alone, so that a record's contribution depends on others or their number; clip and sum each record's own gradient"
                 )
             for place in PLACES:
                 rest = [p for i, p in enumerate(positions) if i != place % size]
                 moved = float(np.linalg.norm(total - summed(rest)))
                 if not moved <= most:
                     raise NotOfOneRecord(
-                        f"{subject}: one record's presence moves the sum by {moved / clip_norm:.4g} clip norms; clip each record's gradient, over all arrays together, to a per "
-                        "cent less than the clip_norm that is stated"
+                        f"{subject}: one record changes the sum by {moved / clip_norm:.4g} clip norms; clip each record's gradient, over all arrays together, to 1 % less than the given clip_norm"
                     )
     return f"tried on {pool.origin}: with and without one record, in batches of {' and '.join(map(str, SIZES))}, with one zeroed and one {EXTREME:.0e} times as large"
 
@@ -356,8 +377,10 @@ def _near(a: np.ndarray, b: np.ndarray, rounding: float = _FLOAT32) -> bool:
 def first_that_runs(pools: Sequence[Callable[[], Pool]], run: Callable[[Pool], Any]) -> tuple[Pool, Any]:
     """The first kind of made-up records that the code takes, and what it gave.
 
-    Raises:
-        CannotBeTried: it takes none of them; the last failure is told, since made-up records are nobody's.
+    Raises
+    ------
+    CannotBeTried
+        It takes none of them; the last failure is told, since made-up records are nobody's.
     """
     failure: Exception | None = None
     for made in pools:
@@ -374,8 +397,7 @@ def first_that_runs(pools: Sequence[Callable[[], Pool]], run: Callable[[Pool], A
     if isinstance(failure, ValueError) and str(failure).startswith(("the objective gave", "what the objective gave")):
         raise failure
     raise CannotBeTried(
-        f"on made-up records of the types and shapes of the data it fails ({type(failure).__name__}: {failure}); mend it, or, if it takes none but special "
-        "records, give example=, a few records of the same form that are not sensitive"
+        f"it fails on synthetic records of the types and shapes of the data ({type(failure).__name__}: {failure}); fix it, or, if it needs special records, give example=, a few non-sensitive records of the same form"
     ) from failure
 
 
@@ -387,6 +409,6 @@ __all__ = [
     "examine",
     "examine_sums",
     "first_that_runs",
-    "made_up",
+    "synthetic",
     "of_example",
 ]

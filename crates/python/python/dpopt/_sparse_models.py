@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
+from . import _probabilities
+from ._classifiers import PrivateLinearClassifier
 from ._docs import documented
-from ._options import SPARSE_OPTIONS, keep, with_options
+from ._options import SPARSE
+from ._public_facts import Columns, Unit
 from ._reading import shown
 from ._regressors import PrivateLinearRegressor
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ._keywords import SparseOptions
-
-SPARSE_PARAMETERS = """    max_features: k, the largest number of features with a coefficient that is not zero; the intercept is not counted.
-            A public choice: never the number that looks best on these records."""
+from ._rows import Bounding
+from ._settings import DEFAULT_EPSILON, Method, keep
+from .ledger import Ledger
 
 
-def _sparse(cls: Any) -> Any:
-    cls.__doc__ = (cls.__doc__ or "").replace("{sparse}", SPARSE_PARAMETERS)
-    return documented(cls)
+def _most_features(estimator: Any) -> int:
+    """The public number of features with a coefficient."""
+    k = estimator.max_features
+    if not (isinstance(k, (int, np.integer)) and k >= 1):
+        raise ValueError(f"max_features is {shown(k)}; give a whole number, at least 1")
+    return int(k)
 
 
-class _Support:
+def _chosen(estimator: Any, indices: bool) -> np.ndarray:
     """Which features were chosen."""
-
-    def get_support(self, indices: bool = False) -> np.ndarray:
-        """Features with a coefficient that is not zero: a mask, or their indices."""
-        mask = (np.atleast_2d(self.coef_) != 0).any(axis=0)  # type: ignore[attr-defined]
-        return np.flatnonzero(mask) if indices else mask
-
-    def _check_k(self) -> None:
-        k = self.max_features  # type: ignore[attr-defined]
-        if not (isinstance(k, (int, np.integer)) and k >= 1):
-            raise ValueError(f"max_features is {shown(k)}; give a whole number, at least 1")
+    mask = (np.atleast_2d(estimator.coef_) != 0).any(axis=0)
+    return np.flatnonzero(mask) if indices else mask
 
 
-@with_options(SPARSE_OPTIONS)
-@_sparse
-class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifier):
-    """Private logistic regression with at most `max_features` features (per class, if there are more than two).
-
-    More than two classes are fitted one against the rest, each with an equal share of the budget.
+@documented(attributes=("classes_",))
+class SparseLogisticRegression(PrivateLinearClassifier):
+    """Private logistic regression with at most `max_features` features; several classes one against the rest, each with an equal share of the
+    budget.
 
     {parameters}
-    {sparse}
 
+    Examples
+    --------
     >>> import numpy as np, scipy.sparse as sp, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = sp.random(4000, 2000, density=0.005, format="lil", random_state=0, data_rvs=lambda n: np.full(n, 0.3))
@@ -60,27 +52,42 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
     [7, 11]
     """
 
+    _usable_methods: ClassVar[frozenset[str]] = SPARSE
+    _options_of_others: ClassVar[Mapping[str, str]] = {}
+    max_features: int
+    predict_proba = _probabilities.predict_proba
+    predict_log_proba = _probabilities.predict_log_proba
+
     def __init__(
-        self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
-        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[SparseOptions],
-    ):  # fmt: skip
+        self, max_features: int = 10, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto",
+        bounds: Any = None, columns: Columns | None = None, classes: Any = None, unit: Unit | None = None, neighbors: str = "zero-out",
+        budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
+    def _options(self, facts: Bounding | None) -> dict[str, Any]:
+        k = _most_features(self)
+        return {**super()._options(facts), "max_features": k}
+
+    def get_support(self, indices: bool = False) -> np.ndarray:
+        """Features with a coefficient that is not zero: a mask, or their indices."""
+        return _chosen(self, indices)
+
     def _class_loss(self) -> Any:
-        self._check_k()
+        _most_features(self)
         return {"one-against-rest": {"name": "logistic", "shift": 0.0}}
 
 
-@with_options(SPARSE_OPTIONS)
-@_sparse
-class SparseLinearRegression(_Support, PrivateLinearRegressor):
+@documented(attributes=("target_range_", "target_clip_bias_"))
+class SparseLinearRegression(PrivateLinearRegressor):
     """Private least squares with at most `max_features` features.
 
     {parameters}
-    {sparse}
 
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (8000, 30)); y = X[:, 3] - 0.8 * X[:, 20]
@@ -90,16 +97,30 @@ class SparseLinearRegression(_Support, PrivateLinearRegressor):
     [3, 20]
     """
 
+    _usable_methods: ClassVar[frozenset[str]] = SPARSE
+    _options_of_others: ClassVar[Mapping[str, str]] = {}
+    max_features: int
+
     def __init__(
-        self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
-        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
-        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[SparseOptions],
-    ):  # fmt: skip
+        self, max_features: int = 10, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto",
+        bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
+        neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
+        max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
+        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
         keep(self, locals())
 
+    def _options(self, facts: Bounding | None) -> dict[str, Any]:
+        k = _most_features(self)
+        return {**super()._options(facts), "max_features": k}
+
+    def get_support(self, indices: bool = False) -> np.ndarray:
+        """Features with a coefficient that is not zero: a mask, or their indices."""
+        return _chosen(self, indices)
+
     def _loss(self) -> dict[str, Any]:
-        self._check_k()
+        _most_features(self)
         return {"name": "squared"}
 
 

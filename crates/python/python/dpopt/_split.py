@@ -22,15 +22,18 @@ class Split:
     All rows of a unit are in one part. A fit to the training part is then a fit to all rows, of which those of the other part are nobody's and count
     nowhere: the number of rows that it is planned for is the public one, whichever units were drawn.
 
-    Attributes:
-        held_out: number of records, or of units, that are scored.
-        units: number of units to train on; None where a record is one.
+    Attributes
+    ----------
+    held_out
+        Number of records, or of units, that are scored.
+    units
+        Number of units to train on; None where a record is one.
     """
 
     def __init__(self, whose: Units | None, rows: int, share: float, seed: int | None) -> None:
         number = rows if whose is None else whose.count
         self.held_out = held_out(number, share)
-        order = np.argsort(np.array(_core.random_below(2**62, number, seed), dtype=np.int64), kind="stable")
+        order = np.argsort(_core.random_below(2**62, number, seed), kind="stable")
         training, scored = order[: number - self.held_out], order[number - self.held_out :]
         self.units: int | None = None
         #: whose rows those of the training part are; rows to train on, and to score; the scored unit of each of the latter
@@ -64,7 +67,7 @@ class Split:
         return len(self._scored)
 
     def whose(self, prefix: str) -> dict[str, Any]:
-        """What a fit is told of units."""
+        """The options of a fit about units."""
         return {} if self._ids is None else {f"{prefix}units": self._ids}
 
     def score_each(self, of_rows: np.ndarray) -> np.ndarray:

@@ -13,8 +13,10 @@ from . import _core, accounting
 from ._by_unit import ids_alone, settled, unused
 from ._minimize import ENTRIES, ONE_AT_A_TIME, _by_unit, _called, _counted, _quiet, _tried
 from ._plan import Privacy
+from ._public_facts import Unit
 from ._reading import attempt, kind, number, positive, whole
 from ._repeats import of_arrays, open_session
+from ._settings import knows_its_keywords
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 
@@ -23,13 +25,19 @@ from .ledger import Ledger
 class Selected:
     """Which candidate was chosen.
 
-    Attributes:
-        index: its place in the list; None where none was good enough.
-        x: the candidate itself, or None.
-        error: public, as a norm of the mean *clipped* gradient: how much smaller that of the best candidate is on average at most; with ``first=True`` how far the
-            chosen one is beyond `alpha` with probability .95 at most.
-        privacy_: what was promised and certified (:class:`dpopt.Privacy`).
-        assumptions: what the guarantee rests on, in words: what is enforced or proved, and what was told and nobody checks.
+    Attributes
+    ----------
+    index
+        Its place in the list; None where none was good enough.
+    x
+        The candidate itself, or None.
+    error
+        Public, as a norm of the mean *clipped* gradient: how much smaller that of the best candidate is on average at most; with ``first=True`` how far the
+        chosen one is beyond `alpha` with probability .95 at most.
+    privacy_
+        What was promised and certified (:class:`dpopt.Privacy`).
+    assumptions
+        What the guarantee rests on, in words: what is enforced or proved, and what was told and nobody checks.
     """
 
     index: int | None
@@ -39,6 +47,7 @@ class Selected:
     assumptions: tuple[str, ...] = ()
 
 
+@knows_its_keywords
 def stationary(
     gradients: Callable[..., Any],
     data: Any,
@@ -55,8 +64,7 @@ def stationary(
     neighbors: str = "zero-out",
     n_records: int | None = None,
     units: Any = None,
-    n_units: int | None = None,
-    max_rows_per_unit: int | None = None,
+    unit: Unit | None = None,
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
     batch_records: int | None = None,
@@ -77,23 +85,37 @@ def stationary(
     Small gradients are not small losses: a saddle or a maximum has none. With `curvatures` a candidate must not be curved downwards either, along any of a few
     public `directions`: the score is then max((‖mean gradient‖ − α)/C, (−√(ρα) − least mean curvature)/M), both parts of it always computed.
 
-    Args:
-        gradients: ``gradients(x, *rows)``: arrays of the shapes of a candidate with the records in front, as for :func:`dpopt.minimize`; row i depends on record i
-            and on x only.
-        data: an array with a record in each row, or a tuple of them.
-        candidates: parameters of one form: arrays, or dicts, lists and tuples of arrays.
-        epsilon: what is spent. There is no δ.
-        clip_norm: bound C on the l2 norm of one record's gradient; larger ones are shortened to it.
-        alpha: norm of the mean gradient that is wanted; needed with `first` and with `curvatures`.
-        first: take the first candidate that is good enough, which may be none, by one noisy threshold; candidates after it are not evaluated. By default the best
-            of all is taken, with less noise.
-        curvatures: ``curvatures(x, directions, *rows)``: for m records and K directions an array m × K of vᵀ∇²f(x)v.
-        directions: K public directions, as an array K × parameters (all numbers of a candidate side by side); made unit vectors here.
-        curvature_bound: M: a record's curvature along a direction is cut to ±M.
-        hessian_lipschitz: ρ: curvatures of the mean of at least −√(ρα) are allowed.
-        budget: a :class:`dpopt.Ledger`, charged before a record is read and after the functions were tried on made-up records. If one raises on the records, the charge
-            **stays**: that it raised is a fact about them.
-        neighbors, n_records, units, n_units, max_rows_per_unit, insecure_seed, batch_records, example, show_errors: as in :func:`dpopt.minimize`.
+    Parameters
+    ----------
+    gradients
+        ``gradients(x, *rows)``: arrays of the shapes of a candidate with the records in front, as for :func:`dpopt.minimize`; row i depends on record i
+        and on x only.
+    data
+        An array with a record in each row, or a tuple of them.
+    candidates
+        Parameters of one form: arrays, or dicts, lists and tuples of arrays.
+    epsilon
+        What is spent. There is no δ.
+    clip_norm
+        Bound C on the l2 norm of one record's gradient; larger ones are shortened to it.
+    alpha
+        Norm of the mean gradient that is wanted; needed with `first` and with `curvatures`.
+    first
+        Take the first candidate that is good enough, which may be none, by one noisy threshold; candidates after it are not evaluated. By default the best
+        of all is taken, with less noise.
+    curvatures
+        ``curvatures(x, directions, *rows)``: for m records and K directions an array m × K of vᵀ∇²f(x)v.
+    directions
+        K public directions, as an array K × parameters (all numbers of a candidate side by side); made unit vectors here.
+    curvature_bound
+        M: a record's curvature along a direction is cut to ±M.
+    hessian_lipschitz
+        ρ: curvatures of the mean of at least −√(ρα) are allowed.
+    budget
+        A :class:`dpopt.Ledger`, charged before a record is read and after the functions were tried on made-up records. If one raises on the records, the charge
+        **stays**: that it raised is a fact about them.
+    neighbors, n_records, units, unit, insecure_seed, batch_records, example, show_errors
+        As in :func:`dpopt.minimize`.
     """
     relation = accounting._relation(neighbors)
     if not callable(gradients):
@@ -108,21 +130,23 @@ def stationary(
     ways, curvature = _curvature(curvatures, directions, curvature_bound, hessian_lipschitz, forms[0].size)
     seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
     if budget is not None and seed is not None:
-        raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
+        raise ValueError(
+            "insecure_seed and a ledger exclude each other, since predictable noise protects nobody; leave one of them out"
+        )
     records = Records(data)
     present, whose = len(records), None
     names: tuple[str, ...] = ()
     if units is None:
-        unused(n_units=n_units, max_rows_per_unit=max_rows_per_unit)
+        unused(unit)
         count = _counted(present, n_records, relation)
     else:
         if n_records is not None:
-            raise ValueError("n_records is given, and units are protected; say how many units there are, as n_units")
+            raise ValueError(
+                "n_records is given, but units are protected; give the number of units, unit=dpopt.Unit(count=...)"
+            )
         given = ids_alone(units)
         names = given.names
-        whose = settled(
-            given, present, relation, n_units=n_units, max_rows_per_unit=max_rows_per_unit, seed=seed, bounded=True
-        )
+        whose = settled(given, present, relation, unit=unit, seed=seed, bounded=True)
         count, present = whose.count, len(whose.rows)
     request = {
         "records": count, "candidates": len(listed), "of_units": whose is not None, "relation": relation, "epsilon": positive(epsilon, "epsilon"),
@@ -151,7 +175,7 @@ def stationary(
         assert bent is not None
         given = to_numpy(bent(forms[0].tree(x), along, *records.at(positions)))
         if given.ndim != 2:
-            raise ValueError("curvatures gave no array of records × directions")
+            raise ValueError("curvatures did not return an array of records × directions")
         return given.astype(np.float64)
 
     if whose is not None:
@@ -197,21 +221,22 @@ def _curvature(
     """Unit vectors in rows, and M with ρ; none of them where there are no curvatures."""
     if curvatures is None:
         if any(value is not None for value in (directions, bound, rho)):
-            raise ValueError("directions, curvature_bound and hessian_lipschitz are of curvatures; give curvatures too")
+            raise ValueError(
+                "directions, curvature_bound and hessian_lipschitz have no effect without curvatures; give curvatures, or leave them out"
+            )
         return np.zeros((0, dimension)), None
     if not callable(curvatures):
         raise TypeError(f"curvatures is {kind(curvatures)}; give a function of parameters, directions and records")
     if directions is None or bound is None or rho is None:
         raise ValueError(
-            "curvatures need public directions, and bounds that are enforced or wanted: give directions, curvature_bound and hessian_lipschitz. The least "
-            "eigenvalue of a Hessian is not tested: nothing would bound what a record adds to it"
+            "curvatures need public directions and bounds; give directions, curvature_bound and hessian_lipschitz. (The smallest eigenvalue of the Hessian cannot be tested, since nothing bounds the contribution of a record to it.)"
         )
     ways = attempt(lambda: np.atleast_2d(np.asarray(directions, dtype=np.float64)))
     if ways is None or ways.ndim != 2 or ways.shape[1] != dimension or not len(ways):
         raise ValueError(f"directions must be an array of directions × {dimension} numbers")
     lengths = np.linalg.norm(ways, axis=1)
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-        raise ValueError("a direction has no length; give vectors that are finite and not zero")
+        raise ValueError("a direction is zero or not finite; give finite vectors other than zero")
     return ways / lengths[:, None], (positive(bound, "curvature_bound"), positive(rho, "hessian_lipschitz"))
 
 

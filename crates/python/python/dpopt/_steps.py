@@ -88,7 +88,7 @@ _SELECT = "choose columns beforehand, or a sparse method of dpopt (max_features=
 #: What to take instead, by the name of the class.
 INSTEAD = {
     "MinMaxScaler": _BOUNDS, "MaxAbsScaler": _BOUNDS, "StandardScaler": _BOUNDS, "RobustScaler": _BOUNDS,
-    "QuantileTransformer": "declare columns by name: numbers are spread by private histograms",
+    "QuantileTransformer": "declare columns by name: numbers get a private quantile transform",
     "PowerTransformer": "use FunctionTransformer(np.log1p), or declare columns by name",
     "KBinsDiscretizer": "use FunctionTransformer with given edges, or declare columns by name",
     "SplineTransformer": "give knots= an array, or declare columns by name",
@@ -172,10 +172,14 @@ _ONCE = ("sklearn.pipeline", "sklearn.compose", "sklearn.base", "sklearn.utils",
 class Surroundings:
     """What a fit runs in, by the call stack.
 
-    Attributes:
-        steps: steps beside this one that read the records without noise, innermost pipeline first.
-        repeated: by what it may be fitted several times or on parts: a module of scikit-learn, or a class that is not known; None if it is fitted once.
-        last: no step is fitted after this one.
+    Attributes
+    ----------
+    steps
+        Steps beside this one that read the records without noise, innermost pipeline first.
+    repeated
+        By what it may be fitted several times or on parts: a module of scikit-learn, or a class that is not known; None if it is fitted once.
+    last
+        No step is fitted after this one.
     """
 
     def __init__(self) -> None:
@@ -246,8 +250,7 @@ def warn_of_surroundings() -> None:
     around = Surroundings()
     if around.repeated is not None:
         warn(
-            f"this fit runs inside {around.repeated}: every inner fit spends the full (epsilon, delta) again, and "
-            "scores and choices made from them read the validation records without noise. The result as a whole has no "
+            f"this fit runs inside {around.repeated}: every inner fit spends the full (epsilon, delta) again, and the scores that select among them read the validation records without noise. The result as a whole has no "
             "privacy guarantee near epsilon. Give the estimator budget=dpopt.Ledger(...), which is charged by every inner "
             "fit and refuses what it does not hold; use dpopt.select.PrivateSearchCV, which pays for a search; or work on "
             "public data only"
@@ -255,9 +258,8 @@ def warn_of_surroundings() -> None:
     if around.steps:
         whose = "the last step" if around.last else "this step"
         warn(
-            f"steps around this fit read the records without noise, and what they learned is in no guarantee: {'; '.join(around.steps)}. "
-            f"privacy_ is of {whose} alone, and does not hold for the pipeline as a whole. Public steps, and those fitted on public data alone "
-            "(sklearn.frozen.FrozenEstimator), are taken in silence; docs/python.md has what to use in place of each"
+            f"steps around this fit read the records without noise, which no guarantee covers: {'; '.join(around.steps)}. "
+            f"privacy_ covers {whose} only, not the pipeline as a whole. Public steps, and steps fitted on public data alone (sklearn.frozen.FrozenEstimator), give no warning; docs/python.md lists a replacement for each"
         )
 
 

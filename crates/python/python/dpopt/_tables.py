@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from . import _core, _times
+from ._public_facts import declared_columns
 from ._reading import attempt, kind, shown
 from ._rows import _pair, of_each
 
-#: Parameters that declare columns by name; `bounds` does it too if it is a mapping or the path of a bounds file.
-NAMED = ("levels", "text", "hashed", "numeric", "ignore", "encoding", "public_vectors")
 #: Kinds of columns that are lists of names, and their key in a bounds file.
 _FLAGS = {"text": "text", "hashed": "hash", "numeric": "numeric", "ignore": "ignore"}
 
 
 def by_name(declaring: Any) -> bool:
-    """Whether an estimator's parameters declare columns by name."""
+    """Whether an estimator's parameters declare columns by name: `columns`, and `bounds` if it is a mapping or the path of a bounds file."""
     bounds = getattr(declaring, "bounds", None)
     if isinstance(bounds, (str, os.PathLike, Mapping)):
         return True
-    return any(getattr(declaring, name, None) is not None for name in (*NAMED, "bounds_budget"))
+    beside = any(getattr(declaring, name, None) is not None for name in ("encoding", "bounds_budget"))
+    return beside or bool(declared_columns(declaring).given())
 
 
 def by_position(declaring: Any) -> bool:
@@ -42,9 +42,12 @@ def by_position(declaring: Any) -> bool:
 class NumberTable:
     """A matrix as a table of numeric columns.
 
-    Args:
-        values: rows × columns, floats.
-        names: of its columns.
+    Parameters
+    ----------
+    values
+        Rows × columns, floats.
+    names
+        Of its columns.
     """
 
     def __init__(self, values: np.ndarray, names: Sequence[str]) -> None:
@@ -74,7 +77,7 @@ def declared_for(declaring: Any, names: Sequence[str]) -> Any:
             raise ValueError(
                 f"bounds must be finite with lower < upper for every feature, and those of feature {at} are not"
             )
-    facts = {name: getattr(declaring, name, None) for name in (*NAMED, "row_norm")}
+    facts = {name: getattr(declaring, name, None) for name in ("columns", "encoding", "row_norm")}
     return SimpleNamespace(**{**facts, "bounds": dict(zip(names, zip(lower, upper)))})
 
 
@@ -136,7 +139,7 @@ def _range(given: Any) -> dict[str, Any]:
 
 def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = None) -> Any:
     """What an estimator's parameters declare, for the compiled library; also of a `target`."""
-    bounds, path = getattr(declaring, "bounds", None), None
+    bounds, path, columns = getattr(declaring, "bounds", None), None, declared_columns(declaring)
     if isinstance(bounds, (str, os.PathLike)):
         path, bounds = os.fspath(bounds), None
     elif bounds is not None and not isinstance(bounds, Mapping):
@@ -149,12 +152,12 @@ def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = 
 
     for name, given in _mapping(bounds or {}, "bounds").items():
         declare(name, _range(given))
-    for name, given in _mapping(declaring.levels or {}, "levels").items():
+    for name, given in _mapping(columns.levels or {}, "levels").items():
         if isinstance(given, (str, bytes)) or not isinstance(given, (list, tuple, np.ndarray)):
             raise TypeError(f"an entry of levels is {kind(given)}; give a list of levels")
         declare(name, {"levels": list(given)})
     for parameter, key in _FLAGS.items():
-        for name in _names(getattr(declaring, parameter, None) or [], parameter):
+        for name in _names(getattr(columns, parameter) or [], parameter):
             declare(name, {key: True})
     if target is not None and target[1]:
         declare(*target)
@@ -163,14 +166,16 @@ def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = 
     if row_norm is not None:
         options["row_norm"] = row_norm
     if options and path is not None:
-        raise ValueError("encoding and row_norm stand in the bounds file, under [dpopt]; leave them out")
+        raise ValueError(
+            "encoding and row_norm are given here and in the bounds file (under [dpopt]); leave them out here"
+        )
     if options:
         tables["dpopt"] = {**tables.get("dpopt", {}), **options}
     lines = []
     for name, facts in tables.items():
         lines.append(f"[{_quoted(name)}]")
         lines += [f"{_quoted(key)} = {_toml(value, 'a declaration')}" for key, value in facts.items()]
-    return _core.Declarations(path, "\n".join(lines) + "\n", vectors_path(getattr(declaring, "public_vectors", None)))
+    return _core.Declarations(path, "\n".join(lines) + "\n", vectors_path(columns.public_vectors))
 
 
 def vectors_path(given: Any) -> str | None:
@@ -185,7 +190,7 @@ def declared_in(declaring: Any) -> str | None:
     """Where the declarations come from, for the report."""
     own = f"the parameters of {type(declaring).__name__}"
     if isinstance(declaring.bounds, (str, os.PathLike)):
-        more = any(getattr(declaring, name, None) for name in NAMED)
+        more = any(declared_columns(declaring).given().values()) or getattr(declaring, "encoding", None)
         return os.fspath(declaring.bounds) + (f" and {own}" if more else "")
     return own
 
@@ -218,7 +223,7 @@ def names_of(X: Any) -> list[str]:
         )
     names = list(X.column_names if _module(X) == "pyarrow" else X.columns)
     if not all(isinstance(name, str) for name in names):
-        raise TypeError("a column's name is not text; rename the columns, X.columns = [...]")
+        raise TypeError("a column has a name that is not text; rename the columns, X.columns = [...]")
     return names
 
 
@@ -446,7 +451,6 @@ def target_name(declaring: Any, own: str | None, names: Sequence[str], regressio
 
 
 __all__ = [
-    "NAMED",
     "NumberTable",
     "by_name",
     "by_position",

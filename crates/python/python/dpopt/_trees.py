@@ -1,4 +1,4 @@
-"""Parameters as somebody's program has them (one array, or dicts, lists and tuples of arrays) and as one vector; records by position."""
+"""Parameters as the user's program has them (one array, or dicts, lists and tuples of arrays) and as one vector; records by position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def to_numpy(array: Any) -> np.ndarray:
         array = array.numpy()
     found = np.asarray(array)
     if found.dtype.kind not in "fiub":
-        raise TypeError("there is something else than numbers in an array; give arrays of numbers")
+        raise TypeError("an array holds something other than numbers; give arrays of numbers")
     return found if found.dtype in (np.float32, np.float64) else found.astype(np.float64)
 
 
@@ -91,7 +91,7 @@ class Leaves:
         found = Leaves(tree, "what was given")
         if found._shapes != self._shapes:
             raise ValueError(
-                "what was given has not the form of the parameters; give one array of the same shape for each"
+                "the argument does not have the structure of the parameters; give one array of the same shape for each"
             )
         return found.vector()
 
@@ -100,14 +100,14 @@ class Leaves:
         found = Leaves(tree, "what the objective gave")
         if len(found._arrays) != len(self._arrays):
             raise ValueError(
-                "what the objective gave has not the form of the parameters; give one array of records × shape for each"
+                "the objective did not return the structure of the parameters; return one array of records × shape for each"
             )
         rows = []
         for given, shape, size in zip(found._arrays, self._shapes, self._sizes):
             flat = to_numpy(given)
             if flat.ndim != len(shape) + 1 or flat.shape[1:] != shape:
                 raise ValueError(
-                    f"the objective gave no array of records × {' × '.join(map(str, shape)) or '1 number'} for a parameter of that shape"
+                    f"the objective did not return an array of records × {' × '.join(map(str, shape)) or '1 number'} for a parameter of that shape"
                 )
             rows.append(np.ascontiguousarray(flat.reshape(len(flat), size)))
         return rows

@@ -29,9 +29,12 @@ _MAPPING = 'units is a mapping of names to ids, for example {"person": ids}, wit
 class Given:
     """Ids as they were given, one for each row.
 
-    Attributes:
-        name: the column's, None for ids that came by themselves.
-        ids: as the compiled library reads them; None where only the name is known.
+    Attributes
+    ----------
+    name
+        The column's, None for ids that came by themselves.
+    ids
+        As the compiled library reads them; None where only the name is known.
     """
 
     name: str | None
@@ -78,8 +81,10 @@ class Given:
 class Shared(Given):
     """Ids of several owners of each row; `ids` are those of the first column.
 
-    Attributes:
-        columns: name and ids of each.
+    Attributes
+    ----------
+    columns
+        Name and ids of each.
     """
 
     columns: tuple[tuple[str, Any], ...] = ()
@@ -115,7 +120,7 @@ def apart(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
         return X, Given(_beside(X, name), _ids(_one_column(ids), strict=True))
     if isinstance(target, str) and target == units:
         raise ValueError(
-            "y and units are the same column; name the one that is learned, and the one whose values are persons"
+            "y and units are the same column; give the target as y, and the column that identifies persons as units"
         )
     if not is_table(X):
         raise TypeError(
@@ -136,11 +141,11 @@ def owned(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
     if isinstance(units, tuple) and len(units) > 1 and all(isinstance(name, str) for name in units) and is_table(X):
         names = names_of(X)
         if len(set(units)) < len(units):
-            raise ValueError("units names a column twice; once is enough")
+            raise ValueError("units names a column twice; name it once")
         if all(name in names for name in units):
             if isinstance(target, str) and target in units:
                 raise ValueError(
-                    "y is one of the columns of units; name the one that is learned, and those whose values are persons"
+                    "y is one of the columns of units; give the target as y, and the columns that identify persons as units"
                 )
             columns = []
             for name in units:
@@ -188,8 +193,8 @@ def _beside(X: Any, *names: str | None) -> str | None:
     """The first name, for ids that came beside X."""
     if is_table(X) and any(name in names_of(X) for name in names if name is not None):
         raise ValueError(
-            "units are ids with a name, and X has a column of that name, from which the model would learn; name the column "
-            '(units="person"), so that it is taken out, or leave it out of X'
+            "units are ids with a name, and X has a column of that name, which the model would use as a feature; name the column "
+            '(units="person"), which removes it from X, or remove it yourself'
         )
     return names[0]
 
@@ -213,13 +218,13 @@ def kept_counts(given: Given | None, owners: Any, public: dict[str, Any], relati
         return public
     if relation == "add-or-remove":
         raise ValueError(
-            "where a row has several owners it must be known who owns which rows: under add-or-remove one owner less lets others' rows in, without bound; "
+            "rows have several owners here, and under add-or-remove one owner more or less changes which rows of others are kept, without bound; "
             'use neighbors="zero-out" or "replace-one"'
         )
     most = public["most_rows"]
     if most is None:
         raise ValueError(
-            "where a row has several owners, rows are kept so that nobody owns more than so many: give max_rows_per_unit"
+            "rows have several owners here, and only so many rows of each owner can be kept; give unit=dpopt.Unit(max_rows=...)"
         )
     rows, one_each = owners.kept(most)
     return {**public, "kept": {"most": most, "rows": rows, "one_each": one_each}}
@@ -243,10 +248,12 @@ def one_for_each(given: Given, rows: int) -> None:
         raise ValueError(f"units has {found} ids and X has {rows} rows; give one for each row, or the name of a column")
 
 
-def public_number(n_units: Any, counted: int | None, rows: int | None, relation: str, name: str = "n_units") -> int:
-    """How many units there are: `n_units` (a parameter of this `name`), or the `counted` ones where their number is public. Of units without rows there
+def public_number(
+    n_units: Any, counted: int | None, rows: int | None, relation: str, name: str = "unit=dpopt.Unit(count=...)"
+) -> int:
+    """How many units there are: `n_units` (which is given as `name`), or the `counted` ones where their number is public. Of units without rows there
     may be any number; how many have rows is not told."""
-    given = _at_least_one(name, n_units)
+    given = _at_least_one(_short(name), n_units)
     if given is None:
         if counted is None or relation == "add-or-remove":
             why = "" if counted is None else "under add-or-remove the number of units is protected; "
@@ -254,15 +261,19 @@ def public_number(n_units: Any, counted: int | None, rows: int | None, relation:
         return counted
     if counted is not None and relation != "add-or-remove" and (given < counted or (rows is not None and given > rows)):
         raise ValueError(
-            f"{name} is {given}, and units has more ids than that, or X fewer rows; give the number of units, leave it out to "
+            f"{_short(name)} is {given}, and units has more ids than that, or X fewer rows; give the number of units, leave it out to "
             "count them, or protect their number (add-or-remove), which takes a guess"
         )
     return given
 
 
-def public_bound(max_rows_per_unit: Any) -> int | None:
+def _short(name: str) -> str:
+    return "count of unit" if name.startswith("unit=") else name
+
+
+def public_bound(max_rows: Any) -> int | None:
     """A bound on the rows of a unit."""
-    return _at_least_one("max_rows_per_unit", max_rows_per_unit)
+    return _at_least_one("max_rows of unit", max_rows)
 
 
 def _at_least_one(name: str, value: Any) -> int | None:
@@ -299,7 +310,7 @@ def _one_column(units: Any) -> Any:
 
 
 def _ids(values: Any, strict: bool) -> Any:
-    """Ids in a form that the compiled library reads. What can't be compared is an error, or (not `strict`) nobody's."""
+    """Ids in a form that the compiled library reads. What can't be compared is an error, or (not `strict`) the id of no unit."""
     dtype = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
     # as floats, large ids would become those of others
     exact = dtype.startswith("uint64") or "decimal" in dtype

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import FrameType
 
 SEEDED = "insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only"
 
@@ -14,19 +15,30 @@ class PrivacyWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Raises a :class:`PrivacyWarning` at the line outside this package that led here."""
-    level, frame = 1, sys._getframe(0)
+    level = 1
+    frame: FrameType | None = sys._getframe(0)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "dpopt":
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+        level, frame = level + 1, frame.f_back
     warnings.warn(message, PrivacyWarning, stacklevel=level)
 
 
+#: What was said and is not said again.
+_SHOWN: set[str] = set()
+
+
+def once(what: str, message: str) -> None:
+    """As :func:`warn`, the first time in this process."""
+    if what not in _SHOWN:
+        _SHOWN.add(what)
+        warn(message)
+
+
 def refuse_seed(insecure_seed: object, charged: bool) -> None:
-    """Seeded noise protects nobody: it is said, and nothing that pays from a ledger may use it."""
+    """Seeded noise is not private: a warning says so, and nothing that pays from a ledger may use it."""
     if insecure_seed is None:
         return
     if charged:
         raise ValueError(
-            "insecure_seed together with a ledger: a release whose noise is predictable is not worth what it would be charged; "
-            "leave insecure_seed out, or test without the ledger"
+            "insecure_seed and a ledger exclude each other, since a release with predictable noise protects nobody; leave insecure_seed out, or test without the ledger"
         )
     warn(SEEDED)

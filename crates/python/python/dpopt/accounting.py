@@ -53,10 +53,14 @@ def _name(accountant: Any) -> str:
 class Bound(float):
     """A certified upper bound (ε or δ): a float that knows where it comes from.
 
-    Attributes:
-        lower: certified lower bound: what a mechanism that the event describes really costs; None where none is known.
-        accountant: ``gdp``, ``pure``, ``zcdp``, ``rdp`` or ``pld``.
-        details: everything the accountant says (directions, numerical slack).
+    Attributes
+    ----------
+    lower
+        Certified lower bound: what a mechanism that the event describes really costs; None where none is known.
+    accountant
+        ``gdp``, ``pure``, ``zcdp``, ``rdp`` or ``pld``.
+    details
+        Everything the accountant says (directions, numerical slack).
     """
 
     lower: float | None
@@ -89,12 +93,19 @@ class Calibration:
 def epsilon(event: Any, delta: float, *, relation: Any = "zero-out", accountant: str = "auto") -> Bound:
     """The smallest certified ε of `event` at `delta`.
 
-    Args:
-        event: see :func:`as_event`.
-        delta: in [0, 1).
-        relation: ``"zero-out"`` (default), ``"add-or-remove"`` or ``"replace-one"``.
-        accountant: ``"auto"`` takes the tightest valid one.
+    Parameters
+    ----------
+    event
+        See :func:`as_event`.
+    delta
+        In [0, 1).
+    relation
+        ``"zero-out"`` (default), ``"add-or-remove"`` or ``"replace-one"``.
+    accountant
+        ``"auto"`` takes the tightest valid one.
 
+    Examples
+    --------
     >>> round(epsilon("gaussian(3.730632)", 1e-5), 4)
     1.0
     >>> eps = epsilon("poisson(0.01, gaussian(1)) x 100", 1e-6)
@@ -129,8 +140,10 @@ def compare(event: Any, delta: float, *, relation: Any = "zero-out") -> dict[str
 def certify(event: Any, epsilon: float, delta: float, *, relation: Any = "zero-out") -> Bound:
     """The certified ε of `event`, which must be at most `epsilon`.
 
-    Raises:
-        dpopt.BudgetExceeded: if the event costs more.
+    Raises
+    ------
+    dpopt.BudgetExceeded
+        If the event costs more.
     """
     text = _core.certified(
         as_event(event).to_json(), number(epsilon, "epsilon"), number(delta, "delta"), _relation(relation)
@@ -149,9 +162,13 @@ def calibrate(
     """The least noise (`what="noise"`), the largest ``"sampling_probability"``, number of ``"steps"`` or ``"cost"`` (the ε, μ or ρ of a
     mechanism) within (ε, δ). The value returned was certified by an evaluation of its own.
 
-    Args:
-        make_event: gives the event for a value; ε must be monotone in it.
+    Parameters
+    ----------
+    make_event
+        Gives the event for a value; ε must be monotone in it.
 
+    Examples
+    --------
     >>> found = calibrate(lambda q: f"poisson({q!r}, gaussian(1.5627)) x 1000", 1.0, 1e-6, what="sampling_probability")
     >>> round(found.value, 4)
     0.01
@@ -193,7 +210,7 @@ def get_true_positive_rates(
     rates = [float(x) for x in array(false_positive_rates, "false_positive_rates").ravel()]
     outside = next((i for i, rate in enumerate(rates) if not 0.0 <= rate <= 1.0), None)
     if outside is not None:
-        raise ValueError(f"false_positive_rates[{outside}] is no rate; give numbers from 0 to 1")
+        raise ValueError(f"false_positive_rates[{outside}] is not a rate; give numbers from 0 to 1")
     return list(_core.true_positive_rates(as_event(event).to_json(), rates, _relation(relation)))
 
 

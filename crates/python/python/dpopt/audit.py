@@ -34,15 +34,23 @@ from ._reading import array, number
 class AuditReport:
     """What an audit found.
 
-    Attributes:
-        lower_bound: ε is at least this at `delta`, with probability `confidence`.
-        claimed: the claimed ε at `delta`.
-        violated: True if the claim is impossible at this confidence.
-        runs: runs made per data set.
-        refuted_after: runs per data set after which the claim had fallen; None if it stands, or if the number of runs was
-            fixed in advance.
-        details: everything else (event, counts, empirical curve).
-        svg: the picture: both error rates in log scale, the claimed region shaded.
+    Attributes
+    ----------
+    lower_bound
+        ε is at least this at `delta`, with probability `confidence`.
+    claimed
+        The claimed ε at `delta`.
+    violated
+        True if the claim is impossible at this confidence.
+    runs
+        Runs made per data set.
+    refuted_after
+        Runs per data set after which the claim had fallen; None if it stands, or if the number of runs was
+        fixed in advance.
+    details
+        Everything else (event, counts, empirical curve).
+    svg
+        The picture: both error rates in log scale, the claimed region shaded.
     """
 
     lower_bound: float
@@ -81,12 +89,18 @@ def audit_samples(
 ) -> AuditReport:
     """Tests a claim with one number per run on each of two neighbouring data sets.
 
-    Args:
-        with_record, without_record: statistics of independent runs, at least 8 each.
-        epsilon, delta: the claim; or
-        event: an event (see :func:`dpopt.accounting.as_event`) whose certified curve is the claim.
-        confidence: probability of not blaming a correct mechanism.
-        pilot_share: share of the runs that choose the event to count.
+    Parameters
+    ----------
+    with_record, without_record
+        Statistics of independent runs, at least 8 each.
+    epsilon, delta
+        The claim; or
+    event
+        An event (see :func:`dpopt.accounting.as_event`) whose certified curve is the claim.
+    confidence
+        Probability of not blaming a correct mechanism.
+    pilot_share
+        Share of the runs that choose the event to count.
     """
     present, absent = (
         np.ascontiguousarray(array(a, n).ravel(), dtype=np.float64)
@@ -122,7 +136,7 @@ def _report(report: str, svg: str) -> AuditReport:
 
 
 def _counted(runs: int, progress: bool | None) -> Iterator[int]:
-    """0, 1, …, with a bar on the terminal; `None` shows it where somebody can see it."""
+    """0, 1, …, with a bar on the terminal; `None` shows it on a terminal only."""
     shown = sys.stderr.isatty() if progress is None else progress
     started = last = time.monotonic()
 
@@ -166,16 +180,27 @@ def audit(
     The audit bets on pairs of runs and stops when the claim has fallen, or after `runs` runs on each: it may be stopped by
     what it sees because the bets are valid at any time.
 
-    Args:
-        run: any callable from data to one number: your mechanism with a statistic of its output, fresh randomness each time.
-        with_record, without_record: two neighbouring data sets; the worse the pair, the stronger the audit.
-        runs: runs on each data set, at most.
-        stop_early: False makes all runs and counts, which proves a somewhat larger bound.
-        progress: a bar on stderr; None shows it on terminals.
-        epsilon, delta: the claim; or
-        event: an event (see :func:`dpopt.accounting.as_event`) whose certified curve is the claim.
-        confidence: probability of not blaming a correct mechanism.
+    Parameters
+    ----------
+    run
+        Any callable from data to one number: your mechanism with a statistic of its output, fresh randomness each time.
+    with_record, without_record
+        Two neighbouring data sets; the worse the pair, the stronger the audit.
+    runs
+        Runs on each data set, at most.
+    stop_early
+        False makes all runs and counts, which proves a somewhat larger bound.
+    progress
+        A bar on stderr; None shows it on terminals.
+    epsilon, delta
+        The claim; or
+    event
+        An event (see :func:`dpopt.accounting.as_event`) whose certified curve is the claim.
+    confidence
+        Probability of not blaming a correct mechanism.
 
+    Examples
+    --------
     >>> from dpopt import mechanisms
     >>> def count(ages):
     ...     return mechanisms.discrete_laplace_counts([len(ages)], epsilon=1.0).value[0]

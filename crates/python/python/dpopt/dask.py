@@ -1,11 +1,11 @@
 """Records in Dask: arrays and data frames whose blocks lie with the workers.
 
     client = distributed.Client(...)
-    parts = dpopt.dask.parts(frame, target="income")         # a Dask DataFrame, or two Dask arrays X and y
+    parts = dpopt.dask.partitions(frame, target="income")         # a Dask DataFrame, or two Dask arrays X and y
     model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
 
-Each block of rows becomes a part that stays in its worker's memory, encoded (8 bytes for each number that is not 0), from the first pass
-to the last. If a worker is lost, Dask makes its parts again from the blocks; if it moves a part, the part travels. They and the questions
+Each block of rows becomes a partition that stays in its worker's memory, encoded (8 bytes for each number that is not 0), from the first pass
+to the last. If a worker is lost, Dask makes its partitions again from the blocks; if it moves one, the partition travels. They and the queries
 are as sensitive as the records: ``distributed.security.Security`` has TLS for everything that travels between the machines; what a worker spills
 lies on its disk in the clear. Persist what comes out of a source without a fixed order, or the rows of X and y that belong together may not
 be computed together. Workers need the same version of dpopt.
@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .parts import Failure, PartFailed, Parts, Persons, Recipe, all_of, tried
+from .partitions import Failure, PartitionFailed, Partitions, Persons, Recipe, all_of, tried
 
 #: Columns in which rows of units are brought together: where to, and the rows as one text.
 PLACE, ROWS = "place", "rows"
 
 
-class DaskParts(Parts):
+class DaskPartitions(Partitions):
     """Blocks of rows that Dask's workers hold; :func:`parts` makes them."""
 
     def __init__(
@@ -46,12 +46,12 @@ class DaskParts(Parts):
         self._blocks, self._client = blocks, client
         self._shards: list[Any] = []
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
+    def load_partitions(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
         submit = self._client.submit
         self._shards = [submit(_made, recipe, block, part, pure=False) for part, block in enumerate(self._blocks)]
         return self._gathered([submit(_known_of, shard, pure=False) for shard in self._shards])
 
-    def ask_parts(self, message: bytes) -> list[bytes]:
+    def ask_partitions(self, message: bytes) -> list[bytes]:
         # a task of its own, so that it is there again if its worker is lost
         sent = self._client.submit(_same, _Message(message), pure=False)
         return self._gathered([self._client.submit(_answer, shard, sent, pure=False) for shard in self._shards])
@@ -59,31 +59,35 @@ class DaskParts(Parts):
     def _gathered(self, futures: list[Any]) -> list[Any]:
         return all_of(_by_dask(self._client.gather, futures))
 
-    def drop_parts(self) -> None:
+    def drop_partitions(self) -> None:
         self._shards = []
 
 
 def _by_dask(call: Callable[..., Any], *given: Any) -> Any:
     """What Dask does of its own; what it raises may quote a value of a block, or of what a block is computed from.
 
-    Raises:
-        PartFailed: with the kind of what was raised.
+    Raises
+    ------
+    PartitionFailed
+        With the kind of what was raised.
     """
     try:
         return call(*given)
     except Exception as why:
         kind = type(why).__name__
-    raise PartFailed(f"Dask could not compute a part ({kind}); its workers' logs say why, and may show records")
+    raise PartitionFailed(
+        f"Dask could not compute a partition ({kind}); see the logs of its workers, which may contain records"
+    )
 
 
 class _Message:
-    """A question; as sensitive as the records, and never shown."""
+    """An aggregate query; as sensitive as the records, and never shown."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
 
     def __repr__(self) -> str:
-        return "<question>"
+        return "<query>"
 
 
 class _Block:
@@ -152,7 +156,7 @@ def _answer(shard: Any, message: _Message) -> Any:
     return tried(shard.answer, message.content, True) if isinstance(shard, _core.Shard) else shard
 
 
-def parts(
+def partitions(
     X: Any,
     y: Any = None,
     *,
@@ -160,20 +164,29 @@ def parts(
     features: Sequence[str] | None = None,
     units: str | None = None,
     client: Any = None,
-) -> DaskParts:
+) -> DaskPartitions:
     """The blocks of a Dask array or data frame as parts of records.
 
-    Args:
-        X: a Dask array, rows × features, or a Dask DataFrame. Persist what is slow or random to compute: a block that changes ends the fit.
-        y: beside an array, a Dask array with one target per row in the same blocks; None where nothing is predicted.
-        target: of a data frame, the column that is predicted; None where nothing is.
-        features: columns of a data frame; by default all but the target and the unit.
-        units: of a data frame, the column whose values are persons, where one may have several rows: the rows of each are brought into one partition
-            (a shuffle).
-        client: ``distributed.Client``; by default the current one.
+    Parameters
+    ----------
+    X
+        A Dask array, rows × features, or a Dask DataFrame. Persist what is slow or random to compute: a block that changes ends the fit.
+    y
+        Beside an array, a Dask array with one target per row in the same blocks; None where nothing is predicted.
+    target
+        Of a data frame, the column that is predicted; None where nothing is.
+    features
+        Columns of a data frame; by default all but the target and the unit.
+    units
+        Of a data frame, the column whose values are persons, where one may have several rows: the rows of each are brought into one partition
+        (a shuffle).
+    client
+        ``distributed.Client``; by default the current one.
 
-    Raises:
-        ValueError: if blocks of X and y do not correspond, or there is no client.
+    Raises
+    ------
+    ValueError
+        If blocks of X and y do not correspond, or there is no client.
     """
     import dask
     from distributed import get_client
@@ -182,7 +195,7 @@ def parts(
         client = client or get_client()
     except ValueError:
         raise ValueError(
-            "there is no Dask client, and parts stay with its workers; start one, distributed.Client() for processes on this machine"
+            "there is no Dask client to hold the partitions; start one, distributed.Client() for processes on this machine"
         ) from None
     names: list[Any] | None = None
     persons: Persons | None = None
@@ -191,7 +204,7 @@ def parts(
         columns = list(X.columns)
         if y is not None:
             # a block of X and one of y that are computed one by one may be of different rows
-            raise ValueError("say which column is predicted: target='column'")
+            raise ValueError("no target is given; give the name of its column, target='column'")
         others = [name for name in (target, units) if name is not None]
         names = [name for name in columns if name not in others] if features is None else list(features)
         missing = [name for name in [*names, *others] if name not in columns]
@@ -225,7 +238,7 @@ def parts(
         if y is None:
             made = dask.delayed(_Block, pure=False)
             left = [made(block) for block in _blocks(X)]
-            return DaskParts(_by_dask(client.compute, left), width, None, client, targets=False)
+            return DaskPartitions(_by_dask(client.compute, left), width, None, client, targets=False)
         if len(y.shape) == 1 and None not in map(_known, (X.chunks[0], y.chunks[0])) and X.chunks[0] != y.chunks[0]:
             y = y.rechunk({0: X.chunks[0]})
         rows, targets = _blocks(X), _blocks(y)
@@ -234,7 +247,7 @@ def parts(
         made = dask.delayed(_Block, pure=False)
         left = [made(*pair) for pair in zip(rows, targets)]
     named = None if names is None else [str(name) for name in names]
-    return DaskParts(
+    return DaskPartitions(
         _by_dask(client.compute, left),
         width,
         named,
@@ -257,4 +270,4 @@ def _blocks(collection: Any) -> list[Any]:
     return list(delayed.ravel()) if hasattr(delayed, "ravel") else list(delayed)
 
 
-__all__ = ["DaskParts", "PartFailed", "parts"]
+__all__ = ["DaskPartitions", "PartitionFailed", "partitions"]

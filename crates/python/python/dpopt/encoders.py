@@ -12,8 +12,8 @@ array([[0., 1.],
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from . import _core
+from ._public_facts import Columns, declared_columns
 from ._reading import (
     as_table,
     attempt,
@@ -36,6 +37,7 @@ from ._reading import (
     whole,
 )
 from ._rows import _pair, of_each
+from ._settings import with_known_keywords
 from ._tables import (
     column,
     columns_of,
@@ -53,9 +55,10 @@ from ._warnings import warn
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Clips features to a public range and maps it to [-1, 1].
 
-    Args:
-        bounds: ``(lower, upper)``: two numbers, or two arrays with one number per feature. What you know about the
-            features without looking at the records.
+    Parameters
+    ----------
+    bounds : tuple
+        ``(lower, upper)``: two numbers, or two arrays with one number per feature. What you know about the features without looking at the records.
     """
 
     def __init__(self, bounds=(-1.0, 1.0)):
@@ -134,8 +137,10 @@ class _CellEncoder(TransformerMixin, BaseEstimator):
 class PublicOneHot(_CellEncoder):
     """One column per declared category; a value that was not declared gives a block of zeros, never an error.
 
-    Args:
-        categories: one list of public categories per column of X; or one list of values, for all columns.
+    Parameters
+    ----------
+    categories : list
+        One list of public categories per column of X; or one list of values, for all columns.
     """
 
     def __init__(self, categories=(0, 1)):
@@ -187,14 +192,19 @@ class PublicOneHot(_CellEncoder):
 
 
 class HashingEncoder(_CellEncoder):
-    """Hashes ``column=value`` into a fixed number of columns: for categories and words that nobody can list beforehand.
+    """Hashes ``column=value`` into a fixed number of columns: for categories and words that cannot be listed beforehand.
 
     The hash is fixed and public, so no vocabulary is learned from the records.
 
-    Args:
-        n_features: number of output columns; a power of two.
-        text: split every cell into lower-case words (True; a plain list of documents will do) or take it whole (False).
+    Parameters
+    ----------
+    n_features : int
+        Number of output columns; a power of two.
+    text : bool
+        Split every cell into lower-case words (True; a plain list of documents will do) or take it whole (False).
 
+    Examples
+    --------
     >>> HashingEncoder(n_features=16).fit_transform(np.array([["a"], ["b"], ["a"]], dtype=object)).shape
     (3, 16)
     >>> int(HashingEncoder(n_features=64, text=True).fit_transform(["a fine day", "a bad day"]).sum())
@@ -235,29 +245,36 @@ class HashingEncoder(_CellEncoder):
         return _as_asked(self, sp.csr_matrix(hasher.transform(list(tokens(row)) for row in cells)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """``hash0``, ``hash1``, …"""
+        """Names of the features: ``hash0``, ``hash1``, …"""
         check_is_fitted(self, "n_features_in_")
         return np.array([f"hash{i}" for i in range(self.n_features)], dtype=object)
 
 
+@with_known_keywords
 class TableEncoder(TransformerMixin, BaseEstimator):
     """The command line's encoder: columns of a table declared by name become rows of l2 norm at most 1.
 
-    Numbers become a line and hat functions over their public range, categories one column per level, texts hashed words. Fitting looks at
+    Numbers become a linear term and linear B-splines over their public range, categories one column per level, texts hashed words. Fitting looks at
     names (and at the dtypes of columns that nothing declares), never at a value; each row is encoded by itself.
 
-    Args:
-        bounds: public ranges, ``{"age": (17, 90)}``; or the path of a bounds file.
-        levels: public levels, ``{"sex": ["f", "m"]}``.
-        text, hashed, ignore: names of columns of free text, of hashed categories, and of those that are not used.
-        public_vectors: the path of a file of word vectors that are not sensitive, for the columns in `text`.
-        encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``.
-        target: name of a column that a bounds file declares and X does not have.
-        bad_cells: a cell that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.
+    Parameters
+    ----------
+    bounds : dict or path, optional
+        Public ranges, ``{"age": (17, 90)}``; or the path of a bounds file.
+    columns : Columns, optional
+        What else is declared by name: ``dpopt.Columns(levels={"sex": ["f", "m"]}, text=["note"])``.
+    encoding : dict, optional
+        Constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``.
+    target : str, optional
+        Name of a column that a bounds file declares and X does not have.
+    bad_cells : {"missing", "error"}
+        A cell that cannot be read is missing, or an error that tells column and row.
 
-    >>> import pandas
+    Examples
+    --------
+    >>> import dpopt, pandas
     >>> table = pandas.DataFrame({"age": [20, None], "sex": ["f", "x"]})
-    >>> encoder = TableEncoder(bounds={"age": (18, 80)}, levels={"sex": ["f", "m"]}).fit(table)
+    >>> encoder = TableEncoder(bounds={"age": (18, 80)}, columns=dpopt.Columns(levels={"sex": ["f", "m"]})).fit(table)
     >>> encoder.transform(table).shape, encoder.get_feature_names_out()[-4:].tolist()
     ((2, 16), ['sex=f', 'sex=m', 'sex=(other)', 'sex=(missing)'])
     """
@@ -266,24 +283,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     _positions: list[str] | None = None
 
     def __init__(
-        self, bounds=None, levels=None, text=None, hashed=None, ignore=None, encoding=None, target=None, bad_cells="missing",
-        public_vectors=None,
-    ):  # fmt: skip
+        self,
+        bounds: Any = None,
+        columns: Columns | None = None,
+        encoding: Mapping[str, Any] | None = None,
+        target: str | None = None,
+        bad_cells: Literal["missing", "error"] = "missing",
+    ) -> None:
         self.bounds = bounds
-        self.levels = levels
-        self.text = text
-        self.hashed = hashed
-        self.ignore = ignore
+        self.columns = columns
         self.encoding = encoding
         self.target = target
         self.bad_cells = bad_cells
-        self.public_vectors = public_vectors
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Holds the declarations against the names of the columns; reads no value."""
         if not isinstance(self.bad_cells, str) or self.bad_cells not in ("missing", "error"):
             raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')
         names = names_of(X)
+        if declared_columns(self).numeric is not None:
+            raise ValueError(
+                "numeric columns have no bounds, and a TableEncoder cannot find them, since it reads no records; declare their bounds, or leave the columns out"
+            )
         declared = declarations(self)
         if self.target is not None:
             if not isinstance(self.target, str) or self.target in names:
@@ -336,13 +357,20 @@ class TextEncoder(TransformerMixin, BaseEstimator):
     clipped to `norm`. What is not a finite vector of the dimension that the empty text has becomes a vector of zeros, and so does a record of
     which the function fails (``bad_cells="error"`` tells its row, never its text).
 
-    Args:
-        encoder: a callable, str → one-dimensional array.
-        public_texts: texts that are not sensitive. The mean of their vectors is subtracted from all, so that the norm is not spent on what all
-            texts have in common; a few dozen sentences will do.
-        norm: l2 norm that no vector exceeds.
-        bad_cells: ``"missing"`` or ``"error"``.
+    Parameters
+    ----------
+    encoder : callable
+        str → one-dimensional array.
+    public_texts : list of str, optional
+        Texts that are not sensitive. The mean of their vectors is subtracted from all, so that the norm is not spent on what all texts have in common; a
+        few dozen sentences will do.
+    norm : float
+        l2 norm that no vector exceeds.
+    bad_cells : {"missing", "error"}
+        What a record without a vector is.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> def lengths(text): return np.array([len(word) for word in (text.split() + ["", ""])[:2]], dtype=float)
     >>> TextEncoder(lengths).fit_transform(["a fine day", "no"]).round(2).tolist()
@@ -406,7 +434,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):
         return self.n_features_out_
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """``vector0``, ``vector1``, …"""
+        """Names of the features: ``vector0``, ``vector1``, …"""
         check_is_fitted(self, "center_")
         return np.array([f"vector{i}" for i in range(self.n_features_out_)], dtype=object)
 

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from . import _onnx_encoder
+from ._probabilities import probabilities_of
 from ._reading import kind
 
 
@@ -39,7 +40,7 @@ def to_sklearn(estimator: Any) -> Any:
     >>> import numpy as np, dpopt
     >>> from dpopt.export import to_sklearn
     >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 2)); y = X[:, 0] > 0
-    >>> model = dpopt.LogisticRegression(epsilon=5.0, bounds=(-1, 1), classes=[False, True], shift=0).fit(X, y)
+    >>> model = dpopt.LogisticRegression(epsilon=5.0, bounds=(-1, 1), classes=[False, True], method=dpopt.methods.Auto(shift=0)).fit(X, y)
     >>> bool(np.allclose(to_sklearn(model).predict_proba(X), model.predict_proba(X)))
     True
     """
@@ -70,7 +71,7 @@ def _has_the_plain_link(estimator: Any) -> bool:
     else:
         second = 1.0 / (1.0 + np.exp(-scores))
         plain = np.column_stack([1.0 - second, second])
-    return bool(np.allclose(estimator._probabilities_of(scores), plain, rtol=1e-9, atol=1e-12))
+    return bool(np.allclose(probabilities_of(estimator, scores), plain, rtol=1e-9, atol=1e-12))
 
 
 def _metadata(estimator: Any) -> dict[str, str]:
@@ -122,15 +123,15 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
         product = graph.put("MatMul", "X", np.ascontiguousarray(coef.T))
         scores = graph.put("Add", product, np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
     else:
-        model = json.loads(table.to_json())
+        model = json.loads(table.model.to_json())
         _onnx_encoder.check(model)
-        encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"], table.missing_texts())
+        encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"], table.model.missing_texts())
         target = model["encoder"]["target"]["as"]
         outputs_of_model = len(model["weights"]) // _features(model["encoder"])
         weights = np.array(model["weights"], dtype=np.float64).reshape(outputs_of_model, -1)
         if is_classifier(estimator):
             # the file has classes as they were declared, `classes_` has them sorted
-            weights = estimator._sign * weights if outputs_of_model == 1 else weights[estimator._places]
+            weights = table.order.sign * weights if outputs_of_model == 1 else weights[table.order.places]
         scores = graph.put("MatMul", encoded, np.ascontiguousarray(weights.T))
         if "number" in target:
             # outside of the declared range no target can be
@@ -157,12 +158,12 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
 
 def _features(encoder: dict[str, Any]) -> int:
     """How many features an encoder gives, whose columns are numbers and levels."""
-    line, hats = (1 if encoder.get("centred") else 2), encoder["knots"] + encoder.get("fine_knots", 0)
+    line, splines = (1 if encoder.get("centred") else 2), encoder["knots"] + encoder.get("fine_knots", 0)
     pairs = encoder.get("pairs") or {"columns": [], "knots": 0}
     widths, factors = [], []
     for feature in encoder["features"]:
         levels = feature["as"].get("categorical", {}).get("levels")
-        widths.append(line + hats + 1 if levels is None else len(levels) + 2)
+        widths.append(line + splines + 1 if levels is None else len(levels) + 2)
         factors.append(pairs["knots"] if levels is None else len(levels) + 1)
     return 1 + sum(widths) + sum(factors[first] * factors[second] for first, second in pairs["columns"])
 

@@ -29,7 +29,7 @@ from ._copies import lock
 from ._plan import Privacy
 from ._reading import attempt, number, positive, whole
 from ._repeats import Form, of_numbers, open_session
-from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_beyond, refuse_elsewhere, refuse_ledger
+from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_beyond, refuse_ledger, refuse_remote
 from ._warnings import refuse_seed
 from .ledger import Ledger
 
@@ -46,17 +46,25 @@ class PrivateUpdates:
 
     The first round fixes how many numbers an update has.
 
-    Args:
-        clip_norm: C, l2 bound on the difference to what the server sent, over all arrays together. A difference moves by 2C between any two
-            inputs, by C between an input and none.
-        epsilon, delta: of all `rounds` together; the least noise is found by calibration.
-        rounds: planned number of releases; one more is refused.
-        relation: ``"replace-one"`` (default) or ``"zero-out"``.
-        session: the absolute path of a file in which the releases are counted, for clients whose process ends between rounds: whoever is given the same file goes on where it
-            was, with the same noise and at no further charge; two at once share the rounds. A copy of the file is refused. Without it
-            the rounds are counted in this object, which then neither travels nor is copied.
-        budget: a :class:`dpopt.Ledger` with ``unit="client"``, charged with all rounds before the first; with a `session` it must be a file.
-        insecure_seed: reproducible noise for tests. **No privacy.**
+    Parameters
+    ----------
+    clip_norm
+        C, l2 bound on the difference to what the server sent, over all arrays together. A difference moves by 2C between any two
+        inputs, by C between an input and none.
+    epsilon, delta
+        Of all `rounds` together; the least noise is found by calibration.
+    rounds
+        Planned number of releases; one more is refused.
+    relation
+        ``"replace-one"`` (default) or ``"zero-out"``.
+    session
+        The absolute path of a file in which the releases are counted, for clients whose process ends between rounds: whoever is given the same file goes on where it
+        was, with the same noise and at no further charge; two at once share the rounds. A copy of the file is refused. Without it
+        the rounds are counted in this object, which then neither travels nor is copied.
+    budget
+        A :class:`dpopt.Ledger` with ``unit="client"``, charged with all rounds before the first; with a `session` it must be a file.
+    insecure_seed
+        Reproducible noise for tests. **No privacy.**
     """
 
     def __init__(
@@ -77,13 +85,15 @@ class PrivateUpdates:
         if self.rounds < 1:
             raise ValueError("rounds must be at least 1")
         if self.relation not in ("replace-one", "zero-out"):
-            raise ValueError("that a client takes part is not hidden here; use replace-one or zero-out")
+            raise ValueError(
+                "add-or-remove would hide whether a client takes part, which is public here; use replace-one or zero-out"
+            )
         # refuses what cannot be planned before anything is trained; the noise depends on the dimension by its samplers alone
         self._planned_for(1)
         refuse_seed(insecure_seed, charged=budget is not None)
         self._seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**32
         if session is not None and insecure_seed is not None:
-            raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
+            raise ValueError("a session and an insecure_seed exclude each other; leave one of them out")
         self._check_budget(budget, session)
         self._session, self._budget, self._opening = session, budget, lock()
         self._process = os.getpid()
@@ -107,14 +117,14 @@ class PrivateUpdates:
     def _opened(self, dimension: int) -> RoundsFile | RoundsInMemory:
         """The rounds and their plan; charged if they are new."""
         if self._session is None:
-            refuse_elsewhere(self._process)
+            refuse_remote(self._process)
         with self._opening:
             if self._open is None:
                 self._open = opened(self._session, self._terms(), lambda: self._charged(dimension), self._budget)
         planned = self._open.plan["dimension"]
         if planned != dimension:
             raise ValueError(
-                f"the server sent {dimension} numbers, and {planned} in the first round; what is released keeps its size"
+                f"the server sent {dimension} numbers, but {planned} in the first round; the size must stay the same"
             )
         return self._open
 
@@ -148,7 +158,7 @@ class PrivateUpdates:
         """What all planned rounds cost, per client."""
         session = self._kernel_session(self.event.to_json(), None, self._seed)
         dimension = 1 if self._open is None else self._open.plan["dimension"]
-        # opens the door that every release goes through, and releases nothing
+        # opens the curator that every release goes through, and releases nothing
         _core.Training(1, 1.0, dimension, self.clip_norm, self.noise_multiplier, session)
         return Privacy.of_session(session)
 
@@ -169,19 +179,25 @@ class PrivateUpdates:
     def check(self, sent: Sequence[Any]) -> None:
         """Refuses, before anything is trained, what :meth:`release` would refuse: by what the server sent and what was released so far.
 
-        Raises:
-            dpopt.BudgetExceeded: if all planned rounds are released, or the ledger has no room.
-            ValueError: if the server sent no arrays of numbers, or others than in the first round.
+        Raises
+        ------
+        dpopt.BudgetExceeded
+            If all planned rounds are released, or the ledger has no room.
+        ValueError
+            If the server sent no arrays of numbers, or others than in the first round.
         """
         refuse_beyond(self._opened(_dimension(_arrays(sent))).taken, self.rounds)
 
     def release(self, sent: Sequence[Any], update: Sequence[Any] | None) -> list[np.ndarray]:
         """`sent` + clip(`update` − `sent`) + noise, in the shapes and types of `sent`.
 
-        Args:
-            sent: the server's arrays. Those of whole numbers are given back as they are.
-            update: the same arrays after training; ``None`` where there are none. Other shapes, what is no number and any that is not
-                finite: nothing of it counts, and noise alone is released.
+        Parameters
+        ----------
+        sent
+            The server's arrays. Those of whole numbers are given back as they are.
+        update
+            The same arrays after training; ``None`` where there are none. Other shapes, what is no number and any that is not
+            finite: nothing of it counts, and noise alone is released.
         """
         arrays = _arrays(sent)
         rounds = self._opened(_dimension(arrays))
@@ -199,7 +215,7 @@ class PrivateUpdates:
     def __reduce__(self) -> Any:
         if self._session is None:
             raise TypeError(
-                "updates whose rounds are counted in memory cannot be copied: both could release all of them; give session= a file"
+                "updates whose rounds are counted in memory cannot be copied, since both copies could release all of them; give session= the path of a file"
             )
         return (_remade, ({**self._terms(), "session": self._session, "budget": self._budget},))
 
@@ -215,9 +231,11 @@ def _arrays(sent: Any) -> list[np.ndarray]:
     """The server's arrays, which are public."""
     arrays = attempt(lambda: [np.asarray(array) for array in sent])
     if arrays is None or any(array.dtype.kind not in "fiub" for array in arrays):
-        raise ValueError("the server must send arrays of numbers, to which differences can be taken")
+        raise ValueError("the server must send arrays of numbers, from which differences can be computed")
     if _dimension(arrays) == 0:
-        raise ValueError("the server sent no numbers with decimals: there is nothing that could be released")
+        raise ValueError(
+            "the server sent no arrays of floating-point numbers, so that there is nothing to release; have it send floating-point weights"
+        )
     return arrays
 
 

@@ -30,9 +30,11 @@ from ._copies import lock
 from ._flower_accountant import Accountant
 from ._flower_update import PrivateUpdate
 from ._plan import Privacy
+from ._public_facts import Unit
 from ._reading import array, number, positive, shown, target, whole
 from ._repeats import of_columns, open_session
 from ._rounds import Charge, opened, refuse_ledger
+from ._settings import knows_its_keywords
 from ._warnings import refuse_seed
 from .ledger import RECORD, Ledger
 
@@ -57,34 +59,51 @@ def hard_threshold(values: Any, keep: int) -> np.ndarray:
 class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignore[misc]
     """A client whose records are protected from everybody else, the server included.
 
-    Args:
-        X: records × features; rows are clipped to l2 norm `row_norm`.
-        y: -1 or 1 (``loss="logistic"``), or numbers (``"squared"``).
-        epsilon, delta: of this client's records, for all rounds together.
-        rounds, local_steps: planned; asking for more is refused.
-        sampling_probability: of a record to enter a local batch.
-        learning_rate: of a local step, on this client's mean loss.
-        clip_norm: l2 bound on a record's gradient.
-        insecure_seed: reproducible noise for tests. **No privacy.**
-        units: whose records they are, one id for each: persons with several are protected as a whole. Local batches are then drawn of
-            persons, and the mean of a person's gradients is clipped as one vector. Records without an id are nobody's and in no batch.
-        max_rows_per_unit: with `units`, the most records of a person in a batch: of one with more, a uniform choice by secret coins, made
-            anew for each batch. Must be given: the time that a step takes is the server's to see.
-        n_units: public number of persons, of whom some may have no record; counted unless it is given.
-        session: the absolute path of a file in which the rounds are counted, for apps that are started anew for each message, as Flower does:
-            whoever is given the same file goes on where it was, at no further charge. A copy of the file is refused. :meth:`train` needs it.
-        budget: a :class:`dpopt.Ledger` of these records, charged with all rounds before the first; with a `session` it must be a file.
+    Parameters
+    ----------
+    X
+        Records × features; rows are clipped to l2 norm `row_norm`.
+    y
+        -1 or 1 (``loss="logistic"``), or numbers (``"squared"``).
+    epsilon, delta
+        Of this client's records, for all rounds together.
+    rounds, local_steps
+        Planned; asking for more is refused.
+    sampling_probability
+        Of a record to enter a local batch.
+    learning_rate
+        Of a local step, on this client's mean loss.
+    clip_norm
+        l2 bound on a record's gradient.
+    insecure_seed
+        Reproducible noise for tests. **No privacy.**
+    units
+        Whose records they are, one id for each: persons with several are protected as a whole. Local batches are then drawn of
+        persons, and the mean of a person's gradients is clipped as one vector. Records without an id are nobody's and in no batch.
+    unit
+        What is public of them, ``dpopt.Unit(max_rows=..., count=...)``. `max_rows` must be given, since the time that a step takes is the server's to see:
+        the most records of a person in a batch; of one with more, a uniform choice by secret coins, made anew for each batch. Persons are counted
+        unless `count` says how many there are.
+    session
+        The absolute path of a file in which the rounds are counted, for apps that are started anew for each message, as Flower does:
+        whoever is given the same file goes on where it was, at no further charge. A copy of the file is refused. :meth:`train` needs it.
+    budget
+        A :class:`dpopt.Ledger` of these records, charged with all rounds before the first; with a `session` it must be a file.
 
-    Attributes:
-        noise_multiplier: noise standard deviation of a gradient sum over `clip_norm`.
-        event: what all rounds together release about this client's records.
+    Attributes
+    ----------
+    noise_multiplier
+        Noise standard deviation of a gradient sum over `clip_norm`.
+    event
+        What all rounds together release about this client's records.
     """
 
+    @knows_its_keywords
     def __init__(
         self, X: Any, y: Any, *, epsilon: float, delta: float, rounds: int, local_steps: int = 1,
         sampling_probability: float = 0.5, learning_rate: float = 1.0, clip_norm: float = 0.5, row_norm: float = 1.0,
         loss: str = "logistic", relation: str = "zero-out", insecure_seed: int | None = None, units: Any = None,
-        max_rows_per_unit: int | None = None, n_units: int | None = None, session: Any = None, budget: Ledger | None = None,
+        unit: Unit | None = None, session: Any = None, budget: Ledger | None = None,
     ):  # fmt: skip
         if loss not in ("logistic", "squared"):
             raise ValueError(f"loss is {shown(loss)}; choose logistic or squared")
@@ -116,18 +135,20 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         if steps < 1:
             raise ValueError("rounds and local_steps must be at least 1")
         if relation == "add-or-remove":
-            raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
+            raise ValueError(
+                "add-or-remove would protect the number of records of a client, which is public here; use zero-out or replace-one"
+            )
         refuse_seed(insecure_seed, charged=budget is not None)
         refuse_ledger(budget, session)
         if session is not None and insecure_seed is not None:
-            raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
+            raise ValueError("a session and an insecure_seed exclude each other; leave one of them out")
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         self._units: Units | None = None
         if units is None:
-            unused(max_rows_per_unit=max_rows_per_unit, n_units=n_units)
+            unused(unit)
         else:
             self._units = settled(
-                ids_alone(units), len(self._y), relation, n_units=n_units, max_rows_per_unit=max_rows_per_unit, seed=seed, bounded=True
+                ids_alone(units), len(self._y), relation, unit=unit, seed=seed, bounded=True
             )  # fmt: skip
         #: of records, or of persons, and public
         self._number = len(self._y) if self._units is None else self._units.count
@@ -135,31 +156,31 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             "records": self._number, "sampling_probability": self._q, "steps": steps, "dimension": dimension,
         })  # fmt: skip
         epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
-        unit = None if self._units is None else self._units.name
+        whose = None if self._units is None else self._units.name
         self._rounds, self._in_file, self._stepping = whole(rounds, "rounds"), session is not None, lock()
-        charge = Charge(budget, () if unit is None else (unit,))
+        charge = Charge(budget, () if whose is None else (whose,))
 
         def charged() -> dict[str, Any]:
             noise, event, _ = _core.batch_noise(facts, epsilon, delta, relation)
             price = (event, epsilon, delta, relation)
-            open_session("PrivateClient", "training", price, charge.pay, seed, None, unit, of=of_columns(dimension))
+            open_session("PrivateClient", "training", price, charge.pay, seed, None, whose, of=of_columns(dimension))
             return {"noise_multiplier": noise, "event": event, **charge.proof}
 
         terms = {
             **json.loads(facts), "epsilon": epsilon, "delta": delta, "relation": relation, "rounds": self._rounds, "clip_norm": clip_norm,
-            "unit": RECORD if unit is None else unit,
+            "unit": RECORD if whose is None else whose,
         }  # fmt: skip
         self._open = opened(session, terms, charged, budget)
         plan = self._open.plan
         self.noise_multiplier, self.event = plan["noise_multiplier"], accounting.from_json(plan["event"])
 
-        def door() -> tuple[Any, Any]:
+        def mechanism() -> tuple[Any, Any]:
             price = (plan["event"], epsilon, delta, relation)
-            paid = open_session("PrivateClient", "training", price, None, seed, None, unit, of=None)
+            paid = open_session("PrivateClient", "training", price, None, seed, None, whose, of=None)
             return paid, _core.Training(self._number, self._q, dimension, clip_norm, self.noise_multiplier, paid)
 
-        self._door, self._process = door, os.getpid()
-        self._session, self._training = door()
+        self._mechanism, self._process = mechanism, os.getpid()
+        self._session, self._training = mechanism()
 
     @property
     def privacy_(self) -> Privacy:
@@ -207,8 +228,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         with self._stepping:
             self._open.take(self._rounds)
             if self._process != os.getpid():
-                # the rounds are counted in a file: a forked process goes on through a door of its own
-                self._session, self._training = self._door()
+                # the rounds are counted in a file: a forked process goes on through a mechanism of its own
+                self._session, self._training = self._mechanism()
                 self._process = os.getpid()
             for _ in range(self._local):
                 weights = self._local_step(weights)
@@ -225,7 +246,7 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         """
         if not self._in_file:
             raise _core.PrivacyError(
-                "Flower starts the app anew for each message, and every new client would have all rounds: give session= a file in which they are counted"
+                "Flower starts the app anew for each message, so that rounds must be counted in a file; give session= its path"
             )
         (key, record), *more = message.content.array_records.items()
         names = list(record.keys())
@@ -248,14 +269,20 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
 class HardThresholding(FedAvg):  # type: ignore[misc, valid-type]
     """Weighted mean of the clients' models, of which the `max_features` largest coordinates are kept.
 
-    Args:
-        max_features: τ.
-        dimension: number of weights; training starts from zeros.
-        options: of ``flwr.serverapp.strategy.FedAvg``. All clients take part in every round unless these say otherwise, and no
-            client evaluates.
+    Parameters
+    ----------
+    max_features
+        τ.
+    dimension
+        Number of weights; training starts from zeros.
+    options
+        Of ``flwr.serverapp.strategy.FedAvg``. All clients take part in every round unless these say otherwise, and no
+        client evaluates.
 
-    Attributes:
-        weights: the model so far.
+    Attributes
+    ----------
+    weights
+        The model so far.
     """
 
     def __init__(self, max_features: int, dimension: int, **options: Any) -> None:

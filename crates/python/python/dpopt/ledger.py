@@ -17,7 +17,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -77,15 +77,21 @@ class Ledger:
     travel. With `path` it travels as the file's name: the other process opens the same file, never a new one, and charges it. What travelled
     also knows the terms and the last charge that was seen: a file that was begun anew under that name, or an older copy, is refused.
 
-    Args:
-        epsilon, delta: the total.
-        relation: the neighbouring relation all charges must be stated for.
-        unit: who is protected: ``"record"``, or whoever may have several rows (fits with ``units=``), by the name of their ids:
-            ``"patient_id"`` for ``units="patient_id"``, a series or a mapping of that name; a tuple of names where rows have several owners;
-            ``"user"`` for ids that came without a name. What is spent per row, per patient and per doctor does not add up, so a charge that is
-            per somebody else is refused. ``"round"`` for games of :mod:`dpopt.online`. Ids without a name say nothing of whose they are: that those of one ledger are of one kind is your word.
-        path: ledger file, created if it does not exist.
-        name: public name of the data set, written into the file.
+    Parameters
+    ----------
+    epsilon, delta
+        The total.
+    relation
+        The neighbouring relation all charges must be stated for.
+    unit
+        Who is protected: ``"record"``, or whoever may have several rows (fits with ``units=``), by the name of their ids:
+        ``"patient_id"`` for ``units="patient_id"``, a series or a mapping of that name; a tuple of names where rows have several owners;
+        ``"user"`` for ids that came without a name. What is spent per row, per patient and per doctor does not add up, so a charge that is
+        per somebody else is refused. ``"round"`` for games of :mod:`dpopt.online`. Ids without a name say nothing of whose they are: that those of one ledger are of one kind is your word.
+    path
+        Ledger file, created if it does not exist.
+    name
+        Public name of the data set, written into the file.
     """
 
     def __init__(
@@ -124,9 +130,8 @@ class Ledger:
             self._status()
 
     def _start(self) -> None:
-        self._entries: list[Entry] = []
-        #: of each entry: whether what is certified is within (ε, δ) as they are written, too
-        self._as_written: list[bool] = []
+        #: and of each: whether what is certified is within (ε, δ) as they are written, too. Replaced as a whole, which nothing interrupts
+        self._charges: tuple[tuple[Entry, bool], ...] = ()
         #: charges that were seen in the file, and the hash in the line of the last one
         self._seen: tuple[int, str | None] = (0, None)
         self._lock = threading.Lock()
@@ -174,10 +179,15 @@ class Ledger:
             return
         if self.path is None:
             raise BudgetExceeded(
-                f"this ledger is in the memory of another process, so a charge here would be lost; {_WAY_OUT}"
+                f"this ledger is in the memory of another process, so that a charge here would be lost; {_WAY_OUT}"
             )
         found = _same(self.path, self._known())
         self._file, self._seen, self._process = found._file, found._seen, os.getpid()
+
+    def _saw(self, charges: int, check: str) -> None:
+        """So many charges are in the file; of what several threads see, the most."""
+        if charges > self._seen[0]:
+            self._seen = (charges, check)
 
     def _known(self) -> _Known:
         charges, check = self._seen
@@ -196,9 +206,12 @@ class Ledger:
         """Charges (ε, δ) for `event`, after certifying that the event costs no more; refuses what does not fit. `relation` and `unit`
         say what it is stated for: what the ledger is kept for, unless they are given.
 
-        Raises:
-            dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
-            ValueError: if `name` has control characters, which the ledger would send to whoever's terminal shows it.
+        Raises
+        ------
+        dpopt.BudgetExceeded
+            If less is left, or the event costs more than (ε, δ). Nothing is charged then.
+        ValueError
+            If `name` has control characters, which the ledger would send to whoever's terminal shows it.
         """
         if isinstance(name, str):
             plain(name, "the name of a charge")
@@ -220,16 +233,16 @@ class Ledger:
         if self._file is not None:
             receipt = self._file.charge(name, event.to_json(), epsilon, delta, self._kind, self.relation)
             proof = json.loads(receipt)
-            self._seen = (proof["number"], proof["check"])
+            self._saw(proof["number"], proof["check"])
             return receipt
         as_written = self._certified(event, epsilon, delta)
         with self._lock:
             entry = Entry(name, event, epsilon, delta)
-            after, exact = [*self._entries, entry], [*self._as_written, as_written]
+            charges = (*self._charges, (entry, as_written))
+            after, exact = zip(*charges)
             if not (all(exact) and self._fits(after, _written) or self._fits(after, Fraction)):
                 raise BudgetExceeded(self._too_much(entry, as_written))
-            self._entries.append(entry)
-            self._as_written.append(as_written)
+            self._charges = charges
         return None
 
     def _certified(self, event: accounting.DpEvent, epsilon: float, delta: float) -> bool:
@@ -243,14 +256,14 @@ class Ledger:
             bound = smaller
         return Fraction(float(bound)) <= _written(epsilon)
 
-    def _fits(self, entries: list[Entry], exact: Callable[[float], Fraction]) -> bool:
+    def _fits(self, entries: Sequence[Entry], exact: Callable[[float], Fraction]) -> bool:
         """Whether their (ε, δ) add up to the total at most, as they are written or as the machine has them."""
         epsilon, delta = _sums(entries, exact)
         return epsilon <= exact(self.epsilon) and delta <= exact(self.delta)
 
     def _too_much(self, entry: Entry, as_written: bool) -> str:
         """Why it does not fit, with as many digits as it takes to see that."""
-        exact = _written if as_written and all(self._as_written) else Fraction
+        exact = self._exactly() if as_written else Fraction
         left = self._left(exact)
         wants = (entry.epsilon, entry.delta)
         over = [(want, rest) for want, rest in zip(wants, left) if exact(want) > exact(rest)]
@@ -265,7 +278,7 @@ class Ledger:
 
         def charge(run: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> str | None:
             if (unit == RECORD) != (not names) or (unit == ROUND) != (names == (ROUND,)):
-                raise PrivacyError(f"a run per {unit} was to be charged as one per {_told(tuple(names))}")
+                raise PrivacyError(f"the run is per {unit}, but would be charged as one per {_told(tuple(names))}")
             # a run's name may hold those of a table's columns
             return self._charged(plainly(run), accounting.from_json(event), epsilon, delta, relation, _sorted(names))
 
@@ -305,7 +318,12 @@ class Ledger:
 
     def _exactly(self) -> Callable[[float], Fraction]:
         """What the numbers of this ledger in memory are to be added as."""
-        return _written if all(self._as_written) else Fraction
+        return _written if all(as_written for _, as_written in self._charges) else Fraction
+
+    @property
+    def _entries(self) -> tuple[Entry, ...]:
+        """What was charged to a ledger in memory."""
+        return tuple(entry for entry, _ in self._charges)
 
     def _holds(self, receipt: dict[str, Any]) -> bool:
         """Whether the charge of a receipt is in the file, in its place."""
@@ -317,7 +335,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """All charges, in order."""
         if self._file is None:
-            return tuple(self._entries)
+            return self._entries
         charges = self._status()["charges"]
         # another program may have written the names
         return tuple(
@@ -330,7 +348,7 @@ class Ledger:
         self._here()
         status: dict[str, Any] = json.loads(self._file.status())
         if charges := status["charges"]:
-            self._seen = (len(charges), charges[-1]["check"])
+            self._saw(len(charges), charges[-1]["check"])
         return status
 
     @property
@@ -358,9 +376,23 @@ class Ledger:
         """(ε, δ) that may still be charged, rounded down. A ledger file has no such pair: see :attr:`share`."""
         if self._file is not None:
             raise ValueError(
-                "a ledger file adds up by a filter, so what is left is not one (epsilon, delta); see `share`"
+                "a ledger file composes by a privacy filter, so that the remaining budget is not one pair (epsilon, delta); see `share`"
             )
         return self._left(self._exactly())
+
+    def recalls(self, newer: Any = None) -> list[dict[str, Any]]:
+        """Known faults of earlier versions that concern charges of a ledger file or may, each with its ``id``, ``effect``, ``summary``, what
+        ``follows``, and the ``charges``: their ``number``, whether the ``concern`` is ``"certain"`` or ``"possible"``, and the ``reasons``. `newer` is
+        the path of a newer list than the one that ships (SECURITY.md). Charges of a ledger in memory are of this version: none.
+
+        >>> Ledger(1.0).recalls()
+        []
+        """
+        if self._file is None:
+            return []
+        self._here()
+        found: list[dict[str, Any]] = json.loads(self._file.recalls(None if newer is None else _whole_path(newer)))
+        return found
 
     def to_json(self) -> str:
         """The ledger's state, for the record."""
@@ -383,7 +415,7 @@ class Ledger:
         """A ledger that goes on where the written one stopped; every entry is certified again."""
         data = attempt(lambda: json.loads(text))
         if not (isinstance(data, dict) and {"epsilon", "delta", "relation", "entries"} <= set(data)):
-            raise ValueError("this is not a ledger that to_json wrote")
+            raise ValueError("this is not a ledger written by to_json")
         unit = data.get("unit", RECORD)
         unit = tuple(unit) if isinstance(unit, list) else unit
         ledger = cls(data["epsilon"], data["delta"], relation=data["relation"], unit=unit)
@@ -403,7 +435,7 @@ class Ledger:
     def __reduce__(self) -> Any:
         if self.path is None:
             raise TypeError(
-                f"a ledger in memory cannot be pickled: another process would spend the same budget again; {_WAY_OUT}"
+                f"a ledger in memory cannot be pickled, since another process would spend the same budget again; {_WAY_OUT}"
             )
         # what another process appended is known, too
         self._status()
@@ -450,17 +482,19 @@ def _whole_path(path: Any) -> str:
 def _same(path: str, known: _Known) -> Ledger:
     """The ledger of a file that was known in another process, where it arrives: the same file, or an error."""
     if not os.path.exists(path):
-        raise PrivacyError("the ledger's file is not there; open the ledger where its file is, or share the directory")
+        raise PrivacyError(
+            "the ledger's file does not exist here; open the ledger on the machine that has its file, or share the directory"
+        )
     ledger = Ledger.open(path)
     charges = ledger._status()["charges"]
     if len(charges) < known.charges:
         raise PrivacyError(
-            "the ledger's file holds fewer charges than when it was sent, so it is another file or an older copy"
+            "the ledger's file holds fewer charges than when it was sent, so that it is another file or an older copy; use the original file"
         )
     found = ledger._known()
     if known.charges and charges[known.charges - 1]["check"] != known.check:
         raise PrivacyError(
-            "the ledger's file holds other charges than when it was sent: it was begun anew, or is another file under the same name"
+            "the ledger's file holds other charges than when it was sent: it was begun anew, or is another file of the same name; use the original file"
         )
     for what in ("epsilon", "delta", "relation", "name", "names"):
         if getattr(found, what) != getattr(known, what):
@@ -476,7 +510,7 @@ def _written(value: float) -> Fraction:
     return Fraction(repr(value))
 
 
-def _sums(entries: list[Entry], exact: Callable[[float], Fraction]) -> tuple[Fraction, Fraction]:
+def _sums(entries: Sequence[Entry], exact: Callable[[float], Fraction]) -> tuple[Fraction, Fraction]:
     return (
         sum((exact(entry.epsilon) for entry in entries), Fraction(0)),
         sum((exact(entry.delta) for entry in entries), Fraction(0)),

@@ -19,7 +19,7 @@ even if the release fails.
 
 **Persons with several rows** are protected as a whole by ``units=``: one id for each row, or the name of a column of a table. What one
 unit adds is then bounded as one row's was, in the way that each function says: its rows are added up or averaged and clipped as one vector,
-or one of its rows, or at most so many, are chosen by secret coins. `n_units` is the public number of units (of whom some may have no row;
+or one of its rows, or at most so many, are chosen by secret coins. ``unit=dpopt.Unit(count=...)`` is the public number of units (of whom some may have no row;
 counted unless the relation protects it, then a guess), a row without an id counts nowhere, and a ledger needs ``unit="user"``:
 
 >>> visits, persons = np.ones((3000, 1)), np.arange(3000) % 1000
@@ -41,6 +41,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._by_unit import Units, name_alone, unused
+from ._public_facts import Unit, unit_facts
 from ._reading import (
     array,
     as_text,
@@ -57,15 +58,17 @@ from ._reading import (
 from ._reading import labels as read_labels
 from ._release import Release, least, matrix, named, owned, pay, released
 from ._repeats import of_categories, of_columns, of_numbers
+from ._settings import knows_its_keywords
 from ._tables import is_table, one_column
 from ._units import Given, apart
 from .ledger import Ledger
-from .parts import Parts, Plain
+from .partitions import Partitions, Plain
 
 #: Total variation of one sample of the discrete samplers from the exact law.
 DISCRETE_SAMPLER_ERROR = 2.0**-170
 
 
+@knows_its_keywords
 def gaussian_sum(
     values: Any,
     clip_norm: float,
@@ -75,19 +78,24 @@ def gaussian_sum(
     relation: str = "zero-out",
     n_rows: int | None = None,
     units: Any = None,
-    max_rows_per_unit: int | None = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
     """Σ of rows clipped to l2 norm `clip_norm`, with the least Gaussian noise that meets (ε, δ).
 
-    Args:
-        values: one row per record; entries that are not finite count as 0.
-        units: whose rows they are: a unit's rows are added up, and the *sum of a unit* is clipped to `clip_norm`, however many there are (of
-            at most `max_rows_per_unit` of them, a uniform choice by secret coins, if that is given).
-        n_rows: public number of rows (for the grid only); counted unless the relation protects it, then required.
+    Parameters
+    ----------
+    values
+        One row per record; entries that are not finite count as 0.
+    units
+        Whose rows they are: a unit's rows are added up, and the *sum of a unit* is clipped to `clip_norm`, however many there are (of
+        at most ``unit=dpopt.Unit(max_rows=...)`` of them, a uniform choice by secret coins, if that is given).
+    n_rows
+        Public number of rows (for the grid only); counted unless the relation protects it, then required.
 
+    Examples
+    --------
     >>> r = gaussian_sum([[30.0, 40.0]] * 900 + [[0.3, 0.4]] * 100, 1.0, epsilon=1.0, delta=1e-6, insecure_seed=1)
     >>> bool(np.abs(r.value - [0.6 * 950, 0.8 * 950]).max() < 6 * r.event.event.noise_multiplier)
     True
@@ -95,7 +103,7 @@ def gaussian_sum(
     values, given = apart(values, units)
     values = matrix(values)
     whose, records = owned(
-        given, len(values), relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+        given, len(values), relation, n_rows=n_rows, unit=unit, seed=insecure_seed
     )  # fmt: skip
     values = values if whose is None else whose.rows.combined(values, False)
     size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
@@ -108,6 +116,7 @@ def gaussian_sum(
     return released(total, epsilon, delta, session)
 
 
+@knows_its_keywords
 def laplace_sum(
     values: Any,
     clip_norm: float,
@@ -117,8 +126,7 @@ def laplace_sum(
     relation: str = "zero-out",
     n_rows: int | None = None,
     units: Any = None,
-    max_rows_per_unit: int | None = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -133,7 +141,7 @@ def laplace_sum(
     values, given = apart(values, units)
     values = matrix(values)
     whose, records = owned(
-        given, len(values), relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+        given, len(values), relation, n_rows=n_rows, unit=unit, seed=insecure_seed
     )  # fmt: skip
     values = values if whose is None else whose.rows.combined(values, False)
     # the sampler's error needs a δ, however small
@@ -152,10 +160,14 @@ def laplace_sum(
 class SparseMean(Release):
     """A released mean of sparse vectors.
 
-    Attributes:
-        value: the mean, a SciPy CSR array of one row; what it does not store is 0.
-        method: how it was estimated.
-        error_bound: with probability 0.95 the l2 distance from the mean of the clipped rows is at most this (proved).
+    Attributes
+    ----------
+    value
+        The mean, a SciPy CSR array of one row; what it does not store is 0.
+    method
+        How it was estimated.
+    error_bound
+        With probability 0.95 the l2 distance from the mean of the clipped rows is at most this (proved).
     """
 
     method: str
@@ -194,6 +206,7 @@ def sparse_mean_plans(
     return plans
 
 
+@knows_its_keywords
 def sparse_mean(
     values: Any,
     sparsity: float,
@@ -205,8 +218,7 @@ def sparse_mean(
     relation: str = "zero-out",
     n_rows: int | None = None,
     units: Any = None,
-    max_rows_per_unit: int | None = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> SparseMean:
@@ -215,16 +227,26 @@ def sparse_mean(
     Noise is added to every coordinate and the noisy mean is projected on the set in which the true one must lie: the error
     grows like (s ln d)^(1/4) and not like sqrt(d).
 
-    Args:
-        values: a SciPy sparse matrix or an array, one row per record; entries that are not finite count as 0.
-        sparsity: about how many entries of a row differ from 0, a public guess; a wrong one costs accuracy, never privacy.
-        delta: 0 for a pure guarantee (Laplace noise).
-        norm: rows longer than this (l2) are shrunk to it.
-        method: a name from :func:`sparse_mean_plans`; by default the smallest proved error.
-        units: whose rows they are: the mean is over units, and each is in it with the *mean of its rows* (of at most `max_rows_per_unit` of them, a
-            uniform choice by secret coins, if that is given), shrunk to `norm` as one.
-        n_rows: public number of rows; counted unless the relation protects it, then required.
+    Parameters
+    ----------
+    values
+        A SciPy sparse matrix or an array, one row per record; entries that are not finite count as 0.
+    sparsity
+        About how many entries of a row differ from 0, a public guess; a wrong one costs accuracy, never privacy.
+    delta
+        0 for a pure guarantee (Laplace noise).
+    norm
+        Rows longer than this (l2) are shrunk to it.
+    method
+        A name from :func:`sparse_mean_plans`; by default the smallest proved error.
+    units
+        Whose rows they are: the mean is over units, and each is in it with the *mean of its rows* (of at most ``unit=dpopt.Unit(max_rows=...)`` of them, a
+        uniform choice by secret coins, if that is given), shrunk to `norm` as one.
+    n_rows
+        Public number of rows; counted unless the relation protects it, then required.
 
+    Examples
+    --------
     >>> import scipy.sparse
     >>> X = scipy.sparse.csr_array(([0.8, 0.6] * 5000, np.tile([3, 70], 5000), np.arange(0, 10_001, 2)), shape=(5000, 10**6))
     >>> mean = sparse_mean(X, 2, epsilon=1.0, delta=1e-6, insecure_seed=1)
@@ -238,7 +260,7 @@ def sparse_mean(
     csr = scipy.sparse.csr_array(rows, dtype=np.float64)
     counted, dimension = csr.shape
     whose, records = owned(
-        given, counted, relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+        given, counted, relation, n_rows=n_rows, unit=unit, seed=insecure_seed
     )  # fmt: skip
     plans = sparse_mean_plans(records, dimension, sparsity, epsilon=epsilon, delta=delta, norm=norm, relation=relation)
     plan = next((p for p in plans if method in (None, p["method"])), None)
@@ -272,6 +294,7 @@ def sparse_mean(
     )  # fmt: skip
 
 
+@knows_its_keywords
 def second_moment(
     values: Any,
     row_norm: float,
@@ -281,8 +304,7 @@ def second_moment(
     relation: str = "zero-out",
     n_rows: int | None = None,
     units: Any = None,
-    max_rows_per_unit: int | None = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -290,7 +312,7 @@ def second_moment(
 
     The noise is symmetric, with standard deviation z·row_norm² on the diagonal and z·row_norm²/√2 off it.
 
-    `units`: a unit adds the *mean* of x xᵀ over its rows (over at most `max_rows_per_unit` of them, a uniform choice by secret coins, if that
+    `units`: a unit adds the *mean* of x xᵀ over its rows (over at most ``unit=dpopt.Unit(max_rows=...)`` of them, a uniform choice by secret coins, if that
     is given), which is clipped as one to row_norm²: the sum is over units.
 
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
@@ -301,7 +323,7 @@ def second_moment(
     values, given = apart(values, units)
     values = matrix(values)
     whose, records = owned(
-        given, len(values), relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+        given, len(values), relation, n_rows=n_rows, unit=unit, seed=insecure_seed
     )  # fmt: skip
     size, row_norm = values.shape[1] * (values.shape[1] + 1) // 2, positive(row_norm, "row_norm")
     multiplier, event = least("gaussian", size, epsilon, delta, relation)
@@ -341,19 +363,20 @@ def _counted(
     given: Given | None,
     rows: int,
     relation: str,
-    n_units: int | None,
+    unit: Unit | None,
     seed: int | None,
-    most: int | None = None,
+    one: bool = True,
 ) -> tuple[Units | None, np.ndarray | None]:
     """Whose records are counted, where no number of rows is needed; and the position of one record of each unit, by secret coins, -1 for who has none."""
     if given is None:
-        unused(n_units=n_units, max_rows_per_unit=most)
+        unused(unit)
         return None, None
-    whose, _ = owned(given, rows, relation, n_units=n_units, most=most, seed=seed)
+    whose, _ = owned(given, rows, relation, unit=unit, seed=seed, one=one)
     assert whose is not None
     return whose, whose.rows.one_each()
 
 
+@knows_its_keywords
 def histogram(
     values: Sequence[Any],
     categories: Sequence[Any],
@@ -361,8 +384,7 @@ def histogram(
     epsilon: float,
     relation: str = "zero-out",
     units: Any = None,
-    max_rows_per_unit: int | None = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -370,11 +392,16 @@ def histogram(
 
     A record counts in one cell at most, whatever it holds; values that are not listed count nowhere.
 
-    Args:
-        units: whose records they are: at most `max_rows_per_unit` records of a unit count, a uniform choice by secret coins, and the noise is
-            made for so many (k of them move all counts by k together).
-        max_rows_per_unit: with `units`; 1 by default, so that units are counted.
+    Parameters
+    ----------
+    units
+        Whose records they are: at most ``unit=dpopt.Unit(max_rows=...)`` records of a unit count, a uniform choice by secret coins, and the noise is
+        made for so many (k of them move all counts by k together).
+    unit
+        What is public of them: without ``dpopt.Unit(max_rows=...)`` one record of each counts, so that units are counted.
 
+    Examples
+    --------
     >>> a, b = histogram(["a", "b"] * 500 + ["zoe"], ["a", "b"], epsilon=1.0, insecure_seed=1).value
     >>> abs(a - 500) < 30 and abs(b - 500) < 30
     True
@@ -387,12 +414,15 @@ def histogram(
     read = as_text(read_labels(_alone(values, given), "values"))
     kinds = {array.dtype.kind in "fiub" for array in (read, public) if array.dtype.kind in "fiubU"}
     if len(kinds) == 2:
-        raise ValueError("one of values and categories holds numbers and the other text; give both as one of them")
+        raise ValueError(
+            "one of values and categories holds numbers and the other text; give both as numbers, or both as text"
+        )
     found = read.tolist()
     cells = np.fromiter((listed.get(v, -1) if hashable(v) else -1 for v in found), dtype=np.int64)
-    if given is not None and max_rows_per_unit is None:
-        max_rows_per_unit = 1
-    whose, _ = _counted(given, len(cells), relation, n_units, insecure_seed, max_rows_per_unit)
+    if given is not None:
+        said = unit_facts(unit)
+        unit = Unit(max_rows=1, count=said.count, clipping=said.clipping) if said.max_rows is None else said
+    whose, _ = _counted(given, len(cells), relation, unit, insecure_seed, one=False)
     together = 1 if whose is None or whose.most is None else whose.most
     noise, event = _laplace_noise(epsilon, together, relation)
     session = pay(
@@ -417,11 +447,16 @@ def discrete_laplace_counts(
 ) -> Release:
     """Integer counts made elsewhere plus integer noise. You vouch for `sensitivity`; :func:`histogram` enforces it.
 
-    Args:
-        sensitivity: l1 norm of one record's contribution to all counts; with `units`, of all records of a unit together.
-        units: the name of a unit (``"person"``), where what you vouch for is a unit's contribution. No records come in here, so none can be
-            bounded here.
+    Parameters
+    ----------
+    sensitivity
+        l1 norm of one record's contribution to all counts; with `units`, of all records of a unit together.
+    units
+        The name of a unit (``"person"``), where what you vouch for is a unit's contribution. No records come in here, so none can be
+        bounded here.
 
+    Examples
+    --------
     >>> a, b = discrete_laplace_counts([1000, 2000], epsilon=1.0, insecure_seed=1).value
     >>> abs(a - 1000) < 30 and abs(b - 2000) < 30
     True
@@ -456,11 +491,16 @@ def discrete_gaussian_counts(
 ) -> Release:
     """Integer counts made elsewhere plus discrete Gaussian noise.
 
-    Args:
-        sensitivity: l2 norm of one record's contribution to all counts, at least 1; you vouch for it. With `units`, of all records of
-            a unit together.
-        units: the name of a unit, as in :func:`discrete_laplace_counts`.
+    Parameters
+    ----------
+    sensitivity
+        l2 norm of one record's contribution to all counts, at least 1; you vouch for it. With `units`, of all records of
+        a unit together.
+    units
+        The name of a unit, as in :func:`discrete_laplace_counts`.
 
+    Examples
+    --------
     >>> discrete_gaussian_counts([10, 20], epsilon=400.0, delta=1e-6, insecure_seed=1).value
     [10, 20]
     """
@@ -495,19 +535,28 @@ def choose(
 ) -> Release:
     """Index of a good candidate by *integer* scores.
 
-    Args:
-        sensitivity: largest change of one score by one record's presence; you vouch for it. Under replace-one scores move
-            twice as far, and the noise is made for that.
-            With `units`, of a unit with all its records.
-        units: the name of a unit, as in :func:`discrete_laplace_counts`.
-        monotone: a record moves all scores in one direction (counts, not under replace-one): half the noise.
-        mechanism: ``"permute-and-flip"`` (never worse) or ``"exponential"``.
+    Parameters
+    ----------
+    sensitivity
+        Largest change of one score by one record's presence; you vouch for it. Under replace-one scores move
+        twice as far, and the noise is made for that.
+        With `units`, of a unit with all its records.
+    units
+        The name of a unit, as in :func:`discrete_laplace_counts`.
+    monotone
+        A record moves all scores in one direction (counts, not under replace-one): half the noise.
+    mechanism
+        ``"permute-and-flip"`` (never worse) or ``"exponential"``.
 
+    Examples
+    --------
     >>> choose([3, 400, 20], epsilon=1.0, insecure_seed=1).value
     1
     """
     if monotone and accounting._relation(relation) == "replace-one":
-        raise ValueError("under replace-one a record can lower one score and raise another; use monotone=False")
+        raise ValueError(
+            "under replace-one a record can lower one score and raise another, so that scores are not monotone; use monotone=False"
+        )
     made = integers(scores, "scores")
     if not made:
         raise ValueError("there are no scores to choose from")
@@ -535,11 +584,11 @@ def choose(
     return released(index, epsilon, 0.0, session)
 
 
-def _rows_alone(parts: Parts, units: Any) -> None:
+def _rows_alone(parts: Partitions, units: Any) -> None:
     """Refuses parts of units with several rows, of which one is counted."""
     if units is not None or parts.units is not None:
         raise ValueError(
-            "of a unit one row is counted, which is chosen by secret coins that parts do not have; bring the rows into one place, or leave units out"
+            "counting one row per unit takes a secret choice of rows, which remote records cannot make; bring the rows to one place, or leave units out"
         )
 
 
@@ -550,6 +599,7 @@ def _at(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
     return np.where((one >= 0)[:, None], rows[one], np.nan)
 
 
+@knows_its_keywords
 def quantiles(
     values: Any,
     levels: Sequence[float],
@@ -558,7 +608,7 @@ def quantiles(
     delta: float = 0.0,
     relation: str = "zero-out",
     units: Any = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -567,24 +617,30 @@ def quantiles(
     A sixteenth of a cell is chosen, by how far it is from holding the wanted rank, and its middle is the answer: constants, few values and the ends of a bounded range are found to a cell, which is 3.7 % wide (0 itself, where
     values are 0 to 0.001). Levels 0 and 1 have no end on their far side: :func:`private_bounds` finds ranges.
 
-    Args:
-        levels: between 0 and 1, in thousandths, for example ``[0.25, 0.5, 0.75]``; missing values (NaN) are left out.
-        units: whose values they are: *one* row of each unit is looked at, a uniform choice by secret coins, so that the quantiles are of units.
-        delta: a positive δ lets the choices compose more tightly.
+    Parameters
+    ----------
+    levels
+        Between 0 and 1, in thousandths, for example ``[0.25, 0.5, 0.75]``; missing values (NaN) are left out.
+    units
+        Whose values they are: *one* row of each unit is looked at, a uniform choice by secret coins, so that the quantiles are of units.
+    delta
+        A positive δ lets the choices compose more tightly.
 
+    Examples
+    --------
     >>> x = np.random.default_rng(0).uniform(0, 100, 4000)
     >>> low, middle, high = quantiles(x, [0.1, 0.5, 0.9], epsilon=1.0, insecure_seed=1).value
     >>> 5 < low < 20 < middle < 60 < high < 100
     True
     """
-    if isinstance(values, Parts):
+    if isinstance(values, Partitions):
         _rows_alone(values, units)
         with values.loaded(Plain()) as known:
-            numbers = _core.NumbersElsewhere(values.ask, known.parts, values.n_features)
+            numbers = _core.RemoteNumbers(values.ask, known.parts, values.n_features)
             return _quantiles(numbers, values.n_features, levels, epsilon, delta, relation, ledger, insecure_seed, None)
     values, given = apart(values, units)
     column = matrix(values)
-    whose, one = _counted(given, len(column), relation, n_units, insecure_seed)
+    whose, one = _counted(given, len(column), relation, unit, insecure_seed)
     column = column if one is None else _at(column, one)
     return _quantiles(column, column.shape[1], levels, epsilon, delta, relation, ledger, insecure_seed, named(whose))
 
@@ -600,7 +656,7 @@ def _quantiles(
     insecure_seed: int | None,
     unit: str | None,
 ) -> Release:
-    """Quantiles of a column of numbers, here or elsewhere."""
+    """Quantiles of a column of numbers, local or remote."""
     if columns != 1:
         raise ValueError("quantiles are of one column; call it once per column")
     thousandths = [
@@ -628,6 +684,7 @@ def _quantiles(
     return released([found[i] for i in place], epsilon, delta, session)
 
 
+@knows_its_keywords
 def private_bounds(
     values: Any,
     *,
@@ -636,11 +693,11 @@ def private_bounds(
     relation: str = "zero-out",
     n_rows: int | None = None,
     units: Any = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
-    """Ranges of numeric columns, found privately: for when nobody can say them beforehand.
+    """Ranges of numeric columns, found privately: for when they are not known beforehand.
 
     The value is ``(lower, upper)``, two arrays that fit ``bounds=`` of the estimators. A column whose range lies beyond the
     public grid (±0.001 to ±1e9, and 0) gets [-1, 1]. Declared bounds are better wherever they are known: they cost nothing.
@@ -652,17 +709,17 @@ def private_bounds(
     >>> bool(0 < lower[0] < 30 and 50 < upper[0] < 90)
     True
     """
-    if isinstance(values, Parts):
+    if isinstance(values, Partitions):
         _rows_alone(values, units)
         with values.loaded(Plain()) as known:
-            _, rows = owned(None, known.records, relation, n_rows=n_rows, n_units=n_units, seed=insecure_seed)
-            numbers = _core.NumbersElsewhere(values.ask, known.parts, values.n_features)
+            _, rows = owned(None, known.records, relation, n_rows=n_rows, unit=unit, seed=insecure_seed, one=True)
+            numbers = _core.RemoteNumbers(values.ask, known.parts, values.n_features)
             return _private_bounds(
                 numbers, values.n_features, rows, epsilon, delta, relation, ledger, insecure_seed, None
             )
     values, given = apart(values, units)
     columns = matrix(values)
-    whose, rows = owned(given, len(columns), relation, n_rows=n_rows, n_units=n_units, seed=insecure_seed)
+    whose, rows = owned(given, len(columns), relation, n_rows=n_rows, unit=unit, seed=insecure_seed, one=True)
     columns = columns if whose is None else _at(columns, whose.rows.one_each())
     return _private_bounds(
         columns, columns.shape[1], rows, epsilon, delta, relation, ledger, insecure_seed, named(whose)
@@ -680,7 +737,7 @@ def _private_bounds(
     insecure_seed: int | None,
     unit: str | None,
 ) -> Release:
-    """Ranges of columns of numbers, here or elsewhere."""
+    """Ranges of columns of numbers, local or remote."""
     under = accounting._relation(relation)
     event = _core.bounds_event(width, rows, number(epsilon, "epsilon"), number(delta, "delta"), under)
     session = pay(
@@ -700,6 +757,7 @@ def _private_bounds(
     return released((lower, upper), epsilon, delta, session)
 
 
+@knows_its_keywords
 def frequent_labels(
     labels: Sequence[Any],
     *,
@@ -707,7 +765,7 @@ def frequent_labels(
     delta: float,
     relation: str = "zero-out",
     units: Any = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -718,14 +776,13 @@ def frequent_labels(
     >>> frequent_labels(["a"] * 500 + ["b"] * 400 + ["zoe"], epsilon=1.0, delta=1e-6, insecure_seed=1).value
     ['a', 'b']
     """
-    if isinstance(labels, Parts):
+    if isinstance(labels, Partitions):
         raise ValueError(
-            "which labels occur is not known beforehand, and what a part answers has a public shape; bring the labels into one place, or count "
-            "declared ones"
+            "the labels are not declared, and remote records need them before the first pass; bring the labels to one place, or count declared ones"
         )
     labels, given = apart(labels, units)
     read = read_labels(_alone(labels, given), "labels")
-    whose, one = _counted(given, len(read), relation, n_units, insecure_seed)
+    whose, one = _counted(given, len(read), relation, unit, insecure_seed)
     values, counts = distinct(read if one is None else read[one[one >= 0]])
     keys = [f"{i:012d}" for i in range(len(values))]
     event = _core.label_event(number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation))

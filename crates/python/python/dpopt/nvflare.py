@@ -43,13 +43,20 @@ class PrivateUpdateFilter(DXOFilter):
     analytics, metrics or logs that are streamed pass filters; nor do *public* properties of the context (``fl_ctx.set_prop(…, private=False)``), which
     NVFlare sends beside every request: leave components that make any out of the client.
 
-    Args:
-        clip_norm, epsilon, delta, rounds, relation: as in :class:`dpopt.federated.PrivateUpdates`.
-        session: the absolute path of the file in which this client's rounds are counted; ``{client}`` in it is the client's name.
-        ledger: path of a ledger file that exists, with ``unit="client"``, charged with all rounds before the first; ``{client}`` as above.
-        data_kind: ``"WEIGHT_DIFF"`` or ``"WEIGHTS"``: what the server is sent, whatever the client made.
-        train_task: the only task whose results are let out.
-        meta: public constants to send with the arrays, for example ``{"NUM_STEPS_CURRENT_ROUND": 1}``, by which some servers weigh clients.
+    Parameters
+    ----------
+    clip_norm, epsilon, delta, rounds, relation
+        As in :class:`dpopt.federated.PrivateUpdates`.
+    session
+        The absolute path of the file in which this client's rounds are counted; ``{client}`` in it is the client's name.
+    ledger
+        Path of a ledger file that exists, with ``unit="client"``, charged with all rounds before the first; ``{client}`` as above.
+    data_kind
+        ``"WEIGHT_DIFF"`` or ``"WEIGHTS"``: what the server is sent, whatever the client made.
+    train_task
+        The only task whose results are let out.
+    meta
+        Public constants to send with the arrays, for example ``{"NUM_STEPS_CURRENT_ROUND": 1}``, by which some servers weigh clients.
     """
 
     def __init__(
@@ -70,7 +77,7 @@ class PrivateUpdateFilter(DXOFilter):
             raise ValueError(f"data_kind is {shown(data_kind)}; choose WEIGHT_DIFF or WEIGHTS")
         if not isinstance(session, str):
             raise TypeError(
-                "give session= the path of a file, in which the rounds are counted, for example /var/lib/rounds-{client}"
+                "the rounds must be counted in a file; give session= its path, for example /var/lib/rounds-{client}"
             )
         absolute(session)
         # under the names of the arguments: NVFlare writes a job's configuration by them
@@ -109,8 +116,10 @@ class PrivateUpdateFilter(DXOFilter):
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """The result that the server gets in place of `shareable`.
 
-        Raises:
-            ContentBlockedException: for a result of another task, or one to whose task the server sent no weights: nothing that the client holds decides it.
+        Raises
+        ------
+        ContentBlockedException
+            For a result of another task, or one to whose task the server sent no weights: nothing that the client holds decides it.
         """
         # for one result only, whatever becomes of it
         sent, self._sent = self._sent, None
@@ -118,7 +127,7 @@ class PrivateUpdateFilter(DXOFilter):
             raise ContentBlockedException(f"results of other tasks than {self.train_task} are not protected by noise")
         if sent is None:
             raise ContentBlockedException(
-                "the server sent no weights with the task, to which a difference could be taken"
+                "the server sent no weights with the task, from which a difference could be computed"
             )
         made = None
         if attempt(lambda: shareable.get_return_code()) == ReturnCode.OK:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Objective:
         return self._native.dimension()
 
     def start(self, seed: int | None = None) -> np.ndarray:
-        """Where :func:`dpopt.minimize` starts if nobody says: zeros, or random numbers where zeros are no place to start from. No record has a part in it."""
+        """Where :func:`dpopt.minimize` starts by default: zeros, or random numbers where zeros are no place to start from. No record has a part in it."""
         return self._native.start(None if seed is None else whole(seed, "seed") % 2**64)
 
     def __repr__(self) -> str:
@@ -118,7 +119,7 @@ class PhaseRetrieval(Objective):
 
     def start(self, seed: int | None = None) -> np.ndarray:
         """Small random numbers: at zero every gradient is zero."""
-        coins = np.array(_core.random_below(1 << 53, 2 * self.dimension, seed), dtype=np.float64) / (1 << 53)
+        coins = _core.random_below(1 << 53, 2 * self.dimension, seed).astype(np.float64) / (1 << 53)
         first, second = coins.reshape(2, -1)
         return 0.1 * np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
 
@@ -151,18 +152,24 @@ class MatrixFactorization(Objective):
 class Network(Objective):
     """A small neural network, trained natively: dense layers and convolutions with ReLU between them.
 
-    Args:
-        input_shape: length of a row, or (channels, height, width) of a picture whose numbers are the row, channel after channel.
-        layers: numbers of outputs of dense layers, or ``("conv", channels, kernel, stride)``; the last one is the answer: one number per class, or 1.
-        loss: ``"cross-entropy"`` (targets are classes 0, 1, …) or ``"squared"``.
+    Parameters
+    ----------
+    input_shape
+        Length of a row, or (channels, height, width) of a picture whose numbers are the row, channel after channel.
+    layers
+        Numbers of outputs of dense layers, or ``("conv", channels, kernel, stride)``; the last one is the answer: one number per class, or 1.
+    loss
+        ``"cross-entropy"`` (targets are classes 0, 1, …) or ``"squared"``.
 
+    Examples
+    --------
     >>> import dpopt
     >>> dpopt.objectives.Network((1, 8, 8), [("conv", 8, 3, 2), 10]).dimension
     810
     """
 
     def __init__(self, input_shape: int | Sequence[int], layers: Sequence[Any], *, loss: str = "cross-entropy") -> None:
-        sides = None if isinstance(input_shape, (int, np.integer)) else attempt(lambda: list(input_shape))  # type: ignore[arg-type]
+        sides = None if isinstance(input_shape, (int, np.integer)) else attempt(partial(list, input_shape))
         picture = [1, 1, input_shape] if sides is None else sides
         if len(picture) != 3:
             raise ValueError("input_shape is the length of a row, or (channels, height, width)")
@@ -191,7 +198,7 @@ class Network(Objective):
         given = _numbers(rows, np.float64)
         if given.ndim != 2 or given.shape[1] != self._width():
             raise ValueError(f"rows must be a table of {self._width()} columns")
-        return np.array(self._native.outputs(_numbers(x, np.float64).ravel(), given))
+        return self._native.outputs(_numbers(x, np.float64).ravel(), given)
 
     def predict(self, x: np.ndarray, rows: Any) -> np.ndarray:
         """The class with the largest score of each row, or the number."""

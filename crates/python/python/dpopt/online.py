@@ -90,21 +90,19 @@ def _session(session: Any, moved: Any, insecure_seed: Any, budget: Any) -> tuple
     if not isinstance(moved, bool):
         raise TypeError(f"moved is {kind(moved)}; give True or False")
     if moved and session is None:
-        raise ValueError("moved says something of a session; give session= a file, or leave moved out")
+        raise ValueError("moved has no effect without a session; give session= a file, or leave moved out")
     if session is None:
         return None, False
     if not isinstance(session, (str, os.PathLike)):
         raise TypeError(f"session is {kind(session)}; give the path of a file")
     if insecure_seed is not None:
         raise ValueError(
-            "a session and an insecure_seed do not go together: the same coins would come again after a restart"
+            "a session and an insecure_seed exclude each other, since the same randomness would be drawn again after a restart; leave one of them out"
         )
     path = Path(session)
     resumes = path.exists() or path.is_symlink()
     if resumes and budget is not None:
-        raise ValueError(
-            "the session goes on, and was charged when it was opened, to the budget that was given then; leave budget out"
-        )
+        raise ValueError("the session was charged to its ledger when it was opened; leave budget out to resume it")
     return path, resumes
 
 
@@ -150,24 +148,38 @@ def explain_experts(
 class Experts(GoesOnOnce):
     """One of many experts in every round, privately, while their losses come in.
 
-    Args:
-        experts: how many there are.
-        rounds: how many rounds are played at most, fixed in advance.
-        epsilon: ε of the whole game.
-        delta: δ of the whole game; by default 1/rounds^1.1, at most 0.01; 0 for a pure guarantee.
-        neighbors: ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
-        rounds_per_user: so many rounds are protected together.
-        player: ``"lean"``, ``"fresh"``, ``"leader"`` or ``"blocks"``; by default whoever has the least proved regret.
-        losses: what is known of them, which decides whose bounds count where nobody is named: ``"any"``, fixed before the first round, or
-            ``"independent"``, each round's drawn from one law. By default any; but where ``delta=0`` a bound for independent ones will do, as others
-            are far above it. Privacy is the same.
-        bad_losses: what losses do that are not one finite number per expert: ``"nothing"``, a round without losses, so that nothing an
-            outsider may see depends on it; or ``"error"``, which tells that there was one: for trials.
-        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
-            on, which was charged when it was opened.
-        session: a file that the game is kept in, as sensitive as the losses; if it is there, the game goes on where it was.
-        moved: the session was moved from another file system, and nothing goes on where it was; without this a copy is refused.
-        insecure_seed: reproducible coins for tests: no privacy.
+    Parameters
+    ----------
+    experts
+        How many there are.
+    rounds
+        How many rounds are played at most, fixed in advance.
+    epsilon
+        ε of the whole game.
+    delta
+        δ of the whole game; by default 1/rounds^1.1, at most 0.01; 0 for a pure guarantee.
+    neighbors
+        ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
+    rounds_per_user
+        So many rounds are protected together.
+    player
+        ``"lean"``, ``"fresh"``, ``"leader"`` or ``"blocks"``; by default whoever has the least proved regret.
+    losses
+        What is known of them, which decides whose bounds count where nobody is named: ``"any"``, fixed before the first round, or
+        ``"independent"``, each round's drawn from one law. By default any; but where ``delta=0`` a bound for independent ones will do, as others
+        are far above it. Privacy is the same.
+    bad_losses
+        What losses do that are not one finite number per expert: ``"nothing"``, a round without losses, so that nothing an
+        outsider may see depends on it; or ``"error"``, which tells that there was one: for trials.
+    budget
+        A :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
+        on, which was charged when it was opened.
+    session
+        A file that the game is kept in, as sensitive as the losses; if it is there, the game goes on where it was.
+    moved
+        The session was moved from another file system, and nothing goes on where it was; without this a copy is refused.
+    insecure_seed
+        Reproducible coins for tests: no privacy.
     """
 
     def __init__(
@@ -228,7 +240,7 @@ class Experts(GoesOnOnce):
 
     @property
     def player(self) -> str:
-        """Who plays."""
+        """Name of the algorithm that plays."""
         return self._game.standing()[1]
 
     @property
@@ -266,9 +278,11 @@ def _convex_facts(
     if d > 1 << 24:
         raise ValueError(f"dimension is {d}; give at most {1 << 24}")
     if (bounds is None) == (radius is None):
-        raise ValueError("points lie in a box or in a ball: give bounds=(lower, upper) or radius=, one of the two")
+        raise ValueError(
+            "the set of points is not given, or given twice; give bounds=(lower, upper) for a box or radius= for a ball"
+        )
     if bounds is not None and centre is not None:
-        raise ValueError("the centre of a box follows from its bounds; leave centre out")
+        raise ValueError("centre is given, but the centre of a box follows from its bounds; leave centre out")
     if not (isinstance(losses, str) and losses in ("linear", "convex")):
         raise ValueError(f"losses is {shown(losses)}; choose linear or convex")
     if bounds is not None:
@@ -331,7 +345,7 @@ class _Planned(GoesOnOnce):
 
     @property
     def regret_bound(self) -> float:
-        """Expected regret at most: of points for the kind of losses that was told, of arms for the rewards that the plan says."""
+        """Expected regret at most: of points for the stated kind of losses, of arms for the rewards that the plan says."""
         return float(self.plan["regret_bound"])
 
     @property
@@ -351,22 +365,36 @@ class OnlineConvex(_Planned):
     >>> bool(last[0] < -0.3 and last[1] > 0.5)
     True
 
-    Args:
-        dimension: how many coordinates a point has.
-        rounds: how many rounds are played at most, fixed in advance.
-        epsilon: ε of the whole game.
-        delta: δ > 0 of the whole game; by default 1/rounds^1.1, at most 0.01.
-        bounds: points lie in a box ``(lower, upper)``: two numbers, or two lists with one number per coordinate.
-        radius, centre: or in a ball; its centre is 0 by default.
-        gradient_norm: gradients are clipped to this l2 norm.
-        losses: ``"convex"``, told by a gradient at the point that was played; or ``"linear"`` ones that were fixed before the first round, for
-            which much less regret is proved. Privacy is the same.
-        neighbors: ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
-        rounds_per_user: so many rounds are protected together, wherever they are.
-        bad_gradients: what a gradient does that is not one finite number per coordinate: ``"nothing"``, a round that tells nothing, so that
-            nothing an outsider may see depends on it; or ``"error"``, which tells that there was one: for trials.
-        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins.
-        insecure_seed: reproducible noise for tests: no privacy.
+    Parameters
+    ----------
+    dimension
+        How many coordinates a point has.
+    rounds
+        How many rounds are played at most, fixed in advance.
+    epsilon
+        ε of the whole game.
+    delta
+        δ > 0 of the whole game; by default 1/rounds^1.1, at most 0.01.
+    bounds
+        Points lie in a box ``(lower, upper)``: two numbers, or two lists with one number per coordinate.
+    radius, centre
+        Or in a ball; its centre is 0 by default.
+    gradient_norm
+        Gradients are clipped to this l2 norm.
+    losses
+        ``"convex"``, told by a gradient at the point that was played; or ``"linear"`` ones that were fixed before the first round, for
+        which much less regret is proved. Privacy is the same.
+    neighbors
+        ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
+    rounds_per_user
+        So many rounds are protected together, wherever they are.
+    bad_gradients
+        What a gradient does that is not one finite number per coordinate: ``"nothing"``, a round that tells nothing, so that
+        nothing an outsider may see depends on it; or ``"error"``, which tells that there was one: for trials.
+    budget
+        A :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins.
+    insecure_seed
+        Reproducible noise for tests: no privacy.
     """
 
     def __init__(
@@ -459,7 +487,7 @@ def explain_bandit(
 
 
 class Bandit(_Planned):
-    """One of several arms in every round, privately, where only the reward of the arm that was played is told.
+    """One of several arms in every round, privately, where only the reward of the arm that was played is observed.
 
     >>> import dpopt
     >>> game = dpopt.online.Bandit(arms=2, rounds=20_000, epsilon=1.0, insecure_seed=1)
@@ -471,24 +499,39 @@ class Bandit(_Planned):
     >>> bool(won > 17_000)
     True
 
-    Args:
-        arms: how many there are.
-        rounds: how many rounds are played at most, fixed in advance.
-        epsilon: ε of the whole game.
-        delta: δ of the whole game; 0 by default: of the exact laws.
-        neighbors: ``"zero-out"`` (a round may tell nothing, a reward of 0) or ``"replace-one"``.
-        rounds_per_user: so many rounds are protected together.
-        player: ``"weights"`` or ``"elimination"``; by default whoever has the least proved regret for such rewards.
-        rewards: what is known of them, which decides whose bounds count where nobody is named: ``"independent"``, each arm's drawn from
-            one law, or ``"any"``, fixed before the first round. Privacy is the same.
-        switches: the plays are held against the best arms that change at most so often; 0: against the best single one.
-        bad_rewards: what a reward does that is no finite number: ``"nothing"``, it counts as 0, so that nothing an outsider may see depends
-            on it; or ``"error"``, which tells that there was one: for trials.
-        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
-            on, which was charged when it was opened.
-        session: a file that the game is kept in, as sensitive as the rewards; if it is there, the game goes on where it was.
-        moved: the session was moved from another file system, and nothing goes on where it was; without this a copy is refused.
-        insecure_seed: reproducible noise for tests: no privacy.
+    Parameters
+    ----------
+    arms
+        How many there are.
+    rounds
+        How many rounds are played at most, fixed in advance.
+    epsilon
+        ε of the whole game.
+    delta
+        δ of the whole game; 0 by default: of the exact laws.
+    neighbors
+        ``"zero-out"`` (a round may tell nothing, a reward of 0) or ``"replace-one"``.
+    rounds_per_user
+        So many rounds are protected together.
+    player
+        ``"weights"`` or ``"elimination"``; by default whoever has the least proved regret for such rewards.
+    rewards
+        What is known of them, which decides whose bounds count where nobody is named: ``"independent"``, each arm's drawn from
+        one law, or ``"any"``, fixed before the first round. Privacy is the same.
+    switches
+        The plays are held against the best arms that change at most so often; 0: against the best single one.
+    bad_rewards
+        What a reward does that is no finite number: ``"nothing"``, it counts as 0, so that nothing an outsider may see depends
+        on it; or ``"error"``, which tells that there was one: for trials.
+    budget
+        A :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
+        on, which was charged when it was opened.
+    session
+        A file that the game is kept in, as sensitive as the rewards; if it is there, the game goes on where it was.
+    moved
+        The session was moved from another file system, and nothing goes on where it was; without this a copy is refused.
+    insecure_seed
+        Reproducible noise for tests: no privacy.
     """
 
     def __init__(
@@ -525,8 +568,7 @@ class Bandit(_Planned):
                 )
             if rewards == "any" and self.plan["rewards"] != "any":
                 raise ValueError(
-                    f"the game of this session is played by {self.player}, whose bound is for independent rewards; leave out rewards='any', or "
-                    "open another"
+                    f"this session's player {self.player} has a regret bound for independent rewards only; leave out rewards='any', or open another session"
                 )
         else:
             self._game = _core.BanditGame.open(facts, path, charge, insecure_seed)
@@ -547,7 +589,7 @@ class Bandit(_Planned):
 
     @property
     def player(self) -> str:
-        """Who plays."""
+        """Name of the algorithm that plays."""
         return str(self.plan["player"])
 
     @property

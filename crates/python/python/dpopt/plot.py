@@ -68,10 +68,15 @@ def accuracy_against_epsilon(
 ) -> Any:
     """Mean score against ε, with error bars of two standard errors and a band of all repetitions.
 
-    Args:
-        results: scores of repeated fits for every ε; or a dict of such dicts, one per line.
-        baseline: score without privacy, drawn as a dashed line.
+    Parameters
+    ----------
+    results
+        Scores of repeated fits for every ε; or a dict of such dicts, one per line.
+    baseline
+        Score without privacy, drawn as a dashed line.
 
+    Examples
+    --------
     >>> ax = accuracy_against_epsilon({0.1: [0.6, 0.7], 1.0: [0.8, 0.82]}, baseline=0.85)
     >>> ax.get_xscale()
     'log'
@@ -145,10 +150,14 @@ def coefficient_intervals(
     The bars use ``coef_noise_std_``, an upper bound of the noise's standard deviation, by the normal quantile. Methods
     without such a bound (gradient descent) get no bars.
 
-    Args:
-        estimator: a fitted linear estimator of dpopt.
-        output: row of ``coef_`` for several classes.
-        most: coefficients that are shown, the largest ones; a table of text has thousands.
+    Parameters
+    ----------
+    estimator
+        A fitted linear estimator of dpopt.
+    output
+        Row of ``coef_`` for several classes.
+    most
+        Coefficients that are shown, the largest ones; a table of text has thousands.
     """
     from scipy.stats import norm
 
@@ -176,30 +185,32 @@ def coefficient_intervals(
 
 def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
     """What the released weights of one output say of columns and pairs of them: kind, columns, points, and reach."""
-    model = getattr(estimator, "_table", None)
-    if model is None:
+    table = getattr(estimator, "_table", None)
+    if table is None:
         if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
             raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator, or what dpopt.load gives")
         check_is_fitted(estimator)
         raise ValueError(
-            "shapes are of models whose columns are encoded: declare them by name, or give encoding={} beside bounds=(lower, upper); "
-            "coefficient_intervals draws those of a plain matrix"
+            "this model has no shapes, since its columns are not encoded; declare them by name, or give encoding={} with bounds=(lower, upper), or draw coefficient_intervals"
         )
+    model = table.model
     found = json.loads(model.shapes())
     if not found:
-        raise ValueError("an embedding model is not a sum of functions of its columns, so there are no shapes to draw")
+        raise ValueError("an embedding model has no shapes to draw, since it is not a sum of functions of its columns")
     labels = [*model.labels]
     place = 0
     if len(found) > 1:
         known = list(getattr(estimator, "classes_", []))
         if output is None or output not in known:
             raise ValueError(f"there are {len(known)} classes, each with its own shapes; give output=, one of classes_")
-        place = int(estimator._places[known.index(output)])
+        place = int(table.order.places[known.index(output)])
     elif output is not None:
-        raise ValueError("output is for models of three or more classes; of two the shapes are those of the second")
+        raise ValueError(
+            "output is for models of three or more classes; leave it out: with two classes the shapes are those of the second"
+        )
     # of two classes the estimator's second one; a number in the units of y
     unit = "score" if labels else "prediction"
-    factor = estimator._sign if len(labels) == 2 else 1.0 if labels else (model.range[1] - model.range[0]) / 2
+    factor = table.order.sign if len(labels) == 2 else 1.0 if labels else (model.range[1] - model.range[0]) / 2
     shapes = []
     for one in found[place]:
         ((form, held),) = one.items()
@@ -252,11 +263,17 @@ def shape(estimator: Any, columns: Any, *, output: Any = None, ax: Any = None) -
     encoder's scale (a spread column has its values where they lie evenly), around 0, and a map of two columns has what they say
     together beyond what each says alone. Effects are in the units of the score (for classes) or of y, to the scaling of the whole row.
 
-    Args:
-        estimator: a fitted estimator whose columns are encoded, or what :func:`dpopt.load` gives.
-        columns: a column's name, or a pair of names.
-        output: of three or more classes, the class.
+    Parameters
+    ----------
+    estimator
+        A fitted estimator whose columns are encoded, or what :func:`dpopt.load` gives.
+    columns
+        A column's name, or a pair of names.
+    output
+        Of three or more classes, the class.
 
+    Examples
+    --------
     >>> import dpopt, pandas
     >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
     >>> model = dpopt.LogisticRegression(epsilon=2, delta=1e-6, bounds={"age": (18, 80)}, classes=["no", "yes"]).fit(table, "member")
@@ -276,11 +293,16 @@ def shapes(
 ) -> Any:
     """What a model says of each column and of pairs of them, the ones that move the score most first: the axes of one figure.
 
-    Args:
-        estimator: a fitted estimator whose columns are encoded, or what :func:`dpopt.load` gives.
-        columns: names, and pairs of names, of those to draw; by default the `most` columns and `most_pairs` pairs with the largest reach.
-        output: of three or more classes, the class.
-        axes: matplotlib axes to draw on, at least as many; those that are left over are hidden.
+    Parameters
+    ----------
+    estimator
+        A fitted estimator whose columns are encoded, or what :func:`dpopt.load` gives.
+    columns
+        Names, and pairs of names, of those to draw; by default the `most` columns and `most_pairs` pairs with the largest reach.
+    output
+        Of three or more classes, the class.
+    axes
+        Matplotlib axes to draw on, at least as many; those that are left over are hidden.
 
     Each one as :func:`shape` draws it. Returns an array of axes.
     """

@@ -1,10 +1,10 @@
 """Records in Ray: a dataset's blocks, held by actors.
 
-    parts = dpopt.ray.parts(dataset, target="income")        # a ray.data.Dataset
+    parts = dpopt.ray.partitions(dataset, target="income")        # a ray.data.Dataset
     model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
 
-Actors keep the encoded parts in memory from the first pass to the last. One that is lost is started again and makes its parts anew
-from the blocks of the dataset, which Ray keeps or computes again. Blocks, questions and partial sums are as sensitive as the records:
+Actors keep the encoded partitions in memory from the first pass to the last. One that is lost is started again and makes its partitions anew
+from the blocks of the dataset, which Ray keeps or computes again. Blocks, queries and partial sums are as sensitive as the records:
 ``RAY_USE_TLS`` encrypts what travels between the machines. Workers need the same version of dpopt.
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .parts import PartFailed, Parts, Persons, Recipe, all_of, tried, without_values
+from .partitions import PartitionFailed, Partitions, Persons, Recipe, all_of, tried, without_values
 
-#: How often a lost actor is started again, and its parts are made again for one question.
+#: How often a lost actor is started again, and its partitions are made again for one query.
 ATTEMPTS = 3
 #: Name of a column that says where rows of a unit are brought together.
 PLACE = "dpopt place"
@@ -54,7 +54,7 @@ class Columns:
 
     @property
     def all(self) -> list[str]:
-        """In this order, each once."""
+        """Names of the columns in the order of reading, each once."""
         return [*self.features, *(name for name in (self.target, self.unit) if name is not None)]
 
 
@@ -138,7 +138,7 @@ def _together(blocks: list[Any]) -> list[list[Any]]:
     return parts
 
 
-class RayParts(Parts):
+class RayPartitions(Partitions):
     """Blocks of a dataset that actors hold; :func:`parts` makes them."""
 
     def __init__(self, blocks: list[list[Any]], columns: Columns, actors: int, units: Persons | None) -> None:
@@ -158,11 +158,11 @@ class RayParts(Parts):
         actor = self._holders[holder]
         return [actor.load.remote(self._recipe, self._blocks[part], part, self._columns) for part in self._of(holder)]
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
+    def load_partitions(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
         import ray
 
         self._recipe = recipe
-        # no CPU of their own: they work only while a question waits, and a dataset that is read meanwhile would wait for them
+        # no CPU of their own: they work only while a query waits, and a dataset that is read meanwhile would wait for them
         actor = ray.remote(num_cpus=0, scheduling_strategy="SPREAD", max_restarts=ATTEMPTS, max_task_retries=ATTEMPTS)(
             _Holder
         )
@@ -175,7 +175,7 @@ class RayParts(Parts):
                 known[part] = records
         return known
 
-    def ask_parts(self, message: bytes) -> list[bytes]:
+    def ask_partitions(self, message: bytes) -> list[bytes]:
         import ray
 
         sent = ray.put(message)
@@ -195,9 +195,9 @@ class RayParts(Parts):
             if not again:
                 return answers
             waiting = again
-        raise PartFailed(f"actors were lost {ATTEMPTS} times while one question was asked; see Ray's own log")
+        raise PartitionFailed(f"actors were lost {ATTEMPTS} times during one query; see the log of Ray")
 
-    def drop_parts(self) -> None:
+    def drop_partitions(self) -> None:
         import ray
 
         for holder in self._holders:
@@ -205,25 +205,33 @@ class RayParts(Parts):
         self._holders = []
 
 
-def parts(
+def partitions(
     dataset: Any,
     *,
     target: str | None = None,
     features: Sequence[str] | None = None,
     units: str | None = None,
     actors: int | None = None,
-) -> RayParts:
+) -> RayPartitions:
     """The blocks of a Ray dataset as parts of records.
 
-    Args:
-        dataset: ``ray.data.Dataset`` with a column for each feature. Its blocks are computed once and kept (``materialize``).
-        target: the column that is predicted; None where nothing is.
-        features: columns; by default all but the target and the unit.
-        units: the column whose values are persons, where one may have several rows: the rows of each are brought into one block (a shuffle).
-        actors: how many hold the parts. By default as many as the cluster has CPUs.
+    Parameters
+    ----------
+    dataset
+        ``ray.data.Dataset`` with a column for each feature. Its blocks are computed once and kept (``materialize``).
+    target
+        The column that is predicted; None where nothing is.
+    features
+        Columns; by default all but the target and the unit.
+    units
+        The column whose values are persons, where one may have several rows: the rows of each are brought into one block (a shuffle).
+    actors
+        How many hold the parts. By default as many as the cluster has CPUs.
 
-    Raises:
-        ValueError: if there is no such column, or one has the name that units need.
+    Raises
+    ------
+    ValueError
+        If there is no such column, or one has the name that units need.
     """
     import ray
 
@@ -235,9 +243,7 @@ def parts(
         raise ValueError(f"there is no column {missing[0]!r} in the dataset; it has {', '.join(columns)}")
     persons = None if units is None else Persons.called(units)
     if persons is not None and PLACE in wanted.all:
-        raise ValueError(
-            f"a column is called {PLACE!r}, as the one by which rows of a unit are brought together; rename it"
-        )
+        raise ValueError(f"a column is called {PLACE!r}, a name that is reserved for grouping rows by unit; rename it")
     chosen = dataset.select_columns(wanted.all).materialize()
     if persons is not None:
         count = max(chosen.num_blocks(), 1)
@@ -255,7 +261,7 @@ def parts(
         actors = int(ray.cluster_resources().get("CPU", 1))
     if actors < 1:
         raise ValueError(f"actors is {actors}; give a whole number, at least 1")
-    return RayParts(blocks, wanted, actors, persons)
+    return RayPartitions(blocks, wanted, actors, persons)
 
 
-__all__ = ["PartFailed", "RayParts", "parts"]
+__all__ = ["PartitionFailed", "RayPartitions", "partitions"]

@@ -30,7 +30,7 @@ from ._copies import lock
 from ._plan import Privacy
 from ._reading import attempt, number, positive, shown, whole
 from ._repeats import Form, of_numbers, open_session
-from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_elsewhere, refuse_ledger
+from ._rounds import Charge, RoundsFile, RoundsInMemory, opened, refuse_ledger, refuse_remote
 from ._warnings import refuse_seed
 from .federated import UNIT
 from .ledger import Ledger
@@ -39,7 +39,7 @@ from .mechanisms import DISCRETE_SAMPLER_ERROR
 #: Beyond so many standard deviations noise may wrap around, which costs accuracy and no privacy: less than 2^-162 for each number.
 ROOM = 15
 #: Of a modulus: NumPy's integers hold a sum of masked vectors.
-MOST_BITS = 62
+MAX_BITS = 62
 #: The least share of noise of one client, in steps of the grid.
 LEAST_SHARE = 16.0
 
@@ -65,28 +65,45 @@ def closeness(clients: int, share: float) -> float:
 class SecureSum:
     """Terms of a sum over clients: grid, modulus and noise, the same for all who take part.
 
-    Args:
-        clients: most clients in a sum, public.
-        dimension: numbers of an update.
-        clip_norm: C, l2 bound on an update. Between any two inputs of a client a sum moves by 2C, between an input and none by C.
-        epsilon, delta: of all `rounds` sums together, per client.
-        rounds: planned number of sums.
-        relation: ``"replace-one"`` (default) or ``"zero-out"``.
-        honest: ``None``: :meth:`release` adds the noise to the sum. A number h: every client adds its share in :meth:`encode`, made so
-            that the noise of any h clients is enough. Then h is your word: in every sum that anybody sees there are so many clients who
-            drew their noise with this code and tell it nobody. A protocol that shows the sum of fewer voids the guarantee, and so does an
-            aggregator that shows clients different sets of those who are left, unless the protocol finds that. No ledger is charged.
-        session: the absolute path of a file in which the sums are counted (as in :class:`dpopt.federated.PrivateUpdates`), of whoever adds noise.
-        budget: a :class:`dpopt.Ledger` with ``unit="client"``, of an aggregator that adds the noise; charged before the first release.
-        insecure_seed: reproducible noise for tests. **No privacy.**
+    Parameters
+    ----------
+    clients
+        Most clients in a sum, public.
+    dimension
+        Numbers of an update.
+    clip_norm
+        C, l2 bound on an update. Between any two inputs of a client a sum moves by 2C, between an input and none by C.
+    epsilon, delta
+        Of all `rounds` sums together, per client.
+    rounds
+        Planned number of sums.
+    relation
+        ``"replace-one"`` (default) or ``"zero-out"``.
+    honest
+        ``None``: :meth:`release` adds the noise to the sum. A number h: every client adds its share in :meth:`encode`, made so
+        that the noise of any h clients is enough. Then h is your word: in every sum that anybody sees there are so many clients who
+        drew their noise with this code and tell it nobody. A protocol that shows the sum of fewer voids the guarantee, and so does an
+        aggregator that shows clients different sets of those who are left, unless the protocol finds that. No ledger is charged.
+    session
+        The absolute path of a file in which the sums are counted (as in :class:`dpopt.federated.PrivateUpdates`), of whoever adds noise.
+    budget
+        A :class:`dpopt.Ledger` with ``unit="client"``, of an aggregator that adds the noise; charged before the first release.
+    insecure_seed
+        Reproducible noise for tests. **No privacy.**
 
-    Attributes:
-        step: of the grid, a power of two; an update is rounded to it, toward zero.
-        modulus: 2^k, with room for the sum of all clients and its noise.
-        noise_std: standard deviation of the noise in a sum, of h clients' where there are more.
-        local_epsilon: ε of what *one* client sends in all sums, if everybody else works together and unmasks it; infinite where it adds no noise, or too little
-            to be certified.
-        event: what all sums release, as it is accounted.
+    Attributes
+    ----------
+    step
+        Of the grid, a power of two; an update is rounded to it, toward zero.
+    modulus
+        2^k, with room for the sum of all clients and its noise.
+    noise_std
+        Standard deviation of the noise in a sum, of h clients' where there are more.
+    local_epsilon
+        ε of what *one* client sends in all sums, if everybody else works together and unmasks it; infinite where it adds no noise, or too little
+        to be certified.
+    event
+        What all sums release, as it is accounted.
     """
 
     def __init__(
@@ -112,18 +129,20 @@ class SecureSum:
         self.clip_norm, self.relation = positive(clip_norm, "clip_norm"), accounting._relation(relation)
         self.epsilon, self.delta = positive(epsilon, "epsilon"), number(delta, "delta")
         if self.relation not in ("replace-one", "zero-out"):
-            raise ValueError("that a client takes part is not hidden here; use replace-one or zero-out")
+            raise ValueError(
+                "add-or-remove would hide whether a client takes part, which is public here; use replace-one or zero-out"
+            )
         self.honest = None if honest is None else whole(honest, "honest")
         if self.honest is not None and not 1 <= self.honest <= self.clients:
             raise ValueError(f"honest is {shown(honest)}; give a number from 1 to clients")
         if self.honest is not None and budget is not None:
             raise ValueError(
-                "where clients add the noise the guarantee rests on h of them, which no ledger can check; leave budget out"
+                "the clients add the noise, so that the guarantee depends on h honest ones, which no ledger can check; leave budget out"
             )
         refuse_seed(insecure_seed, charged=budget is not None)
         refuse_ledger(budget, session)
         if session is not None and insecure_seed is not None:
-            raise ValueError("a session and an insecure_seed do not go together; leave one of them out")
+            raise ValueError("a session and an insecure_seed exclude each other; leave one of them out")
         self._seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**32
         self._session, self._budget, self._opening = session, budget, lock()
         self._process = os.getpid()
@@ -158,7 +177,7 @@ class SecureSum:
         self._share = self._sigma / math.sqrt(self.honest) * (1.0 + 1e-12)
         if self._share < LEAST_SHARE:
             raise ValueError(
-                "the grid is too coarse for shares of noise: fewer clients, or a smaller epsilon, leave room for a finer one"
+                "the grid is too coarse for shares of noise; use fewer clients or a smaller epsilon, which allow a finer grid"
             )
         self._noise = _core.NoisyCounts.gaussian(self._share, self.sensitivity)
         drawn = self.dimension * DISCRETE_SAMPLER_ERROR
@@ -169,10 +188,10 @@ class SecureSum:
         except _core.PrivacyError:
             # beyond about 95 the samplers' error is more than any delta
             self.local_epsilon = math.inf
-        self._door()
+        self._price()
 
-    def _door(self) -> tuple[str, float, float, str]:
-        """What opens the kernel's door: a sum and its noise as the aggregator promises them, or one share as it is for itself, which is no promise to anybody."""
+    def _price(self) -> tuple[str, float, float, str]:
+        """What opens the kernel's mechanism: a sum and its noise as the aggregator promises them, or one share as it is for itself, which is no promise to anybody."""
         if self.honest is None:
             return self.event.to_json(), self.epsilon, self.delta, self.relation
         try:
@@ -195,8 +214,8 @@ class SecureSum:
         std = self._sigma if self.honest is None else self._share * math.sqrt(self.clients)
         most = self.clients * math.ceil(self.sensitivity) + math.ceil(ROOM * std)
         self.bits = (2 * most + 1).bit_length()
-        if self.bits > MOST_BITS:
-            raise ValueError(f"a sum of {self.clients} clients needs {self.bits} bits; at most {MOST_BITS} fit")
+        if self.bits > MAX_BITS:
+            raise ValueError(f"a sum of {self.clients} clients needs {self.bits} bits; at most {MAX_BITS} fit")
         self.modulus = 2**self.bits
 
     @property
@@ -224,14 +243,16 @@ class SecureSum:
     def encode(self, update: Any) -> np.ndarray:
         """What a client masks and sends: its clipped update in steps of the grid, with its share of noise if clients add it, modulo 2^k.
 
-        Args:
-            update: the difference that the client made, as one vector or in the shape of the model; nothing of it counts if it has another
-                size, or holds what is no finite number.
+        Parameters
+        ----------
+        update
+            The difference that the client made, as one vector or in the shape of the model; nothing of it counts if it has another
+            size, or holds what is no finite number.
         """
         return self._residues(self._integers(update))
 
     def on_grid(self, update: Any) -> np.ndarray:
-        """The same as numbers, multiples of the grid's step, for frameworks that quantise themselves (:meth:`secagg_plus`)."""
+        """The clipped update with its share of noise as numbers, multiples of the grid's step, for frameworks that quantise themselves (:meth:`secagg_plus`)."""
         return self._integers(update) * self.step
 
     def _integers(self, update: Any) -> np.ndarray:
@@ -260,11 +281,15 @@ class SecureSum:
         """The sum with the aggregator's noise: all that may leave it. Noise comes before the last reduction modulo 2^k: a dishonest client
         chooses where a sum wraps around, and must not learn by that on which side of it the others are.
 
-        Raises:
-            dpopt.BudgetExceeded: if all planned sums are released, or the ledger has no room.
+        Raises
+        ------
+        dpopt.BudgetExceeded
+            If all planned sums are released, or the ledger has no room.
         """
         if self.honest is not None:
-            raise _core.PrivacyError("the clients added the noise; what exact() gives is released already")
+            raise _core.PrivacyError(
+                "the clients added the noise, and the result of exact() is released already; use it as it is"
+            )
         return self.integers(self._residues(self._noised(self.integers(total)))) * self.step
 
     def secagg_plus(self) -> dict[str, Any]:
@@ -283,11 +308,11 @@ class SecureSum:
         return integers.astype(np.int64).view(np.uint64) & np.uint64(self.modulus - 1)
 
     def _kernel_session(self, charge: Any, seed: int | None, of: Form | None = None) -> Any:
-        return open_session("SecureSum", "sums", self._door(), charge, seed, None, UNIT, of=of)
+        return open_session("SecureSum", "sums", self._price(), charge, seed, None, UNIT, of=of)
 
     def _opened(self) -> RoundsFile | RoundsInMemory:
         if self._session is None:
-            refuse_elsewhere(self._process)
+            refuse_remote(self._process)
         with self._opening:
             if self._open is None:
                 self._open = opened(self._session, self._terms(), self._charged, self._budget)
@@ -307,7 +332,7 @@ class SecureSum:
     def __reduce__(self) -> Any:
         if self._session is None:
             raise TypeError(
-                "sums that are counted in memory cannot be copied: both could release all of them; give session= a file, or make the terms anew"
+                "sums counted in memory cannot be copied, since both copies could release all of them; give session= the path of a file, or make new terms"
             )
         return (_remade, ({**self._terms(), "session": self._session, "budget": self._budget},))
 

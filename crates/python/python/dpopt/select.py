@@ -26,10 +26,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
-from ._base import UNIT_PARAMETERS, PrivateEstimator, shape_of
+from ._base import _NESTED, _NO_UNITS, PrivateEstimator, shape_of, warn_of_default_epsilon
 from ._by_unit import settled
-from ._options import keep
+from ._one_fit import one_fit
+from ._options import method_of
 from ._plan import Privacy
+from ._public_facts import Unit, unit_facts
 from ._reading import (
     array,
     as_table,
@@ -48,10 +50,11 @@ from ._reading import (
 )
 from ._repeats import counted_as_one, open_session, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
+from ._settings import DEFAULT_EPSILON, DefaultEpsilon, with_known_keywords
 from ._split import Split, held_out
 from ._stationary import Selected, stationary
 from ._steps import unpublic, warn_of_surroundings
-from ._table_fit import _apart
+from ._table_fit import declared_range, planned_table, target_apart, warn_undeclared
 from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, without_rows
 from ._units import Given, apart, one_for_each, public_number
 from ._warnings import PrivacyWarning, refuse_seed
@@ -71,7 +74,7 @@ def _matches(truth: np.ndarray, guess: np.ndarray) -> np.ndarray:
     return (codes(truth, classes) == codes(guess, classes)).astype(np.float64)
 
 
-#: Why labels that nobody declared are refused.
+#: Why undeclared labels are refused.
 _UNDECLARED = (
     "declare the classes of the estimator: classes=[...], or classes='public'. A run that had to find them privately could find too "
     "few, and what its fit is planned for would be known after that only"
@@ -116,57 +119,82 @@ def _steps(estimator: Any) -> list[Any]:
     return [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
 
 
+@with_known_keywords
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Chooses hyper-parameters and trains, all within one (epsilon, delta).
 
-    The rows are split once, at random and independently of their values, into a training and a validation part. Each of
-    the K runs draws a candidate, fits it on the training part within (ε₁, δ₁), and scores it on the validation part (mean of
-    per-record scores in [0, 1], with Gaussian noise that costs (ε₁, δ₁)). A record is in one part only, so a run costs the
-    larger of the two, not their sum. ε₁ is the largest for which the certified cost of the whole search fits; see
-    :meth:`explain`. What is paid for is all that a run releases: histograms that spread numbers and ranges that are found
-    privately (`bounds_budget`) too; a run that finds no model counts as one with score 0. K, the losing scores and the candidates' order are never shown. The time of the search depends on K:
-    whoever can measure it learns about K, which the guarantee assumes secret.
+    The rows (or persons, with ``fit(X, y, units=ids)``, all rows of each on one side) are split once, independently of their values, into a training and a
+    validation part. A random, secret number K of runs each draws a candidate, fits it on the training part within (ε₁, δ₁), and scores it on the other: the
+    mean of per-record scores in [0, 1], with Gaussian noise that costs (ε₁, δ₁). A record is in one part only, so a run costs the larger of the two. ε₁ is the largest
+    for which the certified cost of the whole fits; see :meth:`explain`. A run that finds no model counts as score 0. K and the losing scores are never
+    shown; the time of the search depends on K, which the guarantee assumes secret. The winner is not fitted again.
 
-    Persons with several rows are protected as a whole by ``fit(X, y, units=ids)``: units are split, with all their rows on one side;
-    candidates are fitted by unit; and the score is a mean over units, of the mean of each one's rows.
+    Parameters
+    ----------
+    estimator : estimator
+        Of dpopt, or a Pipeline of encoders of dpopt and one. Where its columns are declared by name (or a :class:`dpopt.TableEncoder` declares them), X is a
+        table.
+    param_candidates : dict or list of dict
+        A grid, or public candidates: ``{"method": [NoisySGD(steps=50), NoisyNewton()]}``, ``{"method__steps": [50, 400]}``.
+    epsilon : float, default 1.0
+        What the whole search may spend.
+    delta : float
+        Default: 1/n^1.1, at most 0.01.
+    expected_runs : float
+        E[K], at least 1.
+    distribution : str
+        Law of K: ``"poisson"`` (without zero, mean at most 16) seldom stops early, ``"geometric"`` is cheaper for many runs, ``"logarithmic"`` the cheapest
+        and the likeliest to stop early; ``"auto"``: Poisson up to 5 expected runs, then geometric.
+    test_size : float
+        Share of rows for validation.
+    scoring : str or callable
+        ``"accuracy"``, ``"absolute_error"`` (1 − |error|/range), or ``(y_true, y_pred) -> scores`` per record, clipped to [0, 1].
+    neighbors : str
+        ``"zero-out"`` or ``"replace-one"``.
+    unit : Unit
+        For ``fit(X, y, units=ids)``, the public ``count``; a bound on rows is the estimator's.
+    budget : Ledger
+        Charged once before the first run.
+    insecure_seed : int
+        Reproducible noise for tests: **no privacy**.
 
-    The winner is the model that was trained in its run; it is not fitted again on all rows (that would be a new release).
+    Attributes
+    ----------
+    best_estimator_, best_params_ : estimator, dict
+    best_score_ : float
+        Noisy.
+    privacy_ : Privacy
+    plan_ : SearchPlan
 
-    Args:
-        estimator: an estimator of dpopt, or a Pipeline of encoders of dpopt and one. Where its columns are declared by name (or a
-            :class:`dpopt.TableEncoder` declares them), X is a table of pandas, Polars or Arrow.
-        param_candidates: a dict for a grid, or a list of dicts: public candidates of hyper-parameters.
-        epsilon, delta: what the whole search may spend. Default δ: 1/n^1.1, at most 0.01.
-        expected_runs: E[K], the mean number of runs, at least 1.
-        distribution: law of K. ``"poisson"`` (without zero, mean at most 16) seldom stops early, ``"geometric"`` is cheaper for
-            many runs, ``"logarithmic"`` the cheapest and the most likely to stop after few. ``"auto"``: Poisson up to 5
-            expected runs, geometric beyond.
-        test_size: share of rows for validation.
-        scoring: ``"accuracy"`` (classifiers' default), ``"absolute_error"`` (1 − |error|/range, regressors' default; needs
-            target_bounds), or a function ``(y_true, y_pred) -> scores`` per record, clipped to [0, 1].
-        neighbors: ``"zero-out"`` or ``"replace-one"`` (the split and the mean use the public number of rows).
-        budget: a :class:`dpopt.Ledger`, charged once before the first run.
-        n_units: with ``fit(X, y, units=ids)``, the public number of units, of whom some may have no row; counted by default. A bound on
-            their rows, where a method needs one, is the estimator's `max_rows_per_unit`.
-        insecure_seed: reproducible noise for tests.
-
-    Fitted attributes: ``best_estimator_``, ``best_params_``, ``best_score_`` (noisy), ``privacy_``, ``plan_``.
-
+    Examples
+    --------
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (4000, 2)); y = (X[:, 0] > 0).astype(int)
     >>> search = dpopt.select.PrivateSearchCV(
-    ...     dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"regularization": [1.0, 100.0]},
+    ...     dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"method__regularization": [1.0, 100.0]},
     ...     epsilon=3.0, delta=1e-6, expected_runs=3).fit(X, y)
     >>> bool(search.privacy_.epsilon <= 3.0), sorted(search.best_params_)
-    (True, ['regularization'])
+    (True, ['method__regularization'])
     """
 
     def __init__(
-        self, estimator, param_candidates, *, epsilon=1.0, delta=None, expected_runs=10, distribution="auto", test_size=0.25,
-        scoring=None, neighbors="zero-out", budget=None, n_units=None, insecure_seed=None,
-    ):  # fmt: skip
-        keep(self, locals())
+        self, estimator: Any, param_candidates: Any, *, epsilon: float = DEFAULT_EPSILON, delta: float | None = None,
+        expected_runs: float = 10, distribution: str = "auto", test_size: float = 0.25, scoring: Any = None,
+        neighbors: str = "zero-out", unit: Unit | None = None, budget: Ledger | None = None, insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
+        self.estimator = estimator
+        self.param_candidates = param_candidates
+        self.epsilon = epsilon
+        self.delta = delta
+        self.expected_runs = expected_runs
+        self.distribution = distribution
+        self.test_size = test_size
+        self.scoring = scoring
+        self.neighbors = neighbors
+        self.unit = unit
+        self.budget = budget
+        self.insecure_seed = insecure_seed
 
     def _candidates(self) -> list[dict[str, Any]]:
         given: Mapping[str, Any] | Sequence[Mapping[str, Any]] = self.param_candidates
@@ -181,14 +209,26 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             grid = [dict(c) for c in given]
         else:
             raise ValueError(f"param_candidates is {kind(given)}; give a dict for a grid, or a list of dicts")
-        known = set(self.estimator.get_params())
-        if any(set(c) - known for c in grid):
+        known = set(self.estimator.get_params()) | self._nested()
+        if unknown := [name for c in grid for name in c if name not in known]:
+            name = unknown[0].rpartition("__")[2]
+            near = [held for held in sorted(known) if held.endswith(f"__{name}") or held == name]
+            told = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(known))}"
             raise ValueError(
-                f"a candidate sets a parameter that the estimator does not have; it has {', '.join(sorted(known))}"
+                f"a candidate sets {shown(unknown[0])}, a parameter that the estimator does not have; {told}"
             )
         if not grid:
             raise ValueError("param_candidates is empty; list at least one candidate")
         return grid
+
+    def _nested(self) -> set[str]:
+        """Parameters of the objects that the private estimator inside holds, or may hold where there are none yet."""
+        inner, prefix = self._inner(self.estimator)
+        has = inner.get_params(deep=False)
+        held: dict[str, Any] = {name: kind() for name, kind in _NESTED.items() if has.get(name, 0) is None}
+        if isinstance(has.get("method"), str) and hasattr(inner, "_usable_methods"):
+            held["method"] = method_of(has["method"])
+        return {f"{prefix}{name}__{option}" for name, settings in held.items() for option in settings.get_params()}
 
     def _inner(self, estimator: Any) -> tuple[PrivateEstimator, str]:
         """The private estimator inside, and the prefix of its parameters."""
@@ -205,7 +245,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             reading = ""
         raise ValueError(
             "PrivateSearchCV needs an estimator of dpopt, or a Pipeline of dpopt's public encoders that ends in one: other "
-            f"steps may read the records without noise{reading}, or make a number of columns that nobody knows beforehand"
+            f"steps may read the records without noise{reading}, or produce an unknown number of columns"
         )
 
     def _scores(self, inner: PrivateEstimator, y: Any, X: Any) -> Callable[[Any, Any, Any], np.ndarray]:
@@ -215,13 +255,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if callable(scoring):
             return lambda model, X, y: scoring(read(y), model.predict(X))
         if scoring == "accuracy" and X is not None:
-            return lambda model, X, y: self._inner(model)[0]._table_hits(X, y)
+            return lambda model, X, y: self._inner(model)[0]._table.hits(self._inner(model)[0], X, y)
         if scoring == "accuracy":
             return lambda model, X, y: _matches(y, model.predict(X))
         if scoring == "absolute_error":
             ends = inner.target_bounds
             if ends is None and X is not None:
-                ends = inner._declared_range(y, names_of(X))
+                ends = declared_range(inner, y, names_of(X))
             if ends is None:
                 raise ValueError("scoring='absolute_error' needs target_bounds of the estimator, the public range of y")
             lower, upper = ends
@@ -262,7 +302,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             for part in (self._inner(trial)[0], *_steps(trial)):
                 if tables == {True} and getattr(part, "bad_cells", "missing") == "error":
                     raise ValueError(
-                        'bad_cells="error" would tell of a cell in a part of the rows that was drawn at random, and end the search; use '
+                        'bad_cells="error" would stop the search at a cell of a random part of the rows, and reveal it; use '
                         '"missing", and dpopt check before'
                     )
         return trials, tables == {True}
@@ -289,7 +329,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             if by_name(inner):
                 given = X if X is not None else NumberTable(np.empty((0, width)), names_by_position(None, width))
                 public = None if units is None else inner._public_units(None, None, relation)
-                fit = inner._planned_table(given, y, rows, relation, units, public)
+                fit = planned_table(inner, given, y, rows, relation, units, public)
                 if fit.finds_labels():
                     raise ValueError(_UNDECLARED)
                 return [accounting.from_dict(json.loads(event)) for event in fit.stages()]
@@ -337,21 +377,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(_UNDECLARED)
         if not is_classifier(inner) and not by_name(inner) and inner._finds_range():
             raise ValueError(
-                "declare the range of y, target_bounds=(lower, upper), or a moment of it, heavy_tailed=(2, 100, 50): a run that had to find the "
-                "range privately could find none"
+                "the range of y is not given, and a run may fail to find it privately; give target_bounds=(lower, upper), or a bound on a moment of y, heavy_tailed=(2, 100, 50)"
             )
         if getattr(inner, "n_rows", None) is not None:
-            raise ValueError("n_rows is set by the search, which fits to a part of the rows; leave it out")
-        if getattr(inner, "n_units", None) is not None:
-            raise ValueError("n_units is set by the search, which fits to a part of the units; give it to the search")
-        for name, default in UNIT_PARAMETERS.items() if not by_unit else ():
-            if getattr(inner, name, default) != default:
-                raise ValueError(
-                    f"{name} is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
-                    'units="person" or one id for each row'
-                )
-        if self.n_units is not None and not by_unit:
-            raise ValueError("n_units is given and units= is not; say whose rows they are, or leave it out")
+            raise ValueError("n_rows is set by the search, which fits on a part of the rows; leave it out")
+        if inner._unit().count is not None:
+            raise ValueError(
+                "count of unit is set by the search, which fits to a part of the units; give it to the search"
+            )
+        if not by_unit and (inner._unit().given() or self._unit().given()):
+            raise ValueError(_NO_UNITS)
         candidates = self._candidates()
         fixed = {
             f"{prefix}{name}"
@@ -363,11 +398,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 "insecure_seed",
                 "classes",
                 "accountant",
-                *UNIT_PARAMETERS,
+                "unit",
             )
         }
         for candidate in candidates:
-            if clash := fixed & set(candidate):
+            if clash := {name for name in candidate if name in fixed or name.startswith(f"{prefix}unit__")}:
                 raise ValueError(f"{', '.join(sorted(clash))} is set by the search; leave it out of param_candidates")
         law = self.distribution
         if law == "auto":
@@ -388,15 +423,22 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> SearchPlan:
         """What the search would do and what it costs, before any data are read.
 
-        Args:
-            X: the table, of which only the shape (and names and dtypes of columns that are declared by name) is looked at; or the public
-                number of records.
-            n_features: number of columns (before the encoders), if no table is given.
-            n_classes: for classifiers.
-            n_rows: public number of records, if no table is given.
-            y: the target of a table with named columns, of which only the name is looked at.
-            units: whose rows they are, as in :meth:`fit`: the ids are counted. Without a table the name of a unit, and `n_units` says how many
-                there are.
+        Parameters
+        ----------
+        X
+            The table, of which only the shape (and names and dtypes of columns that are declared by name) is looked at; or the public
+            number of records.
+        n_features
+            Number of columns (before the encoders), if no table is given.
+        n_classes
+            For classifiers.
+        n_rows
+            Public number of records, if no table is given.
+        y
+            The target of a table with named columns, of which only the name is looked at.
+        units
+            Whose rows they are, as in :meth:`fit`: the ids are counted. Without a table the name of a unit, and ``unit=Unit(count=...)``
+            says how many there are.
         """
         _, prefix, relation, candidates, law = self._checked(units is not None)
         shape_only = X is None or isinstance(X, (int, float, np.number))
@@ -405,9 +447,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if tabular:
             if shape_only:
                 raise TypeError(
-                    "columns are declared by name, so explain(X) takes the table, of which it looks at names, dtypes and the number of rows"
+                    "columns are declared by name, so that explain needs the table; give X, of which only names, dtypes and the number of rows are read"
                 )
-            X, y = _apart(X, y)
+            X, y = target_apart(X, y)
             names_of(X)
             rows, columns = int(X.shape[0]), int(X.shape[1])
             X = without_rows(X)
@@ -419,11 +461,19 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             if given.ids is not None:
                 one_for_each(given, rows)
             counted = None if given.ids is None else given.owners().units
-            records, to_train = public_number(self.n_units, counted, rows, relation), rows
-            facts = {f"{prefix}n_units": self._of_training(records)}
+            records, to_train = public_number(self._unit().count, counted, rows, relation), rows
+            facts = {f"{prefix}unit": self._counted(self._of_training(records))}
         trials, _ = self._trials(candidates, facts)
         planner = self._planner(trials, prefix, relation, X, y, to_train, columns, whole(n_classes, "n_classes"), given)
         return self._search_plan(planner, relation, law, records)
+
+    def _unit(self) -> Unit:
+        return unit_facts(self.unit, ("count",), "the bound on a unit's rows is the estimator's")
+
+    def _counted(self, units: int) -> Unit:
+        """What the estimator says of units, for so many of them."""
+        said = self._inner(self.estimator)[0]._unit()
+        return Unit(max_rows=said.max_rows, count=units, clipping=said.clipping)
 
     def _listed(self, X: Any) -> np.ndarray:
         """A list of rows as an array: of cells for a pipeline's encoders, or of numbers."""
@@ -431,22 +481,25 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return listed_cells(X, "X")
         return array(X, "X")
 
+    @one_fit
     def fit(self, X: Any, y: Any, *, units: Any = None) -> PrivateSearchCV:
         """Runs the search and releases its winner within (epsilon, delta). `units`: one id for each row, or the name of a column of a table that
         X is, which then is no feature."""
         inner, prefix, relation, candidates, law = self._checked(units is not None)
+        if isinstance(self.epsilon, DefaultEpsilon):
+            warn_of_default_epsilon()
         warn_of_surroundings()
         trials, tabular = self._trials(candidates, {})
         X, given = apart(X, units, y)
         if tabular:
-            X, y = _apart(X, required(y, self))
+            X, y = target_apart(X, required(y, self))
             names_of(X)
             y = one_column(y)
         else:
             X = as_table(X)
             X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "shape") else self._listed(X)
         if len(X.shape) < 1 or X.shape[0] < 4:
-            raise ValueError("X has less than 4 rows; give at least 4, and a target for each")
+            raise ValueError("X has fewer than 4 rows; give at least 4, and a target for each")
         n, width = X.shape[0], X.shape[1] if len(X.shape) == 2 else 1
         direct = tabular and by_name(inner)
         if not direct:
@@ -468,13 +521,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         whose = None
         if given is not None:
-            whose = settled(given, n, relation, n_units=self.n_units, max_rows_per_unit=None, seed=seed(3))
+            whose = settled(given, n, relation, unit=self._unit(), seed=seed(3))
             if whose.count < 4:
-                raise ValueError("units are less than 4; give the ids of at least 4")
+                raise ValueError("there are fewer than 4 units; give the ids of at least 4")
         records = n if whose is None else whose.count
         split = Split(whose, n, self.test_size, seed(1))
         if split.units is not None:
-            public[f"{prefix}n_units"] = split.units
+            public[f"{prefix}unit"] = self._counted(split.units)
         to_train = self._of_training(n) if whose is None else n
         trials, _ = self._trials(candidates, public)
         names = without_rows(X) if tabular else None
@@ -484,7 +537,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         planned = [[event.to_json() for event in events] for events in planner(plan.run_epsilon, plan.run_delta)]
         if direct:
             first = self._inner(trials[0])[0]
-            first._warn_undeclared(first._planned_table(names, y, to_train, relation), names_of(X))
+            warn_undeclared(first, planned_table(first, names, y, to_train, relation), names_of(X))
         own = {
             f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
             f"{prefix}budget": None, f"{prefix}accountant": "auto", **public,
@@ -504,7 +557,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         models, drawn, scored = [], [], []
 
         def one_run(k: int) -> tuple[float, int]:
-            at = _core.random_below(len(candidates), 1, seed(10 + 4 * k))[0]
+            at = int(_core.random_below(len(candidates), 1, seed(10 + 4 * k))[0])
             model = clone(self.estimator).set_params(**own, **candidates[at])
             model.set_params(**{f"{prefix}insecure_seed": seed(11 + 4 * k)})
             each = np.zeros(split.held_out)
@@ -531,7 +584,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             models.append(model)
             drawn.append(at)
             scored.append(float(noisy[0]))
-            return scored[-1], _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
+            return scored[-1], int(_core.random_below(2**62, 1, seed(13 + 4 * k))[0])
 
         best = _core.select_best(SHAPES[law], number(self.expected_runs, "expected_runs"), one_run, session)
         if isinstance(models[best], ValueError):
@@ -554,17 +607,17 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_delegates("predict"))
     def predict(self, X: Any) -> np.ndarray:
-        """The winner's predictions."""
+        """Predictions of the winning estimator."""
         return self.best_estimator_.predict(self._given(X))
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The winner's probabilities."""
+        """Class probabilities of the winning estimator."""
         return self.best_estimator_.predict_proba(self._given(X))
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
-        """The winner's scores."""
+        """Scores of the winning estimator."""
         return self.best_estimator_.decision_function(self._given(X))
 
     def score(self, X: Any, y: Any) -> float:

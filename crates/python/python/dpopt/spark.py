@@ -2,12 +2,12 @@
 
     model = SparkLogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1], featuresCol="features", labelCol="label").fit(frame)
     model.transform(frame).select("prediction")
-    parts = dpopt.spark.parts(frame, target="income")        # for any other estimator: LinearSVC(...).fit(parts)
+    parts = dpopt.spark.partitions(frame, target="income")        # for any other estimator: LinearSVC(...).fit(parts)
 
 The first pass encodes every partition where it lies (``mapInArrow``, so it works under Spark Connect too) and persists the result as a
-data frame of bytes, in memory and on the executors' disks if that is short; every further pass sends a question along and collects one
+data frame of bytes, in memory and on the executors' disks if that is short; every further pass sends a query along and collects one
 sum for each partition. Lost executors, retries and speculative tasks are Spark's business: a partition's sum counts once. A pass costs one
-job, so methods with few passes are the quick ones. Partial sums, questions and encoded partitions are as sensitive as the records:
+job, so methods with few passes are the quick ones. Partial sums, queries and encoded partitions are as sensitive as the records:
 ``spark.network.crypto.enabled`` and ``spark.io.encryption.enabled`` encrypt them on the way and on disk. Executors need the same version
 of dpopt.
 """
@@ -29,15 +29,15 @@ from . import _core
 from ._classifiers import LogisticRegression
 from ._mean import MeanEstimator
 from ._regressors import LinearRegression
-from .parts import PartFailed, Parts, Persons, Recipe, each_without_values
+from .partitions import PartitionFailed, Partitions, Persons, Recipe, each_without_values
 
 #: Rows of a partition that are encoded as one: what becomes one value of a data frame stays far below 2 GiB.
-MOST_NUMBERS = 1 << 22
+MAX_NUMBERS = 1 << 22
 #: Places that units are divided among: so many that nearly each has one of its own.
 PLACES = 1 << 62
 
 
-class SparkParts(Parts):
+class SparkPartitions(Partitions):
     """Partitions of a data frame; :func:`parts` makes them."""
 
     def __init__(
@@ -60,8 +60,8 @@ class SparkParts(Parts):
         self._encoded: Any = None
         self._numbers: dict[tuple[int, int], int] = {}
 
-    def load_parts(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
-        most, like = max(1, MOST_NUMBERS // max(self.n_features, 1)), self.like
+    def load_partitions(self, recipe: Recipe) -> list[tuple[int, int, int, bytes]]:
+        most, like = max(1, MAX_NUMBERS // max(self.n_features, 1)), self.like
         frame = self._table if recipe.raw else self._frame
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,7 +77,7 @@ class SparkParts(Parts):
         self._numbers = {place: number for number, place in enumerate(sorted(known))}
         return [known[place] for place in sorted(known)]
 
-    def ask_parts(self, message: bytes) -> list[bytes]:
+    def ask_partitions(self, message: bytes) -> list[bytes]:
         numbers = self._numbers
 
         def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,7 +86,7 @@ class SparkParts(Parts):
         asked = self._encoded.select("partition", "chunk", "part")
         return [bytes(row["answer"]) for row in asked.mapInArrow(answer, "answer binary").collect()]
 
-    def drop_parts(self) -> None:
+    def drop_partitions(self) -> None:
         if self._encoded is not None:
             self._encoded.unpersist()
         self._encoded = None
@@ -175,7 +175,7 @@ def _answered(
         for partition, chunk, part in zip(*batch.columns):
             place = (partition.as_py(), chunk.as_py())
             if place not in numbers:
-                raise PartFailed(f"partition {place[0]} was not there when the fit began; cache the data frame")
+                raise PartitionFailed(f"partition {place[0]} did not exist when the fit began; cache the data frame")
             # read where Arrow has it
             encoded = np.frombuffer(part.as_buffer(), np.uint8)
             answer = _core.Shard.from_bytes(encoded, numbers[place]).answer(message, True)
@@ -249,7 +249,7 @@ def _column(frame: Any, name: str) -> None:
         raise ValueError(f"there is no column {name!r} in the data frame; it has {', '.join(frame.columns)}")
 
 
-def parts(
+def partitions(
     frame: Any,
     *,
     target: str | None = None,
@@ -257,19 +257,28 @@ def parts(
     n_features: int | None = None,
     units: str | None = None,
     partitions: int | None = None,
-) -> SparkParts:
+) -> SparkPartitions:
     """The partitions of a Spark data frame as parts of records.
 
-    Args:
-        frame: the data frame. Cache what is slow or random to compute: a partition that changes ends the fit.
-        target: the column that is predicted; None where nothing is.
-        features: one column of vectors or arrays, or several of numbers; by default all but the target and the unit.
-        n_features: entries of a vector; by default what VectorAssembler wrote down of the column.
-        units: the column whose values are persons, where one may have several rows: the rows of each are brought into one partition (a shuffle).
-        partitions: how many there are after that; by default as many as before.
+    Parameters
+    ----------
+    frame
+        The data frame. Cache what is slow or random to compute: a partition that changes ends the fit.
+    target
+        The column that is predicted; None where nothing is.
+    features
+        One column of vectors or arrays, or several of numbers; by default all but the target and the unit.
+    n_features
+        Entries of a vector; by default what VectorAssembler wrote down of the column.
+    units
+        The column whose values are persons, where one may have several rows: the rows of each are brought into one partition (a shuffle).
+    partitions
+        How many there are after that; by default as many as before.
 
-    Raises:
-        ValueError: if there is no such column, or it holds something else.
+    Raises
+    ------
+    ValueError
+        If there is no such column, or it holds something else.
     """
     others = [name for name in (target, units) if name is not None]
     for name in others:
@@ -300,19 +309,28 @@ def parts(
         made, table = frame.select(x.alias("x"), *y), None
         if names is not None:
             table = frame.select(*[_named(name).alias(f"x{j}") for j, name in enumerate(names)], *y)
-    return SparkParts(made, n_features, names, units=persons, targets=target is not None, table=table, target=target)
+    return SparkPartitions(
+        made, n_features, names, units=persons, targets=target is not None, table=table, target=target
+    )
 
 
 class _SparkEstimator(Estimator):
     """What estimators in the manner of ``pyspark.ml`` share.
 
-    Args:
-        featuresCol: a column of vectors or arrays, or a list of columns of numbers.
-        labelCol: what is predicted.
-        predictionCol: where predictions go.
-        unitCol: the column whose values are persons, where one may have several rows.
-        n_features: entries of a vector, where the column does not say.
-        said: everything that the estimator of the same name takes.
+    Parameters
+    ----------
+    featuresCol
+        A column of vectors or arrays, or a list of columns of numbers.
+    labelCol
+        What is predicted.
+    predictionCol
+        Where predictions go.
+    unitCol
+        The column whose values are persons, where one may have several rows.
+    n_features
+        Entries of a vector, where the column does not say.
+    said
+        Everything that the estimator of the same name takes.
     """
 
     _made: Any
@@ -334,7 +352,7 @@ class _SparkEstimator(Estimator):
         self.estimator = self._made(**said)
 
     def _fit(self, dataset: Any) -> SparkModel:
-        made = parts(
+        made = partitions(
             dataset, target=self.labelCol, features=self.featuresCol, n_features=self.n_features, units=self.unitCol
         )
         return SparkModel(self.estimator.fit(made), self.featuresCol, self.predictionCol)
@@ -343,9 +361,9 @@ class _SparkEstimator(Estimator):
 def fit(frame: Any, estimator: Any, *, target: str, features: Sequence[str] | None = None, **said: Any) -> Any:
     """Fits `estimator` to a data frame whose columns it declares by name, or which holds numbers; `said` is what :func:`parts` takes.
 
-    model = dpopt.spark.fit(frame, dpopt.LogisticRegression(bounds={"age": (18, 80)}, levels={"sex": ["f", "m"]}, classes=["no", "yes"]), target="member")
+    model = dpopt.spark.fit(frame, dpopt.LogisticRegression(bounds={"age": (18, 80)}, columns=dpopt.Columns(levels={"sex": ["f", "m"]}), classes=["no", "yes"]), target="member")
     """
-    return estimator.fit(parts(frame, target=target, features=features, **said))
+    return estimator.fit(partitions(frame, target=target, features=features, **said))
 
 
 class SparkLogisticRegression(_SparkEstimator):
@@ -363,12 +381,18 @@ class SparkLinearRegression(_SparkEstimator):
 class SparkMean(Estimator):
     """:class:`dpopt.MeanEstimator` of the rows of a Spark data frame.
 
-    Args:
-        inputCol: a column of vectors or arrays, or a list of columns of numbers.
-        outputCol: where the fitted model puts rows less the mean.
-        unitCol: the column whose values are persons, where one may have several rows.
-        n_features: entries of a vector, where the column does not say.
-        said: everything that the estimator of the same name takes.
+    Parameters
+    ----------
+    inputCol
+        A column of vectors or arrays, or a list of columns of numbers.
+    outputCol
+        Where the fitted model puts rows less the mean.
+    unitCol
+        The column whose values are persons, where one may have several rows.
+    n_features
+        Entries of a vector, where the column does not say.
+    said
+        Everything that the estimator of the same name takes.
     """
 
     def __init__(
@@ -382,19 +406,21 @@ class SparkMean(Estimator):
     ) -> None:
         super().__init__()
         self.inputCol, self.outputCol, self.unitCol, self.n_features = inputCol, outputCol, unitCol, n_features
-        #: What is fitted.
+        #: The estimator that is fitted.
         self.estimator = MeanEstimator(**said)
 
     def _fit(self, dataset: Any) -> SparkMeanModel:
-        made = parts(dataset, features=self.inputCol, n_features=self.n_features, units=self.unitCol)
+        made = partitions(dataset, features=self.inputCol, n_features=self.n_features, units=self.unitCol)
         return SparkMeanModel(self.estimator.fit(made), self.inputCol, self.outputCol)
 
 
 class SparkMeanModel(Model):
-    """A released mean.
+    """A released mean as a Spark model.
 
-    Attributes:
-        model: the fitted estimator, with ``mean_``, ``noise_std_``, ``privacy_`` and ``plan_``.
+    Attributes
+    ----------
+    model
+        The fitted estimator, with ``mean_``, ``noise_std_``, ``privacy_`` and ``plan_``.
     """
 
     def __init__(self, model: MeanEstimator, inputCol: Any, outputCol: str) -> None:
@@ -409,8 +435,10 @@ class SparkMeanModel(Model):
 class SparkModel(Model):
     """A released model, which predicts where the rows lie.
 
-    Attributes:
-        model: the fitted estimator, with ``coef_``, ``privacy_``, ``plan_`` and ``report``.
+    Attributes
+    ----------
+    model
+        The fitted estimator, with ``coef_``, ``privacy_``, ``plan_`` and ``report``.
     """
 
     def __init__(self, model: Any, featuresCol: Any, predictionCol: str) -> None:
@@ -446,13 +474,13 @@ class SparkModel(Model):
 
 
 __all__ = [
-    "PartFailed",
+    "PartitionFailed",
     "SparkLinearRegression",
     "SparkLogisticRegression",
     "SparkMean",
     "SparkMeanModel",
     "SparkModel",
-    "SparkParts",
+    "SparkPartitions",
     "fit",
-    "parts",
+    "partitions",
 ]

@@ -44,7 +44,7 @@ impl Iterate {
         ScaledPoint { scale: self.scale, direction: &self.direction }
     }
 
-    /// x.
+    /// The iterate x in full.
     pub(super) fn weights(&self) -> Vec<f64> {
         self.direction.iter().map(|v| self.scale * v).collect()
     }

@@ -1,4 +1,4 @@
-//! Random batch sizes 2^{N+1}, N truncated geometric, and when a run of them stops (spec 15 §3–4).
+//! Random batch sizes 2^{N+1}, N truncated geometric, and when a run of them stops (Ghazi et al. 2024, Algorithms 3 and 4).
 //!
 //! The N's depend on nothing but a public seed: they are public randomness, and given them a run is an ordinary
 //! composition of releases with fixed parameters. Rules that stop it may look at past N's and public numbers only, never at
@@ -12,7 +12,7 @@ use dpopt_privacy::{Budget, Event, Relation};
 /// P(N = k) = C_M·2^{-k}, k = 0..=M.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Levels {
-    /// M.
+    /// The largest level M.
     pub(super) top: u32,
 }
 
@@ -22,7 +22,7 @@ impl Levels {
         Self { top: records.max(2).ilog2() - 1 }
     }
 
-    /// p_k.
+    /// p_k = P(N = k).
     pub(super) fn probability(self, k: u32) -> f64 {
         // C_M = 1/(2(1 − 2^{−(M+1)})) = 2^M/(2^{M+1} − 1)
         let total = 2f64.powi(self.top as i32 + 1) - 1.0;
@@ -42,7 +42,7 @@ impl Levels {
 
     /// The first `count` N's of a public seed.
     pub(super) fn sequence(self, seed: u64, count: usize) -> Vec<u8> {
-        // not a secret: whoever reads the report may know the batch sizes
+        // not a secret: readers of the report may know the batch sizes
         let mut stream = NoiseSource::insecure(seed).stream(Purpose::Initialisation, 0);
         (0..count).map(|_| self.draw(&mut stream) as u8).collect()
     }

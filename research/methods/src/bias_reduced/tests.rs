@@ -59,7 +59,7 @@ fn a_random_split_telescopes_and_a_split_by_index_does_not() {
 fn problem() -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: 4096,

@@ -74,12 +74,12 @@ fn what_is_not_proved_is_refused_with_a_reason() {
     let hinge = Problem { loss: Loss::Hinge, ..zero_out.clone() };
     assert!(planned(none(), &hinge).unwrap_err().contains("smoothed-hinge"));
     let order = ClippedSgd { moment_order: Some(3.0), ..none() };
-    assert!(planned(order, &zero_out).unwrap_err().contains("without gradient_moment"));
-    // so many clips that no phase would be released: told, where a step was asked for
+    assert!(planned(order, &zero_out).unwrap_err().contains("without `gradient_moment`"));
+    // so many clips that no phase would be released: refused, where a step was asked for
     let tight = ClippedSgd { clip_norm: Some(0.2), learning_rate: Some(1e-3), ..none() };
     let plan = planned(tight, &zero_out).unwrap();
     assert!(plan.summary.warnings[0].contains("released for sure only if"), "{:?}", plan.summary.warnings);
-    let rows = dpopt_optimize::plan::RecordOf::UnitsRow { most: 3.try_into().unwrap() };
+    let rows = dpopt_optimize::plan::RecordUnit::UnitsRow { most: 3.try_into().unwrap() };
     assert!(planned(none(), &Problem { record: rows, ..zero_out }).unwrap_err().contains("one row of a unit"));
 }
 
@@ -88,11 +88,11 @@ fn it_is_taken_by_name_only_and_the_published_count_not_at_all() {
     let problem = problem(LOGISTIC, Relation::ZeroOut);
     let all = registry().candidates(&problem, budget(1.0), &MethodOptions::default());
     let own = all.iter().find(|c| c.method == "clipped-sgd").unwrap();
-    assert!(own.plan.as_ref().err().unwrap().to_string().contains("only with --method clipped-sgd"));
+    assert!(own.plan.as_ref().err().unwrap().to_string().contains("planned only by name: `method` = clipped-sgd"));
     assert!(registry().choose(&problem, budget(1.0), &MethodOptions::of("clipped-sgd")).is_ok());
     for name in ["localized-clipped-sgd", "clip-count-sgd"] {
         let error = registry().choose(&problem, budget(1.0), &MethodOptions::of(name)).err().unwrap().to_string();
-        assert!(error.contains("not differentially private") && error.contains("take clipped-sgd"), "{error}");
+        assert!(error.contains("not differentially private") && error.contains("choose clipped-sgd"), "{error}");
     }
 }
 

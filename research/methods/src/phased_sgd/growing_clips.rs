@@ -1,5 +1,5 @@
 //! Phases for gradients of heavy tails: steps a sixteenth as long and clip norms twice as large from one phase to the next
-//! (One-Pass-Clipped DP-SGD, Algorithm 43; spec 12 §10; docs/proofs/phased-sgd.md).
+//! (One-Pass-Clipped DP-SGD: Liu 2024, Algorithm 43; docs/proofs/phased-sgd.md).
 //!
 //! The first phases, whose noise is largest, clip most; the later ones, whose steps are short, take back what that cost. A clip of a slope
 //! in one score keeps steps contracting, whatever it is, so all phases still cost what one of them does.
@@ -15,19 +15,19 @@ pub(super) const CLIP_GROWTH: f64 = 2.0;
 /// What the schedule is made from, all public.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tails {
-    /// n.
+    /// The number of records n.
     pub records: f64,
-    /// d.
+    /// The number of weights d.
     pub weights: f64,
     /// ρ: a phase's noise is ηC√(2/ρ).
     pub rho: f64,
-    /// D.
+    /// D: bound on the distance of the start from the best weights.
     pub distance: f64,
     /// G₂ with E‖gradient‖² ≤ G₂².
     pub second: f64,
     /// G with E‖gradient‖^k ≤ G^k.
     pub root: f64,
-    /// k.
+    /// The order k of the moment.
     pub order: f64,
 }
 

@@ -1,4 +1,4 @@
-//! AC-SA, and phases on blocks for the population's sake, beside plain noisy steps (spec 01 §3, §7 and §9): rates in n and d on the linear hard instance, excess
+//! AC-SA, and phases on blocks for the population's sake, beside plain noisy steps (Liu 2024, Algorithms 4 and 5): rates in n and d on the linear hard instance, excess
 //! against passes, and the loss of records yet unseen.
 //!
 //! Covers: thesis algorithm 3, algorithm 5, theorem 1.1.1, theorem 1.1.2, theorem 1.4.11, theorem 1.5.6

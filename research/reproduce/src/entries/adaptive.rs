@@ -1,4 +1,4 @@
-//! Private adaptive gradients (PASAN, PAGAN): Figure 1, the rates of the lower bounds, and two real tables (spec 14 §8–9).
+//! Private adaptive gradients (PASAN, PAGAN): Figure 1, the rates of the lower bounds, and two real tables (Asi et al. 2021).
 //!
 //! Covers: adaptive-gradients algorithm 1, algorithm 2 (adaptive-synthetic, adaptive-language-model)
 //! Covers: adaptive-gradients algorithm 3 (adaptive-tables)
@@ -18,7 +18,7 @@ use dpopt::privacy::Budget;
 use dpopt::progress::Silent;
 use dpopt::records::Examples;
 
-/// Figure 1.
+/// The entry of Figure 1 of Asi et al. 2021: absolute regression.
 pub const SYNTHETIC: Entry = Entry {
     name: "adaptive-synthetic",
     source: "paper on private adaptive gradient methods, Figure 1",

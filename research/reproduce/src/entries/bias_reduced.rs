@@ -1,5 +1,5 @@
 //! Bias-reduced gradients: stopping times of the published rule, bias against the number of records, and what the method
-//! makes of it on convex and non-convex losses (spec 15 §3–4, §10, E3 and E4).
+//! makes of it on convex and non-convex losses (Ghazi et al. 2024, Algorithms 3 and 4).
 //!
 //! Covers: sparse-v1 algorithm 5 (bias-reduced-gradients)
 //! Covers: sparse-v2 algorithm 3 (bias-reduced-gradients)
@@ -31,7 +31,7 @@ pub const STEPS_AND_BIAS: Entry = Entry {
     run: steps_and_bias,
 };
 
-/// End to end.
+/// The entry of whole fits by the method.
 pub const LEARNING: Entry = Entry {
     name: "bias-reduced-sgd",
     source: "sparse gradients, Theorems 5.7 and 5.8 (v2)",
@@ -52,7 +52,7 @@ struct Stopped {
 fn problem(records: u64, features: usize, nonzeros: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: records,
@@ -76,7 +76,7 @@ fn stop(setting: &Stopped, trial: Trial) -> Result<(f64, f64), Failure> {
 struct Biased {
     records: usize,
     dimension: usize,
-    /// Records per batch.
+    /// Records in a batch.
     batch: usize,
     noise: f64,
     repeats: u32,
@@ -187,11 +187,7 @@ fn steps_and_bias(lab: &Lab) -> Result<Outcome, Failure> {
     )];
     let compared = vec![
         Compared::within("log-log slope of the steps in n/ln(4/δ)", 0.85..=1.1, growth),
-        Compared::within(
-            "steps·ln(4/δ)/n at the largest n (simulated for the specification: 2.2 to 2.4)",
-            1.5..=3.0,
-            ratio,
-        ),
+        Compared::within("steps·ln(4/δ)/n at the largest n (simulated by other code: 2.2 to 2.4)", 1.5..=3.0, ratio),
         Compared::within("log-log slope of the bias in n (bound: -1/2)", -0.75..=-0.3, falls),
         Compared::within("log-log slope of a projected batch of 64 (its noise does not know n)", -0.05..=0.05, stays),
         Compared::within("largest ε that the published noise spends of 1", 0.0..=1.0, spent),

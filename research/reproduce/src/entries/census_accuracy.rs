@@ -1,5 +1,5 @@
 //! Test accuracy of every linear method on the census-income table without tuning, beside those of an independent
-//! floating-point implementation of the same recipes (spec 17 §8).
+//! floating-point implementation of the same recipes.
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
@@ -14,7 +14,7 @@ use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::Serialize;
 
-/// Accuracy against ε.
+/// The entry of test accuracies against ε.
 pub const ENTRY: Entry = Entry {
     name: "census-accuracy",
     source: "literature on linear models: reference table of an independent implementation",
@@ -57,7 +57,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
     let (train, test) = (all.select(&order[..cut]), all.select(&order[cut..]));
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: train.rows.len() as u64,

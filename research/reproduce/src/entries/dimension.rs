@@ -1,5 +1,5 @@
-//! Theorem 11.3.3 seen: excess risk against dimension with parameters from the profile alone, beside its proved bound; and the
-//! hard instance on which every private method pays √d (spec 11 §1.4, lower bounds).
+//! Theorem 11.3.3 of Liu 2024 seen: excess risk against dimension with parameters from the profile alone, beside its proved bound; and the
+//! hard instance on which every private method pays √d.
 //!
 //! Covers: thesis algorithm 35, theorem 11.3.3
 
@@ -66,7 +66,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
             let f = GeometricMedian::generate(setting.records, d, 1.0, exponent, setting.data_seed);
             let std = (steps as f64).sqrt() * 2.0 * f.lipschitz() / (n * mu);
             let noise = GradientNoise { lipschitz: f.lipschitz(), sampling: 0.0, smoothness: None, std };
-            // D = 1: the mean of the law of the points, known to whoever made the problem; the median is near it
+            // D = 1: the mean of the law of the points, known to the author of the problem; the median is near it
             let optimum = f.minimiser();
             let chosen = minimise_bound(&Profile::Decay { exponent }, d, noise, 1.0, steps);
             let p = chosen.parameters;

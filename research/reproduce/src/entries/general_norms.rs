@@ -1,4 +1,4 @@
-//! Other norms: the exponential mechanism in l_p beside mirror descent, Frank–Wolfe and plain descents (spec 04).
+//! Other norms: the exponential mechanism in l_p beside mirror descent, Frank–Wolfe and plain descents (Liu 2024, Theorem 4.4.2).
 //!
 //! Covers: thesis theorem 4.4.2, corollary 4.4.10, corollary 4.4.11, corollary 4.4.13
 
@@ -146,7 +146,7 @@ fn linear_losses(lab: &Lab, compared: &mut Vec<Compared>) -> Result<(Table, Vec<
     Ok((table, panels))
 }
 
-/// The same of matrices, drawn without a certificate.
+/// Excess of the exponential mechanism on matrices in the trace norm, drawn without a certificate.
 fn trace_norm_losses(lab: &Lab, compared: &mut Vec<Compared>) -> Result<(Table, Panel), Failure> {
     let sides: Vec<usize> = lab.pick(vec![2], vec![2, 3, 4, 5]);
     let shares: Vec<f64> = lab.pick(vec![0.25], vec![0.125, 0.25, 0.5, 1.0]);

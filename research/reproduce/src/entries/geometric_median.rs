@@ -1,5 +1,5 @@
-//! Figure 11.1 of the thesis: DP gradient descent on the generalised geometric median, loss against dimension for three
-//! spectra (spec 11 §5). Twice: with the noise of the released script, and with exact noise where it hurts.
+//! Figure 11.1 of Liu 2024: DP gradient descent on the generalised geometric median, loss against dimension for three
+//! spectra. Twice: with the noise of the released script, and with exact noise where it hurts.
 //!
 //! Covers: thesis algorithm 35
 
@@ -20,7 +20,7 @@ pub const AS_SCRIPTED: Entry = Entry {
     run: as_scripted,
 };
 
-/// The same question at a budget where exact noise is felt.
+/// The entry of the figure's losses at a budget where exact noise is felt.
 pub const EXACT_NOISE: Entry = Entry {
     name: "geometric-median-exact",
     source: "thesis, Figure 11.1, at a harder budget",

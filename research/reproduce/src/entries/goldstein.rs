@@ -1,4 +1,4 @@
-//! Goldstein points of losses with kinks: the online-to-nonconvex conversion beside noisy descent, by the least norm in the hull of gradients near by (spec 08 §8).
+//! Goldstein points of losses with kinks: the online-to-nonconvex conversion beside noisy descent, by the least norm in the hull of gradients near by (Liu 2024, Algorithm 23).
 //!
 //! Covers: thesis theorem 8.4.1
 

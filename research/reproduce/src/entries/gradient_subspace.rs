@@ -1,4 +1,4 @@
-//! Experiment B of the thesis: do the gradients of a fine-tuning run live in few directions? (§11.4.2, Figure 11.2; spec 11 §6)
+//! The second experiment of Liu 2024, chapter 11: do the gradients of a fine-tuning run live in few directions? (§11.4.2, Figure 11.2)
 //! Here: a bag-of-embeddings classifier of SMS messages in place of DistilRoBERTa on SST-2.
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
@@ -126,7 +126,7 @@ impl Objective<Vec<Message>> for Bag {
     }
 }
 
-/// Adds min(1, C/‖g‖)·g.
+/// Adds the gradient g, clipped to norm C, to `sum`: min(1, C/‖g‖)·g.
 fn add_clipped(gradient: &Gradient<'_>, sum: &mut [f64]) {
     let Gradient::Entries { places, values } = gradient else { return };
     let length = values.iter().map(|g| g * g).sum::<f64>().sqrt();
@@ -177,7 +177,7 @@ impl Objective<Vec<Message>> for Projected<'_> {
     }
 }
 
-/// A run's settings.
+/// Settings of one training run.
 struct Training {
     steps: usize,
     rate: f64,

@@ -1,5 +1,5 @@
-//! Private hard thresholding: the rates of its theory on synthetic regression, and tables in the layout of the paper's
-//! Tables 3–5 (spec 16 §6–7).
+//! Private hard thresholding: the rates of its theory on synthetic regression, and tables in the layout of
+//! Liang, Tong, Ding, Pan, Bi 2022, Tables 3–5.
 //!
 //! Covers: hard-thresholding algorithm 1, algorithm 2 (hard-thresholding)
 //! Covers: hard-thresholding theorem 4.2, theorem 4.3 (hard-thresholding-rates)
@@ -33,7 +33,7 @@ pub const RATES: Entry = Entry {
     run: rates::run,
 };
 
-/// Tables 3–5.
+/// The entry of Tables 3 to 5.
 pub const TABLES: Entry = Entry {
     name: "hard-thresholding",
     source: "private hard thresholding, Tables 3 to 5",
@@ -61,11 +61,11 @@ struct Score {
 /// Who runs: the paper's algorithm with its own settings, or a method of the library as it comes.
 #[derive(Clone, Serialize)]
 enum Who {
-    /// No noise.
+    /// Descent without noise, which is not private.
     NotPrivate,
     /// Method, whose noise, learning rate.
     Paper(PaperMethod, NoiseFrom, f64),
-    /// `--method`.
+    /// A method of the library, by its name in `--method`.
     Ours(&'static str),
 }
 
@@ -99,7 +99,7 @@ fn ours(data: &DataSet, fold: &Fold, method: &str, epsilon: f64, seed: u64) -> R
 fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, seed: u64) -> Result<Score, Failure> {
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: fold.train.targets.len() as u64,

@@ -1,5 +1,5 @@
 //! Stochastic convex optimisation whose gradients have heavy tails: excess of the expected loss against n for clipped descent, phases on blocks, stages, one pass
-//! with growing or tested clips, and records that are left out (spec 12 §§1–10, §13).
+//! with growing or tested clips, and records that are left out (Liu 2024, chapter 12).
 //!
 //! Covers: thesis algorithm 36, algorithm 37, algorithm 38, algorithm 39, algorithm 42, algorithm 43, theorem 12.3.8, corollary 12.5.1, theorem 12.6.7, theorem 12.8.2
 
@@ -63,7 +63,7 @@ impl Instance {
         }
     }
 
-    /// k and G.
+    /// (k, G) with E‖gradient‖^k ≤ G^k.
     fn moment(self) -> (f64, f64) {
         match self {
             Self::Hard(order) => (f64::from(order), 1.0),
@@ -109,19 +109,19 @@ impl Instance {
 enum Way {
     /// Full-batch descent, its clip by the moment.
     Descent,
-    /// The same at the best of a list of clips for the truth: no method, a yardstick.
+    /// Full-batch descent at the best of a list of clips for the truth: no method, a yardstick.
     Oracle,
     Adam,
     /// Algorithms 36 and 37 on disjoint blocks.
     Blocks,
-    /// The same in three chunks of each, the most central answer.
+    /// Algorithms 36 and 37 in three chunks of each block, of which the most central answer is taken.
     Chunks,
     SgdBlocks,
     /// Stages for a curved loss.
     Stages,
     /// Records whose own bound is above the clip count as 0.
     LeftOut,
-    /// Algorithm 43.
+    /// One pass with growing clips (Liu 2024, Algorithm 43).
     Growing,
     /// The certified replacement of Algorithm 42.
     Tested,
@@ -170,7 +170,7 @@ struct Setting {
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
-    /// Of the expected loss.
+    /// Excess of the expected loss over its minimum.
     excess: f64,
 }
 
@@ -195,7 +195,7 @@ fn planned(s: &Setting) -> Result<Planned, Failure> {
     let budget = Budget::new(EPSILON, DELTA).map_err(Failure::of)?;
     let rows = || Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: s.records as u64,
@@ -343,7 +343,7 @@ fn length(x: &[f64]) -> f64 {
     x.iter().map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// The same objective, without its records above the clip where they are to be left out.
+/// Runs the plan on `objective`, without its records above the clip where they are to be left out.
 fn on_points<O: Objective<Vec<Vec<f64>>> + Clone>(
     s: &Setting,
     (problem, plan): (&MinimizeProblem, &MinimizePlan),

@@ -1,4 +1,4 @@
-//! Means of heavy-tailed columns: error against n, ε and the order of the moment, beside estimators without privacy (spec 12 §0, §13).
+//! Means of heavy-tailed columns: error against n, ε and the order of the moment, beside estimators without privacy.
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
@@ -83,9 +83,9 @@ impl Law {
 /// What is known, or done without privacy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 enum Way {
-    /// k and m.
+    /// The order k of the moment and its bound m are known.
     Known(f64),
-    /// k alone.
+    /// Only the order k of the moment is known.
     Order(f64),
     /// Clipped at the best of a list of thresholds for the truth, with the noise of the private mean: no method, a yardstick.
     Oracle,

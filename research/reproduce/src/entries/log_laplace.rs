@@ -1,5 +1,5 @@
 //! The sampler of values in numbers: the constant of its inner step, its mixing, its values against n²t², and the range of the
-//! log-Laplace regulariser (thesis chapter 5; spec 05 B2 to B4).
+//! log-Laplace regulariser (Liu 2024, chapter 5).
 //!
 //! Covers: thesis algorithm 15, algorithm 16, proposition 5.4.7, proposition 5.4.11, theorem 5.4.12
 
@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry {
     run,
 };
 
-/// Spec 05 B2's review: 1/v to reach an error, with prefixes and with fresh products.
+/// Total variation of the inner step, and the 1/v that reaches it: with products that share their prefixes, and with fresh ones.
 const CONSTANTS: [(f64, f64, f64); 7] = [
     (1e-2, 49.238, 57.742),
     (1e-4, 102.369, 113.176),
@@ -47,7 +47,7 @@ impl Distances {
         Self { centres, slope }
     }
 
-    /// Spec 05 T-B: |x − c_j| on the line.
+    /// Losses |x − c_j| on the line, c = (−1, 0.2, 0.5, 1.5).
     fn on_the_line() -> Self {
         Self { centres: [-1.0, 0.2, 0.5, 1.5].map(|c| vec![c]).to_vec(), slope: 1.0 }
     }
@@ -160,7 +160,7 @@ struct Ends {
     proposals: u64,
 }
 
-/// Spec 05 T-B: chains of 1120 rounds with 1/η = 161.6 from N(0, 1).
+/// Ends of `chains` chains of 1120 rounds with 1/η = 161.6 on the losses on the line, started from N(0, 1).
 fn line_chains(chains: &usize, trial: Trial) -> Result<Ends, Failure> {
     let mut random = trial.stream();
     let potential = Distances::on_the_line();
@@ -297,7 +297,7 @@ fn mixing(lab: &Lab, compared: &mut Vec<Compared>) -> Result<(Vec<Table>, Chart)
     Ok((vec![table, costs, planned], Chart::of([contraction, panel])))
 }
 
-/// Spec 05 T-B at length.
+/// Mean and variance on the line after 1120 rounds, beside those of the exact law.
 fn line(lab: &Lab, compared: &mut Vec<Compared>) -> Result<Table, Failure> {
     let (repeats, chains) = lab.pick((4, 50), (100, 40));
     let results = lab.trials("line", &[chains], repeats, line_chains)?;

@@ -38,7 +38,7 @@ const SIGNAL: f64 = 2.0;
 /// Records that risks are measured on.
 const FRESH: usize = 4000;
 /// Work from which a method is not run: about a second. A gradient of a record of d entries counts as 2d + 60.
-const MOST_WORK: f64 = 2e9;
+const MAX_WORK: f64 = 2e9;
 /// What a risk may be above the least one.
 const NEAR: f64 = 1.1;
 const NOTHING: &str = "weights 0";
@@ -82,10 +82,10 @@ enum Risk {
 /// Mean risks of a cell.
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
-    /// By method.
+    /// Risks of each method, by its name.
     risks: BTreeMap<String, Left>,
     taken: String,
-    /// Of the truth.
+    /// Risks of the true weights.
     floor: Left,
     /// Certified methods that would have taken too long.
     passed_over: Vec<String>,
@@ -105,7 +105,7 @@ impl Measured {
         self.risks.get(method).map_or(f64::INFINITY, |left| left.of(risk))
     }
 
-    /// The method with the least; of equals the one that is taken, or the first in the standing order.
+    /// The method with the least; of equals the one that is taken, or the first in the tie-break order.
     fn best(&self, risk: Risk) -> (&str, f64) {
         let mut best = (self.taken.as_str(), self.of(&self.taken, risk));
         for name in registry().names().chain([NOTHING]) {
@@ -122,7 +122,7 @@ impl Measured {
         self.of(&self.taken, risk) / self.best(risk).1
     }
 
-    /// The same of what is above the truth's risk; what is as good as the truth counts as a billionth above it.
+    /// Excess over the truth's risk of the method that is taken, over the least; what is as good as the truth counts as a billionth above it.
     fn ratio_of_excess(&self, risk: Risk) -> f64 {
         let above = |found: f64| (found - self.floor.of(risk)).max(1e-9);
         above(self.of(&self.taken, risk)) / above(self.best(risk).1)
@@ -216,7 +216,7 @@ fn mean_of(found: &[[f64; 2]]) -> Left {
 fn problem(s: &Setting) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: s.rows as u64,
@@ -239,7 +239,7 @@ fn measure(s: &Setting, trial: Trial) -> Result<Measured, Failure> {
         c.plan.as_ref().map_or(f64::INFINITY, |plan| plan.summary().gradients * (2.0 * s.features as f64 + 60.0))
     };
     let (affordable, passed_over): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|c| work(c) <= MOST_WORK || c.method == taken);
+        all.into_iter().partition(|c| work(c) <= MAX_WORK || c.method == taken);
     let mut found: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
     let mut floors = Vec::new();
     for table in 0..s.tables {
@@ -333,7 +333,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
             format!("Errors are those on {FRESH} fresh rows with the labels averaged out, a mean over {count} tables of each cell; methods see the same tables. The best of many is a little lucky: its error is below its mean by about a standard error (table risks). Weights 0, which guess, count as a method that is never taken."),
             "Log loss is that of the probabilities that predictions have: a score of the shifted logistic loss, which objective perturbation, the exponential mechanism and output perturbation fit by default, stands for another probability than one of the plain loss.".into(),
             "p = 2: rows of norm 1 whose columns have falling size 1/√j; p = 1: signs over √d. s: columns that the truth has weights in, of equal size, spread over all. Methods have their defaults and are told n, d and ε, not s nor p.".into(),
-            format!("A method whose plan needs more than {MOST_WORK:.0e} operations is not run, unless it is taken. References of the literature and methods of research grade are not in the map."),
+            format!("A method whose plan needs more than {MAX_WORK:.0e} operations is not run, unless it is taken. References of the literature and methods of research grade are not in the map."),
         ],
     })
 }

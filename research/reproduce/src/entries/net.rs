@@ -1,4 +1,4 @@
-//! A global minimum in one and two dimensions: the exponential mechanism on a net, beside descents from one and from several public starts (spec 06 §7, §8).
+//! A global minimum in one and two dimensions: the exponential mechanism on a net, beside descents from one and from several public starts (Liu 2024, Theorem 6.4.8).
 //!
 //! Covers: thesis theorem 6.4.8
 
@@ -58,7 +58,7 @@ const TASKS: [(Task, &str); 3] = [
 #[serde(rename_all = "kebab-case")]
 enum Way {
     Net,
-    /// Told that losses lie between 0 and .25, or 0 and 1.
+    /// With the option that losses lie between 0 and .25, or 0 and 1.
     Bounded,
     Descent,
     Restarts,
@@ -153,7 +153,7 @@ fn doses() -> impl Objective<Vec<Record>> + Clone {
     )
 }
 
-/// G.
+/// G: the largest slope of a record's loss.
 fn slope(task: Task) -> f64 {
     if task == Task::Doses { 0.5 / RAMP } else { 1.0 }
 }
@@ -248,7 +248,7 @@ fn found<O: Objective<Vec<Record>> + Clone>(
     let epsilon = EPSILON * (1.0 - SHARE * STARTS as f64);
     let points =
         dpopt::mechanism::ScoredPoints::new(&vec![0.0; start.len()], ends, slope(s.task)).map_err(Failure::of)?;
-    let choice = Choice::new(ChoiceLaw::Exponential, epsilon, dpopt::mechanism::POINT_UNITS, false, Relation::ZeroOut)
+    let choice = Choice::new(ChoiceLaw::Exponential, epsilon, dpopt::mechanism::POINT_QUANTA, false, Relation::ZeroOut)
         .map_err(Failure::of)?;
     let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(epsilon, 0.0).map_err(Failure::of)?);
     let certificate = dpopt::privacy::certify(&Event::ExponentialMechanism { epsilon }, terms).map_err(Failure::of)?;
@@ -341,8 +341,8 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
             compared.push(Compared::within(format!("slope of the net in n, {title}"), expected, fit));
         }
         let best = WAYS[2..].iter().map(|(_, way)| last_mean(&curves, way)).fold(f64::INFINITY, f64::min);
-        let told = last_mean(&curves, WAYS[1].1);
-        ends.push((title, last_mean(&curves, WAYS[0].1), best, fit, told));
+        let bounded = last_mean(&curves, WAYS[1].1);
+        ends.push((title, last_mean(&curves, WAYS[0].1), best, fit, bounded));
         let drawn = panel(
             title,
             "records n",
@@ -361,7 +361,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         0.0..=0.0,
         violated as f64,
     ));
-    for (title, net, best, _, told) in &ends {
+    for (title, net, best, _, bounded) in &ends {
         compared.push(Compared::within(
             format!("net over the best descent, most records, {title}"),
             0.0..=0.9,
@@ -371,7 +371,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         compared.push(Compared::within(
             format!("net whose range is told over the other, most records, {title}"),
             0.0..=0.7,
-            told / net,
+            bounded / net,
         ));
     }
     let sentence = format!(

@@ -28,12 +28,12 @@ const DELTA: f64 = 1e-5;
 const METHODS: [&str; 5] = ["dp-adam", "noisy-sgd", "noisy-gradient-descent", "dp-ftrl", "zeroth-order"];
 /// What is taken where nobody names a method.
 const DEFAULT: &str = METHODS[0];
-/// So much that noise is nothing.
+/// An ε so large that noise is nothing.
 const NO_PRIVACY: f64 = 1e4;
 
 /// d, of the regressions.
 const COLUMNS: usize = 20;
-/// Of the matrix.
+/// Rows, columns and rank of the matrix.
 const SIDES: (usize, usize, usize) = (60, 40, 2);
 /// Sides of a picture, and classes.
 const PICTURE: (usize, usize) = (8, 4);

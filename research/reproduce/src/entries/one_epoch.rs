@@ -1,5 +1,5 @@
 //! Methods that read each record once, beside plain ones that read it many times: excess of the expected logistic loss against n (Choquette-Choo, Ganesh, Thakurta
-//! 2025; Feldman, Koren, Talwar 2020; spec 01 §7).
+//! 2025; Feldman, Koren, Talwar 2020; Liu 2024, Algorithm 5).
 
 use super::accelerated::{Curve, last_mean, panel};
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
@@ -65,7 +65,7 @@ struct Setting {
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
-    /// Of the expected loss.
+    /// Excess of the expected loss over its minimum.
     excess: f64,
 }
 
@@ -84,7 +84,7 @@ fn planned(s: &Setting) -> Result<Planned, Failure> {
     if s.way.method == "phased-sgd" {
         let problem = Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: s.records as u64,
@@ -117,7 +117,7 @@ fn row(d: usize, random: &mut Stream) -> Vec<f32> {
     row.into_iter().map(|v| v as f32).collect()
 }
 
-/// The same share along each feature.
+/// The true weights: of equal size along each feature, with alternating signs.
 fn truth(d: usize) -> Vec<f64> {
     (0..d).map(|k| if k % 2 == 0 { LENGTH } else { -LENGTH } / (d as f64).sqrt()).collect()
 }

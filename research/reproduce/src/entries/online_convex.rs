@@ -9,7 +9,7 @@ use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::{Deserialize, Serialize};
 
-/// Regret curves.
+/// The entry of regret curves for linear and convex losses.
 pub const ENTRY: Entry = Entry {
     name: "online-convex",
     source: "the price of differential privacy for online learning, linear losses: regret √T + √d log²T/ε",
@@ -28,16 +28,16 @@ const BLOCK: u64 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Told {
+enum LossSequence {
     /// ±e_j, j and the sign thrown once for 32 rounds.
     Blocks,
     /// Any direction, thrown in every round.
     Directions,
-    /// e_1, always.
+    /// The direction e_1 in every round.
     Steady,
 }
 
-impl Told {
+impl LossSequence {
     const ALL: [Self; 3] = [Self::Blocks, Self::Directions, Self::Steady];
 
     fn name(self) -> &'static str {
@@ -93,7 +93,8 @@ const WAYS: [(Way, &str); 3] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Setting {
-    told: Told,
+    #[serde(rename = "told")]
+    losses: LossSequence,
     way: Way,
     rounds: u64,
     dimension: usize,
@@ -102,7 +103,7 @@ struct Setting {
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
     regret: f64,
-    /// R·L·√T without privacy.
+    /// Proved bound on the regret: the plan's, and R·L·√T without privacy.
     bound: f64,
 }
 
@@ -139,7 +140,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
     let (mut gradient, mut sum) = (vec![0.0; setting.dimension], vec![0.0; setting.dimension]);
     let mut lost = 0.0;
     for t in 0..setting.rounds {
-        setting.told.next(t, &mut gradient, &mut random);
+        setting.losses.next(t, &mut gradient, &mut random);
         match &mut game {
             Some(game) => {
                 let point = game.play().ok_or_else(|| Failure::of("the game ended early"))?;
@@ -170,15 +171,15 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     lab.setting("T of the curves in d", fixed_rounds)?;
     lab.setting("repeats", repeats)?;
     let sweeps = [("rounds T", &rounds), ("dimension d", &dimensions)];
-    let setting = |axis: &str, told, way, at: f64| match axis {
-        "rounds T" => Setting { told, way, rounds: at as u64, dimension: fixed_dimension },
-        _ => Setting { told, way, rounds: fixed_rounds, dimension: at as usize },
+    let setting = |axis: &str, losses, way, at: f64| match axis {
+        "rounds T" => Setting { losses, way, rounds: at as u64, dimension: fixed_dimension },
+        _ => Setting { losses, way, rounds: fixed_rounds, dimension: at as usize },
     };
     let mut settings = Vec::new();
     for (axis, at) in sweeps {
-        for told in Told::ALL {
+        for losses in LossSequence::ALL {
             for (way, _) in WAYS {
-                settings.extend(at.iter().map(|at| setting(axis, told, way, *at)));
+                settings.extend(at.iter().map(|at| setting(axis, losses, way, *at)));
             }
         }
     }
@@ -191,7 +192,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         above += usize::from(regret.mean - 3.0 * regret.standard_error() > bound);
         let name = WAYS.iter().find(|(way, _)| *way == setting.way).map_or("", |(_, name)| *name);
         table.row([
-            setting.told.name().into(),
+            setting.losses.name().into(),
             name.into(),
             setting.rounds.to_string(),
             setting.dimension.to_string(),
@@ -206,8 +207,8 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let mut from = 0;
     for (axis, at) in sweeps {
         let mut panels = Vec::new();
-        for told in Told::ALL {
-            let mut panel = Panel::new(told.name(), Axis::log(axis), Axis::log("regret"));
+        for losses in LossSequence::ALL {
+            let mut panel = Panel::new(losses.name(), Axis::log(axis), Axis::log("regret"));
             for (way, name) in WAYS {
                 let own = || results[from..from + at.len()].iter().zip(at);
                 let means = own().map(|(trials, at)| (*at, Summary::of(trials.iter().map(|t| t.regret)).mean.max(1.0)));
@@ -216,7 +217,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
                 panel = panel.with(Series::theory(format!("{name}, proved"), bounds()));
                 let slope = Series::curve("bound", bounds()).fitted(0.0..=1e12).slope();
                 // √(T + d·σ²) with σ growing as log T: between 0 and 1/2 in either; for convex losses between 1/4 and 1/2 in T
-                if let (Some(fit), Told::Blocks, true) = (slope, told, way != Way::WithoutPrivacy) {
+                if let (Some(fit), LossSequence::Blocks, true) = (slope, losses, way != Way::WithoutPrivacy) {
                     let range = if way == Way::Linear { 0.02..=0.5 } else { 0.2..=0.6 };
                     compared.push(Compared::within(
                         format!("slope in {axis} of the bound of the {name}"),

@@ -7,12 +7,12 @@ use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Tr
 use dpopt::Sensitive;
 use dpopt::mechanism::{Curator, ExpertPlays, RoundLosses};
 use dpopt::noise::{NoiseSource, Purpose, Stream};
-use dpopt::optimize::online::{ExpertLosses, ExpertsDoor, ExpertsProblem, Player, plan_experts};
+use dpopt::optimize::online::{ExpertLosses, ExpertsMechanism, ExpertsProblem, Player, plan_experts};
 use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::{Deserialize, Serialize};
 
-/// Regret curves.
+/// The entry of regret curves for experts.
 pub const ENTRY: Entry = Entry {
     name: "online-experts",
     source: "private online learning via lazy algorithms, prediction from experts: regret √(T log d) + T^(1/3) log d/ε^(2/3), whose batch term does not hold",
@@ -31,11 +31,11 @@ const TURNS: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Losses {
-    /// Fair coins, thrown once for 32 rounds: the worst for whoever acts in batches.
+    /// Fair coins, thrown once for 32 rounds: the worst for a player that acts in batches.
     Blocks,
     /// Fair coins, and one expert that loses four rounds of ten.
     OneGood,
-    /// The same, and the good expert changes ten times: regret is against the best of all rounds.
+    /// Fair coins, and one expert that loses four rounds of ten, another one ten times: regret is against the best of all rounds.
     Rotating,
 }
 
@@ -101,7 +101,7 @@ struct Setting {
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
     regret: f64,
-    /// Of private ways.
+    /// Proved bound on the regret; private ways have one.
     bound: Option<f64>,
 }
 
@@ -118,10 +118,10 @@ fn opened(setting: &Setting, player: Player, trial: Trial) -> Result<(ExpertPlay
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
     let plan = plan_experts(&problem, budget, Some(player)).map_err(Failure::of)?;
     let mut curator = Curator::new(&plan.certificate, trial.source());
-    let plays = match &plan.door {
-        ExpertsDoor::Lazy(door) => curator.open(door),
-        ExpertsDoor::Leader(door) => curator.open(door),
-        ExpertsDoor::Blocks(door) => curator.open(door),
+    let plays = match &plan.mechanism {
+        ExpertsMechanism::Lazy(mechanism) => curator.open(mechanism),
+        ExpertsMechanism::Leader(mechanism) => curator.open(mechanism),
+        ExpertsMechanism::Blocks(mechanism) => curator.open(mechanism),
     };
     Ok((plays.map_err(Failure::of)?, setting.losses.are_of(player).then_some(plan.regret_bound)))
 }
@@ -143,8 +143,8 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
         lost += match (&mut game, setting.way) {
             (Some((plays, _)), _) => {
                 let expert = *plays.play().map_err(Failure::of)?.get();
-                let told: Sensitive<RoundLosses> = RoundLosses::of(&losses).map_err(Failure::of)?;
-                plays.observe(&told).map_err(Failure::of)?;
+                let of_round: Sensitive<RoundLosses> = RoundLosses::of(&losses).map_err(Failure::of)?;
+                plays.observe(&of_round).map_err(Failure::of)?;
                 losses[expert]
             }
             (None, Way::Leader) => sums.iter().position(|sum| *sum == least).map_or(0.0, |leader| losses[leader]),

@@ -1,4 +1,4 @@
-//! Spec 02: reweighted stochastic queries and ball acceleration, the numbers that a reader can check; and what a phase of private SGD
+//! Reweighted stochastic queries and ball acceleration (Liu 2024, chapter 2), the numbers that a reader can check; and what a phase of private SGD
 //! costs by draws with replacement and by records of its own.
 //!
 //! Covers: thesis proposition 2.2.8, proposition 2.3.5, algorithm 7, algorithm 8
@@ -10,7 +10,7 @@ use dpopt_objective::resque::{
     Acceleration, BallProblem, Chain, ac_sa_schedule, accelerated, drift, log_weight, plain, weight_moment,
 };
 
-/// The chapter's numbers.
+/// The entry of the chapter's numbers.
 pub const ENTRY: Entry = Entry {
     name: "parallel-sco",
     source: "ReSQue (parallel and private SCO), Propositions 2.2.8 and 2.3.5, §2.4; the chapter has no experiments",
@@ -105,7 +105,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         .with(Series::line("δ_t = 1e-9", column(1)))
         .with(Series::line("δ_t = 1e-12", column(2)));
 
-    // spec: z over what a replaced record moves, which is twice the library's unit
+    // z here is over what a replaced record moves, which is twice the library's clip norm
     let [ten, _] = privacy(10_000, 1024, 10, 4.0, Relation::ReplaceOne)?;
     let mut costs = Table::new("privacy", ["relation", "noise over C", "ε by n draws", "ε by disjoint phases"]);
     let mut curves = [Vec::new(), Vec::new()];
@@ -176,7 +176,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         charts: vec![("figure".into(), Chart::of([steps_panel, drift_panel, privacy_panel]))],
         compared,
         notes: vec![
-            "The chapter has no experiments: reported values are those of our specification of it, computed there by other code.".into(),
+            "The chapter has no experiments: reported values follow from its theorems and were computed by other code.".into(),
             "Ball problems are solved exactly (Newton's method); with stochastic solutions constants are far larger, and no constant of the \
              chapter's own rates is known. Accuracy and rounds of whole runs by stochastic queries are not measured here."
                 .into(),

@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 const DELTA: f64 = 1e-5;
-/// So much that noise is nothing.
+/// An ε so large that noise is nothing.
 const NO_PRIVACY: f64 = 1e4;
 /// Numbers of a person: see [`Person::row`].
 const COLUMNS: usize = 11;
@@ -106,7 +106,7 @@ struct Left {
     slope: f64,
 }
 
-/// Of the census, by public ranges.
+/// What is used of a person of the census, scaled by public ranges.
 struct Person {
     age: f64,
     schooling: f64,
@@ -147,7 +147,7 @@ impl Person {
     }
 }
 
-/// Both tables.
+/// Records of the census and of the messages.
 struct Tables {
     persons: Vec<Person>,
     spam: Examples,

@@ -12,7 +12,7 @@ const HASHED: usize = 47_236;
 pub(super) struct DataSet {
     pub(super) name: &'static str,
     examples: Examples,
-    /// k.
+    /// Weights k that a sparse method keeps.
     pub(super) features_kept: u64,
     pub(super) nonzeros: usize,
     pub(super) intercept: Option<u32>,
@@ -70,7 +70,7 @@ fn sms(path: &Path, limit: usize) -> Result<DataSet, Failure> {
     Ok(DataSet { name: "sms-spam", examples, features_kept: 200, nonzeros: 32, intercept: None })
 }
 
-/// FNV-1a.
+/// Slot of a word: its FNV-1a hash modulo [`HASHED`].
 fn slot(word: &str) -> u32 {
     let hash =
         word.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));

@@ -1,5 +1,5 @@
-//! Excess risk of private learning with sparse rows against the number of records and of features, in the regimes of the
-//! paper on sparse gradients (its Tables 1 and 2; spec 15 §10, E2).
+//! Excess risk of private learning with sparse rows against the number of records and of features, in the regimes of
+//! Ghazi et al. 2024, Tables 1 and 2.
 //!
 //! Covers: sparse-v1 algorithm 3, theorem 5.1
 //! Covers: sparse-v2 algorithm 6, theorem 7.1
@@ -53,11 +53,11 @@ struct Setting {
 struct Learned {
     /// Mean loss above the least in the ball.
     excess: f64,
-    /// What the plan predicted.
+    /// Excess risk that the plan predicted.
     predicted: f64,
-    /// Of the answer 0.
+    /// Excess risk of the answer 0.
     zero: f64,
-    /// Non-zero weights.
+    /// Weights of the answer that are not zero.
     nonzeros: usize,
 }
 
@@ -65,7 +65,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let examples = one_hot(setting.records, setting.dimension, setting.sparsity, RADIUS, 4, trial.shared_seed);
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: setting.records as u64,

@@ -1,5 +1,5 @@
-//! The mean of sparse vectors: error against n and d on the hard instance, beside the lemma's bound and the lower bound (spec 15 §1,
-//! §9).
+//! The mean of sparse vectors: error against n and d on the hard instance, beside the lemma's bound and the lower bound (Ghazi et al.
+//! 2024, Lemma 3.1 and Theorem 4.5).
 //!
 //! Covers: sparse-v1 algorithm 1, theorem 3.2, theorem 3.3, theorem 4.1, theorem 4.5
 //! Covers: sparse-v2 algorithm 1, theorem 3.2, theorem 3.3, theorem 4.1, theorem 4.5

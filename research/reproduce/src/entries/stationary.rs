@@ -23,7 +23,7 @@ use serde::Serialize;
 use tuning::{Plans, slope_in_n, tuned};
 use walks::{Descent, spider};
 
-/// Three valleys.
+/// The entry of three valleys, with many passes over the records.
 pub const ENTRY: Entry = Entry {
     name: "stationary",
     source: "second-order points of the empirical risk, Theorem 6.3.9, against the bound of noisy descent; the chapter has no experiments",
@@ -40,7 +40,7 @@ const WIDTH: f64 = 12.0;
 /// Length of a record's own gradient.
 const PULL: f64 = 0.95;
 /// Records up to which DP-SGD is tuned.
-const MOST_OF_SGD: u64 = 1_000_000;
+const MAX_OF_SGD: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Serialize, PartialEq)]
 enum Ground {
@@ -74,7 +74,7 @@ impl Ground {
         }
     }
 
-    /// Told to Spider: Δ of the exponential floor; of the logarithmic ones, which have none, as far as 27 lengths.
+    /// The option `initial_gap` of Spider: Δ of the exponential floor; of the logarithmic ones, which have none, as far as 27 lengths.
     fn gap(self) -> f64 {
         match self {
             Self::Exponential => self.valley().drop_to(f64::INFINITY),
@@ -106,7 +106,7 @@ const WAYS: [(Way, &str); 8] = [
     (Way::Planned, "Spider, not tuned"),
 ];
 
-/// What is tuned.
+/// What one tuning is made for.
 #[derive(Clone, Copy, Serialize)]
 struct Setting {
     ground: Ground,
@@ -251,7 +251,7 @@ fn curves(lab: &Lab, ground: Ground, sizes: &[u64], fresh: u32, table: &mut Tabl
     let planned = |s: &Setting| plans.of(s.planned(), || plan(s));
     for (curve, (way, name)) in all.iter_mut().zip(WAYS) {
         // each of its plans is a loss distribution of thousands of steps
-        let affordable = sizes.iter().filter(|&&records| way != Way::Sgd || records <= MOST_OF_SGD);
+        let affordable = sizes.iter().filter(|&&records| way != Way::Sgd || records <= MAX_OF_SGD);
         for &records in affordable {
             let settings = grid(ground, way, records, lab.scale)?;
             let (s, found) = tuned(lab, &settings, fresh, |s, trial| Ok(walk(s, &planned(s)?, trial)))?;

@@ -32,7 +32,7 @@ const RELATION: Relation = Relation::ReplaceOne;
 const LENGTH: f64 = 0.3;
 /// Public guess of how far users are from the mean, times √m: the distance is 1 ± .16 at d = 20.
 const SPREAD: f64 = 1.5;
-/// The same for pairs of groups, whose users vary in number, times the root of the rows of a group.
+/// Public guess of how far the means of two groups are apart, whose users vary in number, times the root of the rows of a group.
 const APART: f64 = 2.0;
 /// Groups that may be far from the others.
 const OUTLIERS: f64 = 0.02;

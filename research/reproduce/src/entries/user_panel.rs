@@ -1,5 +1,5 @@
 //! What protecting a person costs where each has many rows: a fit by unit against group privacy and against rows, on generated panels; and the
-//! excess risk of per-unit clipping on a quadratic (spec 09 §9.5–9.8).
+//! excess risk of per-unit clipping on a quadratic (the setting of Liu 2024, chapter 9).
 
 mod fits;
 mod quadratic;
@@ -49,7 +49,10 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
             outcome.charts.push(("speakers".into(), part.chart));
             outcome.notes.push(part.note);
         }
-        None => outcome.notes.push("Speakers: tinyshakespeare is not here; put it under $DPOPT_DATA.".into()),
+        None => outcome.notes.push(
+            "Speakers: not computed; --data DIR, or $DPOPT_DATA, names the folder that has tinyshakespeare/input.txt."
+                .into(),
+        ),
     }
     Ok(outcome)
 }

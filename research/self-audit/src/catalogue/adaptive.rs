@@ -1,23 +1,23 @@
-//! Bugs of adaptive clipping and private moments (spec 14 §6–7, §10 c). Skipped empty batches, batches of fixed size and
+//! Faults of adaptive clipping and private moments (Asi et al. 2021, Algorithms 2 and 3). Skipped empty batches, batches of fixed size and
 //! division by the realised batch size are 20.12, 20.26 and 20.29.
 //!
 //! Covers: adaptive-gradients algorithm 1, algorithm 2 (14.relation, 14.isotropic-noise, 14.newton)
 //! Covers: adaptive-gradients algorithm 3 (14.moments)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
-use crate::worst_cases::sums::{GradientSums, SumDoor, canaries};
+use crate::worst_cases::sums::{GradientSums, SumMechanism, canaries};
 use dpopt_audit::statistics::Claim;
 use dpopt_objective::geometry::project_ellipsoid;
 use dpopt_privacy::{Event, Relation, accountant, special};
 
-/// Length of a projected record in the ellipsoid's norm; the planted one stops Newton's method after six steps from outside.
+/// Length of a projected record in the ellipsoid's norm; the injected one stops Newton's method after six steps from outside.
 fn newton(code: Code) -> Result<(), String> {
     let (a, mut x) = ([4.0, 1.0, 0.25], [1.0, 2.0, 4.0]);
     match code {
         Code::Correct => project_ellipsoid(&mut x, &a),
-        Code::Planted => {
+        Code::Injected => {
             let mut nu = 0.0;
             for _ in 0..6 {
                 let (value, slope) = a.iter().zip(&x).fold((-1.0, 0.0), |(value, slope), (w, v): (&f64, &f64)| {
@@ -37,7 +37,7 @@ fn newton(code: Code) -> Result<(), String> {
     }
 }
 
-/// δ of one round of private moments at ε = 1 where 10⁻⁶ is claimed; the planted noise is the source's √ln(1/δ)/ε.
+/// δ of one round of private moments at ε = 1 where 10⁻⁶ is claimed; the injected noise is the source's √ln(1/δ)/ε.
 fn one_round(code: Code) -> Result<(), String> {
     let (epsilon, delta) = (1.0, 1e-6f64);
     let z = code.pick(1.0 / special::gaussian_mu(epsilon, delta), (1.0 / delta).ln().sqrt() / epsilon);
@@ -46,13 +46,13 @@ fn one_round(code: Code) -> Result<(), String> {
     if true_delta <= delta * (1.0 + 1e-9) { Ok(()) } else { Err(format!("delta is {true_delta:.2e}, not {delta:.0e}")) }
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let (right, wrong) =
         (GradientSums::new(Event::gaussian(2.0), 3, 2.0), GradientSums::new(Event::gaussian(1.0), 3, 1.0));
     let worlds = [-1.0, 1.0].map(|t| canaries(3, 1, &[t]));
-    let door = SumDoor::new(1.0, 2);
+    let mechanism = SumMechanism::new(1.0, 2);
     vec![
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "14.relation",
                 Shipped,
@@ -66,7 +66,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 sums.release(&worlds[usize::from(with)], None, 1, draws).map_or(f64::NAN, |g| g[0])
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "14.isotropic-noise",
                 Altered,
@@ -79,13 +79,13 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 // in units of the noise: the end of an axis, or an axis of length 2 in noise of size 1
                 let record = [indicator(with) * code.pick(1.0, 2.0), 0.0];
                 let units = match code {
-                    Code::Correct => door.clipped(&record),
-                    Code::Planted => door.unclipped(&record),
+                    Code::Correct => mechanism.clipped(&record),
+                    Code::Injected => mechanism.unclipped(&record),
                 };
-                door.release(&units, draws).first().map_or(f64::NAN, |y| *y)
+                mechanism.release(&units, draws).first().map_or(f64::NAN, |y| *y)
             },
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "14.newton",
                 Altered,
@@ -94,7 +94,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             newton,
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "14.moments",
                 Shipped,

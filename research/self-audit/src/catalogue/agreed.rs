@@ -1,9 +1,9 @@
-//! Bugs of means of answers that agree (spec 09 §9.1, §9.4b; docs/proofs/agreed-mean.md).
+//! Faults of means of answers that agree (Liu 2024, Algorithms 28 and 31; docs/proofs/agreed-mean.md).
 //!
 //! Covers: thesis algorithm 28, algorithm 31 (09.small-test, 09.radius-without-slack, 09.mean-far-away)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
@@ -16,7 +16,7 @@ use dpopt_privacy::Relation;
 
 const GROUPS: u64 = 200;
 const MISS: f64 = 1e-3;
-/// In steps.
+/// Radius of agreement, in steps of the grid.
 const RADIUS: u64 = 1 << 30;
 
 fn at(steps: f64) -> Option<Vec<f64>> {
@@ -38,8 +38,8 @@ fn released(
 }
 
 /// Close pairs move by nearly twice as many as there are groups.
-fn small_test() -> PlantedBug {
-    PlantedBug::counting(
+fn small_test() -> InjectedFault {
+    InjectedFault::counting(
         (
             "09.small-test",
             Shipped,
@@ -77,7 +77,7 @@ fn far_away(code: Code) -> Result<(), String> {
                 Ok(mean.ok_or("no mean")?[0] / Answers::grid().step() / RADIUS as f64)
             }
             // all weights are 1
-            Code::Planted => Ok((0..GROUPS).map(|i| offset + answer(i, k, first)).sum::<f64>() / GROUPS as f64),
+            Code::Injected => Ok((0..GROUPS).map(|i| offset + answer(i, k, first)).sum::<f64>() / GROUPS as f64),
         }
     };
     let worst =
@@ -117,7 +117,7 @@ fn core_is_kept(code: Code) -> Result<(), String> {
                 // each with itself, and both with the third; and with each other
                 (pairs[0] >= 7, pairs[1] == 9)
             }
-            Code::Planted => {
+            Code::Injected => {
                 let apart = |a: usize, b: usize| norm(&[0, 1, 2].map(|k| points[a][k] - points[b][k]));
                 (apart(0, 1) <= length && apart(0, 2) <= length, apart(1, 2) <= 2.0 * length)
             }
@@ -137,8 +137,8 @@ fn norm(v: &[f64; 3]) -> f64 {
 }
 
 /// A unit without rows, where sums are clipped around a released centre.
-fn unit_at_the_origin() -> PlantedBug {
-    PlantedBug::counting(
+fn unit_at_the_origin() -> InjectedFault {
+    InjectedFault::counting(
         (
             "09.absent-at-the-origin",
             Shipped,
@@ -164,8 +164,8 @@ fn unit_at_the_origin() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
-    let far = PlantedBug::looking(
+pub(super) fn bugs() -> Vec<InjectedFault> {
+    let far = InjectedFault::looking(
         (
             "09.mean-far-away",
             Altered,
@@ -174,7 +174,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         ),
         far_away,
     );
-    let core = PlantedBug::looking(
+    let core = InjectedFault::looking(
         (
             "09.radius-without-slack",
             Altered,
@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn far_from_zero_only_exact_means_move_as_they_should() {
         assert_eq!(far_away(Code::Correct), Ok(()));
-        assert!(far_away(Code::Planted).unwrap_err().contains("radii"));
+        assert!(far_away(Code::Injected).unwrap_err().contains("radii"));
         assert_eq!(core_is_kept(Code::Correct), Ok(()));
-        assert!(core_is_kept(Code::Planted).unwrap_err().contains("twice"));
+        assert!(core_is_kept(Code::Injected).unwrap_err().contains("twice"));
     }
 }

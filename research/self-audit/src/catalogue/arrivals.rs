@@ -1,7 +1,7 @@
 //! Bugs of records and rewards that come one by one (docs/proofs/partial-fit.md, online-convex.md, online-bandit.md).
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::arrivals::{BATCHES, alone, arrived, fresh, shape, sums};
 use crate::worst_cases::indicator;
 use crate::worst_cases::streams::Filter;
@@ -14,9 +14,9 @@ fn source(draws: &mut Draws) -> NoiseSource {
 }
 
 /// A record that is handed over again in a later batch, accounted as in one.
-fn twice() -> PlantedBug {
+fn twice() -> InjectedFault {
     let filters = [Filter::new(shape(), &[0]), Filter::new(shape(), &[0, 1])];
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "13.twice-in-stream",
             Shipped,
@@ -28,7 +28,7 @@ fn twice() -> PlantedBug {
         move |code, with, draws| {
             let (taken, filter): (&[usize], _) = match code {
                 Code::Correct => (&[0], &filters[0]),
-                Code::Planted => (&[0, 1], &filters[1]),
+                Code::Injected => (&[0, 1], &filters[1]),
             };
             let Ok(filter) = filter else { return f64::NAN };
             filter.apply(&arrived(&alone(taken, with), source(draws)))
@@ -37,8 +37,8 @@ fn twice() -> PlantedBug {
 }
 
 /// Batches that are too small are made up for by what came.
-fn realised_count() -> PlantedBug {
-    PlantedBug::counting(
+fn realised_count() -> InjectedFault {
+    InjectedFault::counting(
         (
             "13.realised-count",
             Altered,
@@ -63,8 +63,8 @@ fn realised_count() -> PlantedBug {
 const APART: f64 = 3.0;
 
 /// A copied generator: what two copies release differs by what their records do, and by nothing else.
-fn copied_stream() -> PlantedBug {
-    PlantedBug::looking(
+fn copied_stream() -> InjectedFault {
+    InjectedFault::looking(
         (
             "13.copied-stream",
             Shipped,
@@ -77,7 +77,7 @@ fn copied_stream() -> PlantedBug {
             let other = match code {
                 // a copy has no noise to go on with: it opens a stream of its own
                 Code::Correct => NoiseSource::secure().map_err(|e| e.to_string())?,
-                Code::Planted => NoiseSource::insecure(7),
+                Code::Injected => NoiseSource::insecure(7),
             };
             let (a, b) = (arrived(&some, NoiseSource::insecure(7)), arrived(&none, other));
             if a.len() != BATCHES || b.len() != BATCHES {
@@ -92,8 +92,8 @@ fn copied_stream() -> PlantedBug {
 }
 
 /// Noise of sums of gradients that is drawn once and kept: the steps of what is played are exact.
-fn kept_noise() -> PlantedBug {
-    PlantedBug::counting(
+fn kept_noise() -> InjectedFault {
+    InjectedFault::counting(
         (
             "13.kept-noise",
             Altered,
@@ -103,16 +103,16 @@ fn kept_noise() -> PlantedBug {
         Claim::gaussian(1.0),
         (150, 4_000),
         |code, with, draws| {
-            let told = f64::from(u8::from(with));
+            let gradient = f64::from(u8::from(with));
             match code {
                 Code::Correct => {
                     // sums are those of the noisy gradients, so that the difference is the second of these
                     let all = arrived(&alone(&[1], with), source(draws));
                     all.get(1).copied().unwrap_or(f64::NAN)
                 }
-                Code::Planted => {
+                Code::Injected => {
                     let noise = source(draws).stream(Purpose::Other(0), 0).uniform();
-                    (told + noise) - noise
+                    (gradient + noise) - noise
                 }
             }
         },
@@ -120,9 +120,9 @@ fn kept_noise() -> PlantedBug {
 }
 
 /// A sum that does not begin at 0: its rewards are in two noisy sums.
-fn kept_sum() -> PlantedBug {
-    let door = sums();
-    PlantedBug::counting(
+fn kept_sum() -> InjectedFault {
+    let mechanism = sums();
+    InjectedFault::counting(
         (
             "13.kept-sum",
             Shipped,
@@ -132,15 +132,15 @@ fn kept_sum() -> PlantedBug {
         Claim::pure(1.0),
         (1_500, 4_000),
         move |code, with, draws| {
-            let Ok(door) = &door else { return f64::NAN };
+            let Ok(mechanism) = &mechanism else { return f64::NAN };
             let reward = f64::from(u8::from(with));
             let second = code.pick(0.0, reward);
-            let all = fresh(door, &[vec![reward], vec![second]], draws);
+            let all = fresh(mechanism, &[vec![reward], vec![second]], draws);
             if all.len() == 2 { indicator(all.iter().all(|sum| *sum >= 1.0)) } else { f64::NAN }
         },
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![twice(), realised_count(), copied_stream(), kept_noise(), kept_sum()]
 }

@@ -1,15 +1,15 @@
 //! Bugs of the sums after a fit (docs/proofs/calibration.md).
 
-use super::PlantedBug;
+use super::InjectedFault;
 use super::Source::{Altered, Shipped};
 use crate::worst_cases::calibration::{Absent, CalibrationSum};
 use dpopt_audit::statistics::Claim;
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let sum = CalibrationSum::new;
     // scores of a row of zeros are 0, and their residual would be one of a record that is not there
     let (right, wrong) = (sum(1.0, Absent::Zeros), sum(1.0, Absent::Residual));
-    let residual = PlantedBug::counting(
+    let residual = InjectedFault::counting(
         (
             "41.absent-residual",
             Altered,
@@ -21,7 +21,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| code.pick(&right, &wrong).release(with, draws).unwrap_or(f64::NAN),
     );
     let (right, wrong) = (sum(1.0, Absent::Zeros), sum(0.5f64.sqrt(), Absent::Zeros));
-    let clip = PlantedBug::counting(
+    let clip = InjectedFault::counting(
         (
             "41.other-clip",
             Shipped,

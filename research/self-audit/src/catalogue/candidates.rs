@@ -1,10 +1,10 @@
-//! Bugs of choices among public candidates (spec 06 §2, §7; docs/proofs/net.md, docs/proofs/stationary-selection.md).
+//! Faults of choices among public candidates (Liu 2024, Algorithm 18 and Theorem 6.4.8; docs/proofs/net.md, docs/proofs/stationary-selection.md).
 //!
 //! Covers: thesis algorithm 18 (06.short-circuit, 06.half-sensitivity)
 //! Covers: thesis theorem 6.4.8 (06.side-for-corner, 06.same-cell)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
@@ -12,9 +12,9 @@ use dpopt_minimize::stationary::{CurvatureOptions, StationaryOptions};
 use dpopt_privacy::Relation;
 
 /// A net of a cube with noise for the middle of a side, where its corners are √3 times as far from the centre.
-fn side_for_corner() -> PlantedBug {
+fn side_for_corner() -> InjectedFault {
     let nets = Net::new(3, 3.0).and_then(|right| Ok([right, Net::new(3, 3.0)?.made_for_nearer(3f64.sqrt())]));
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.side-for-corner",
             Shipped,
@@ -32,10 +32,10 @@ fn side_for_corner() -> PlantedBug {
 
 /// A point of the chosen cell of three: a uniform one, or one that is tried again in that cell until a test by its own score passes, where a rejected one would have to go back
 /// to the choice of the cell.
-fn same_cell() -> PlantedBug {
+fn same_cell() -> InjectedFault {
     const EPSILON: f64 = 3.0;
     let net = Net::new(1, EPSILON);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.same-cell",
             Altered,
@@ -53,7 +53,7 @@ fn same_cell() -> PlantedBug {
             let part = |x: f64| if outer(x) == with { 1.0 } else { -1.0 };
             let mut x = centre + width * (draws.uniform() - 0.5);
             let accepted = |x: f64, draws: &mut Draws| draws.uniform() < (0.25 * EPSILON * (part(x) - 1.0)).exp();
-            if code == Code::Planted && centre < 0.0 {
+            if code == Code::Injected && centre < 0.0 {
                 while !accepted(x, draws) {
                     x = centre + width * (draws.uniform() - 0.5);
                 }
@@ -64,12 +64,12 @@ fn same_cell() -> PlantedBug {
 }
 
 /// Under replace-one, noise for a record that is present or absent: G/n where norms of means move by 2G/n.
-fn half_sensitivity() -> PlantedBug {
+fn half_sensitivity() -> InjectedFault {
     let checkpoints = Checkpoints::new().ok();
     let choices = checkpoints
         .as_ref()
         .and_then(|c| Some([c.choice(1.0, Relation::ReplaceOne).ok()?, c.choice(1.0, Relation::ZeroOut).ok()?]));
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.half-sensitivity",
             Shipped,
@@ -88,9 +88,9 @@ fn half_sensitivity() -> PlantedBug {
 /// Candidates of a stream, none of which is accepted.
 const CANDIDATES: usize = 400;
 
-/// Gradient and curvature are two tests in a row, and whoever counts evaluations of the second sees how the first one ended for every candidate. The shipped choice lets out
+/// Gradient and curvature are two tests in a row, and an observer who counts evaluations of the second sees how the first one ended for every candidate. The shipped choice lets out
 /// one index.
-fn short_circuit() -> PlantedBug {
+fn short_circuit() -> InjectedFault {
     // five records, norm wanted 2: even candidates have norm 2 and the record makes it 3, odd ones 3 and the record makes it 2; curvatures are 4 or 5 too far down
     let says = |even: f64, odd: f64| Says { kinds: [even, odd], curvature: -1.0 };
     let all = [says(1.0, 1.0), says(1.0, 1.0), says(0.0, 1.0), says(0.0, 0.0), says(1.0, -1.0)];
@@ -101,7 +101,7 @@ fn short_circuit() -> PlantedBug {
         ..StationaryOptions::default()
     };
     let stream = Stream::new((CANDIDATES as u64, |candidate| candidate % 2), 1.0, &options, &all).ok();
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.short-circuit",
             Altered,
@@ -118,7 +118,7 @@ fn short_circuit() -> PlantedBug {
                     taken.map_or(f64::NAN, |taken| taken.map_or(0.0, sign))
                 }
                 // scales of the two-sided test: 4 for the threshold, 8 for a query
-                Code::Planted => {
+                Code::Injected => {
                     let threshold = draws.laplace(4.0);
                     let gradient = |i: usize| if i.is_multiple_of(2) == with { 1.0 } else { 0.0 };
                     (0..CANDIDATES)
@@ -130,7 +130,7 @@ fn short_circuit() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![side_for_corner(), half_sensitivity(), short_circuit(), same_cell()]
 }
 

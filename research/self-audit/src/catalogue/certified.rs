@@ -1,9 +1,9 @@
-//! Bugs of passes whose clips are tested or grow (spec 12 §9, §10; docs/proofs/certified-clipped-sgd.md, docs/proofs/phased-sgd.md).
+//! Faults of passes whose clips are tested or grow (Liu 2024, Algorithm 43; docs/proofs/certified-clipped-sgd.md, docs/proofs/phased-sgd.md).
 //!
 //! Covers: thesis algorithm 43 (12.clip-that-grew, 12.rows-beyond-the-guard)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::methods::alone;
 use dpopt_audit::statistics::Claim;
 use dpopt_mechanism::{CertifiedPass, ClipTest, Mechanism, Phase, PhasedPass, Sensitive, past_the_curator};
@@ -21,7 +21,7 @@ fn claim(event: &Event) -> Result<Claim, String> {
 }
 
 /// One phase whose table has just so many clips that one more is one too many.
-fn without_noise() -> PlantedBug {
+fn without_noise() -> InjectedFault {
     const RECORDS: usize = 60;
     let (epsilon, delta) = (1.0, 1e-6);
     let levels = ClipTest::levels_for(epsilon, delta, 1e-3);
@@ -50,7 +50,7 @@ fn without_noise() -> PlantedBug {
         Examples { rows, targets: (0..RECORDS).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect() }
     };
     let worlds = [false, true].map(|with| Sensitive::new(table(with)));
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "12.test-without-noise",
             Altered,
@@ -66,12 +66,12 @@ fn without_noise() -> PlantedBug {
                     let mut source = NoiseSource::insecure(draws.word());
                     past_the_curator::unchecked(&mechanism, input, &mut source).is_ok_and(|shown| shown.released == 1)
                 }
-                Code::Planted => {
+                Code::Injected => {
                     let Phase { learning_rate, clip_norm, .. } = phase;
                     let objective = mechanism.objective;
                     let pass = ClippedPass { objective, learning_rate, clip_norm, target_bound: 1.0 };
                     let order: Vec<u32> = (0..RECORDS as u32).collect();
-                    let norms = pass.walk(past_the_curator::made_up(input), &order, &[0.0]).norms;
+                    let norms = pass.walk(past_the_curator::read_for_tests(input), &order, &[0.0]).norms;
                     let clips = norms.iter().filter(|n| **n > clip_norm).count() as u64;
                     allowed.saturating_sub(clips) > threshold
                 }
@@ -101,7 +101,7 @@ fn not_strict(code: Code) -> Result<(), String> {
 }
 
 /// A record alone in the second of two phases, whose clip norm is twice the first one's.
-fn clip_that_grew() -> PlantedBug {
+fn clip_that_grew() -> InjectedFault {
     let z = 1.0;
     let of = |learning_rate: f64, clip_norm: f64, noise_multiplier: f64| PhasedPass {
         objective: Linear::new(LOGISTIC, 1, 1.0),
@@ -113,7 +113,7 @@ fn clip_that_grew() -> PlantedBug {
     };
     // half of the largest slope is where a record at 0 has its own
     let (right, wrong) = (of(1.0 / 16.0, 0.5, z), of(1.0 / 16.0, 0.5, 0.5 * z));
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "12.clip-that-grew",
             Shipped,
@@ -133,7 +133,7 @@ fn clip_that_grew() -> PlantedBug {
 }
 
 /// Rows so long that a smooth loss is as good as one with a kink in each of 256 coordinates, and one record along the diagonal.
-fn beyond_the_guard() -> PlantedBug {
+fn beyond_the_guard() -> InjectedFault {
     const COLUMNS: usize = 256;
     const RECORDS: usize = COLUMNS + 1;
     // ηβ‖x‖² = 1 for rows of norm 1, and a million for those of heavy tails
@@ -170,7 +170,7 @@ fn beyond_the_guard() -> PlantedBug {
         clip_norm: clip,
         target_bound: 1e4,
     };
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "12.rows-beyond-the-guard",
             Altered,
@@ -186,7 +186,7 @@ fn beyond_the_guard() -> PlantedBug {
                     let mut source = NoiseSource::insecure(draws.word());
                     past_the_curator::unchecked(&mechanism, &cut[world], &mut source).unwrap_or_default()
                 }
-                Code::Planted => {
+                Code::Injected => {
                     let mut order: Vec<u32> = (0..RECORDS as u32).collect();
                     // Fisher and Yates
                     (1..RECORDS).rev().for_each(|i| order.swap(i, draws.below(i + 1)));
@@ -200,10 +200,10 @@ fn beyond_the_guard() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![
         without_noise(),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "12.threshold-not-strict",
                 Altered,

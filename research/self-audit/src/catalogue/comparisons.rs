@@ -1,4 +1,4 @@
-//! Bugs of above-threshold and of private search (spec 20 §1.5, §3), planted around the shipped stream and the shipped
+//! Faults of above-threshold and of private search (docs/proofs/above-threshold.md, docs/proofs/private-search.md), made around the shipped stream and the shipped
 //! choice of the best run.
 //!
 //! Covers: thesis algorithm 27, algorithm 34 (20.34, 20.redrawn, 20.monotone)
@@ -6,13 +6,13 @@
 //! Covers: sparse-v2 algorithm 5 (20.36, 20.37)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::comparisons::{answers, only_the_last, plan, redrawn, then_one_above};
 use crate::worst_cases::indicator;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_draws::Repetitions;
-use dpopt_mechanism::{AboveThreshold, CuratorError, RunScore, VouchedRun, VouchedSearch, past_the_curator};
+use dpopt_mechanism::{AboveThreshold, AssumedRun, AssumedSearch, CuratorError, RunScore, past_the_curator};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
 
@@ -27,10 +27,10 @@ fn ending_after(cutoff: u64) -> Option<[AboveThreshold; 2]> {
     Some([right, wrong])
 }
 
-fn streams() -> Vec<PlantedBug> {
+fn streams() -> Vec<InjectedFault> {
     let mut bugs = Vec::new();
     let plans = ending_after(u64::MAX);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.33",
             Shipped,
@@ -50,7 +50,7 @@ fn streams() -> Vec<PlantedBug> {
     ));
 
     let right = plan(false).ok();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.34",
             Altered,
@@ -64,7 +64,7 @@ fn streams() -> Vec<PlantedBug> {
             let queries = if with { [0, 1] } else { [1, 0] };
             let answers = match code {
                 Code::Correct => answers(plan, &queries, draws),
-                Code::Planted => {
+                Code::Injected => {
                     let level = draws.laplace(plan.threshold_scale());
                     let first = queries[0] as f64 >= level;
                     if first { vec![true] } else { vec![false, queries[1] as f64 >= level] }
@@ -75,7 +75,7 @@ fn streams() -> Vec<PlantedBug> {
     ));
 
     let plans = ending_after(5);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.35",
             Shipped,
@@ -97,7 +97,7 @@ fn streams() -> Vec<PlantedBug> {
 
     // counts under zero-out: the record moves all of them the same way
     let monotone = plan(true).ok();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.redrawn",
             Shipped,
@@ -111,14 +111,14 @@ fn streams() -> Vec<PlantedBug> {
             let queries = [-i64::from(with); 10];
             let answers = match code {
                 Code::Correct => answers(plan, &queries, draws),
-                Code::Planted => redrawn(plan, &queries, draws),
+                Code::Injected => redrawn(plan, &queries, draws),
             };
             answers.iter().filter(|&&above| !above).count() as f64
         },
     ));
 
     let plans = plan(false).ok().zip(plan(true).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.monotone",
             Shipped,
@@ -153,25 +153,25 @@ impl Search {
     }
 
     /// Whether the best run of the shipped search is the worse model, and how many runs there were; with another number of runs
-    /// if one is planted. None if the curator refuses.
-    fn worse_model_won(&self, planted: Option<u64>, worse: f64, draws: &mut Draws) -> Option<(bool, u64)> {
+    /// if one is injected. None if the curator refuses.
+    fn worse_model_won(&self, injected: Option<u64>, worse: f64, draws: &mut Draws) -> Option<(bool, u64)> {
         let mut curator = past_the_curator::uncharged(&self.event, NoiseSource::insecure(draws.word()));
-        let opened = curator.open(&VouchedSearch::new(self.event.clone(), self.law.clone()?)).ok()?;
-        let runs = planted.unwrap_or(past_the_curator::runs(&opened));
+        let opened = curator.open(&AssumedSearch::new(self.event.clone(), self.law.clone()?)).ok()?;
+        let runs = injected.unwrap_or(past_the_curator::runs(&opened));
         let search = past_the_curator::search_of(runs);
         let best = search.best(|_| {
             let run = RunScore { score: if draws.coin(worse) { 0.0 } else { 1.0 }, tie: draws.word() };
-            Ok::<_, CuratorError>(VouchedRun { run, output: run.score })
+            Ok::<_, CuratorError>(AssumedRun { run, output: run.score })
         });
         best.ok().map(|score| (*score.get() == 0.0, runs))
     }
 }
 
-fn searches() -> Vec<PlantedBug> {
+fn searches() -> Vec<InjectedFault> {
     // a run finds the worse model with probability e/(1 + e) on D and 1/(1 + e) on D′: both outcomes move by exactly e
     let worse = |with: bool| 1.0 / (1.0 + if with { (-1f64).exp() } else { 1f64.exp() });
     let search = Search::new(5.0);
-    let printed = PlantedBug::counting(
+    let printed = InjectedFault::counting(
         (
             "20.36",
             Altered,
@@ -189,7 +189,7 @@ fn searches() -> Vec<PlantedBug> {
         },
     );
     let search = Search::new(5.0);
-    let fixed = PlantedBug::counting(
+    let fixed = InjectedFault::counting(
         (
             "20.37",
             Shipped,
@@ -207,7 +207,7 @@ fn searches() -> Vec<PlantedBug> {
     vec![printed, fixed]
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = streams();
     bugs.extend(searches());
     bugs

@@ -1,7 +1,7 @@
-//! Bugs of deferred (lazy) noise and of noise correlated over steps, on the library's own noise (spec 19 §3, §5; spec 20 §7).
+//! Faults of deferred (lazy) noise and of noise correlated over steps, on the library's own noise (docs/proofs/lazy-noise.md, docs/proofs/correlated.md).
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::noise::{Correlated, at, lazy};
 use dpopt_audit::draws::Draws;
@@ -11,7 +11,7 @@ use dpopt_noise::correlated::{Factor, Participation};
 use dpopt_privacy::special::normal_cdf;
 
 /// A banded factor with noise `multiplier` times its sensitivity to `planned`; the record takes part at steps `.0` in the correct run and at
-/// `.1` in the planted one.
+/// `.1` in the injected one.
 struct Banded {
     runs: Option<[Correlated; 2]>,
     taken: [Vec<bool>; 2],
@@ -40,9 +40,9 @@ impl Banded {
     }
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = vec![
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "20.10",
                 Shipped,
@@ -53,7 +53,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             (295, 3_000),
             |code, with, draws| lazy(code.pick(16, 1), 1.0, &[0], with, draws),
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "19.lazy-off-by-one",
                 Shipped,
@@ -64,7 +64,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             (22_000, 3_000),
             |code, with, draws| lazy(code.pick(4, 3), 1.0, &[0], with, draws),
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "20.11",
                 Altered,
@@ -74,12 +74,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             Claim::gaussian(1.0),
             (40, 3_000),
             |code, with, draws| {
-                // planted: an untouched weight is given out as it stands
+                // injected: an untouched weight is given out as it stands
                 let drawn = with || code == Code::Correct;
                 indicator(drawn && lazy(1, 1.0, &[0], with, draws) != 0.0)
             },
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "19.lazy-decay",
                 Shipped,
@@ -106,7 +106,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         [four_times, Participation::Single],
         [&[0, 4, 8, 12], &[0, 4, 8, 12]],
     );
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.14",
             Shipped,
@@ -120,7 +120,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let twice = Participation::Separated { separation: 8, count: 2 };
     let banded = Banded::new(Factor::square_root(8).ok(), 2f64.sqrt(), 20, [twice, twice], [&[0, 8], &[0, 1]]);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.15",
             Shipped,

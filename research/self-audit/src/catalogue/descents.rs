@@ -1,7 +1,7 @@
 //! Bugs of descents that look at the records before they step: clip norms that follow the gradients, rows around their mean.
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::methods::{Subject, centred, followed, following, problem};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
@@ -58,7 +58,7 @@ fn releases(
     mistake: Followed,
     draws: &mut Draws,
 ) -> Option<Vec<Vec<f64>>> {
-    let rows = past_the_curator::made_up(world).targets.len() as u64;
+    let rows = past_the_curator::read_for_tests(world).targets.len() as u64;
     let objective = Linear::new(Loss::Squared, 1, 1.0);
     let mut noise = NoiseSource::insecure(draws.word());
     let (mut clip, mut enforced) = (s.first_clip_norm, s.first_clip_norm);
@@ -76,7 +76,7 @@ fn releases(
                     clip = s.clip_norm(&released);
                 }
                 Followed::ExactCounts => {
-                    let exact = past_the_curator::made_up(&counts).units().iter();
+                    let exact = past_the_curator::read_for_tests(&counts).quanta().iter();
                     clip = s.clip_norm(&exact.map(|units| grid.to_f64(*units)).collect::<Vec<_>>());
                     enforced = clip;
                 }
@@ -103,13 +103,13 @@ fn following_bug(
     runs: u64,
     mistake: Followed,
     statistic: fn(&AdaptiveClipSchedule, &[Vec<f64>]) -> f64,
-) -> PlantedBug {
+) -> InjectedFault {
     let rows = 1 + others.iter().map(|group| group.0).sum::<usize>();
     let subject: Subject<AdaptiveClipDescent> =
         Subject::new(following(STEPS), problem(rows, 1, Loss::Squared), BUDGET, beside(others));
-    PlantedBug::counting(text, claim(subject.event()), (runs, 60_000), move |code, with, draws| match code {
+    InjectedFault::counting(text, claim(subject.event()), (runs, 60_000), move |code, with, draws| match code {
         Code::Correct => subject.run(with, draws, |_, s, view| statistic(s, view.seen)),
-        Code::Planted => {
+        Code::Injected => {
             let Some(s) = subject.schedule() else { return f64::NAN };
             releases(s, subject.sensitive(with), mistake, draws).map_or(f64::NAN, |seen| statistic(s, &seen))
         }
@@ -117,11 +117,11 @@ fn following_bug(
 }
 
 /// The row of zeros in the first cell of a histogram of gradient norms, where another record in its place is in the last: two cells move.
-fn counted_in_the_first_cell() -> PlantedBug {
+fn counted_in_the_first_cell() -> InjectedFault {
     let worlds = beside(&[]);
     let (cells, grid) = (9, Grid::new(-20));
     let noisy = Gaussian::new(1.0, 1.0, grid, cells, "sizes of gradients");
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "21.absent-size",
             Altered,
@@ -158,7 +158,7 @@ fn off_centre(others: usize) -> [Sensitive<Examples>; 2] {
 }
 
 /// The centre shifts the rows of all others.
-fn exact_centre() -> PlantedBug {
+fn exact_centre() -> InjectedFault {
     let rows = 40;
     let subject = || -> Subject<CentredDescent> {
         let softmax = Loss::Softmax { classes: 3 };
@@ -176,7 +176,7 @@ fn exact_centre() -> PlantedBug {
         },
     );
     let right = subject();
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "21.exact-centre",
             Shipped,
@@ -194,7 +194,7 @@ fn exact_centre() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![
         following_bug(
             (

@@ -1,15 +1,15 @@
-//! Bugs of embedding models and of privately chosen rows (spec 20 §5).
+//! Faults of embedding models and of privately chosen rows (Ghazi et al. 2023; docs/proofs/embeddings.md).
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::embeddings::one_row;
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, descent, problem};
-use crate::worst_cases::sums::SumDoor;
+use crate::worst_cases::sums::SumMechanism;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_draws::Exceedances;
-use dpopt_linear::{EmbeddingSgd, Selection};
+use dpopt_linear::{EmbeddingSgd, RowSelection};
 use dpopt_noise::{Grid, RoundedGaussian};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
@@ -18,9 +18,9 @@ use dpopt_objective::loss::embedding::Embedding;
 const GRID: i32 = 10;
 
 /// A row that nobody touched is never chosen.
-fn untouched_rows() -> PlantedBug {
+fn untouched_rows() -> InjectedFault {
     let level = RoundedGaussian::new(1.0, Grid::new(-GRID)).ok().and_then(|noise| Exceedances::new(noise, 24));
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "20.5-untouched",
             Altered,
@@ -36,7 +36,7 @@ fn untouched_rows() -> PlantedBug {
             let chosen = match code {
                 Code::Correct => level.draw(1000, touched, draws.noise()),
                 // indices among the touched ones
-                Code::Planted => level.draw(
+                Code::Injected => level.draw(
                     touched.len() as u64,
                     &touched.iter().map(|t| (0, t.1)).collect::<Vec<_>>(),
                     draws.noise(),
@@ -49,9 +49,9 @@ fn untouched_rows() -> PlantedBug {
 }
 
 /// Each row of the gradient clipped by itself.
-fn rows_clipped_one_by_one() -> PlantedBug {
-    let (whole, single) = (SumDoor::new(1.0, 4), SumDoor::new(1.0, 1));
-    PlantedBug::counting(
+fn rows_clipped_one_by_one() -> InjectedFault {
+    let (whole, single) = (SumMechanism::new(1.0, 4), SumMechanism::new(1.0, 1));
+    InjectedFault::counting(
         (
             "20.5-row-clip",
             Shipped,
@@ -64,7 +64,7 @@ fn rows_clipped_one_by_one() -> PlantedBug {
             let gradient = [indicator(with); 4];
             let units = match code {
                 Code::Correct => whole.clipped(&gradient),
-                Code::Planted => gradient.iter().flat_map(|&row| single.clipped(&[row])).collect(),
+                Code::Injected => gradient.iter().flat_map(|&row| single.clipped(&[row])).collect(),
             };
             let released = whole.release(&units, draws);
             if released.is_empty() { f64::NAN } else { released.iter().sum() }
@@ -73,8 +73,8 @@ fn rows_clipped_one_by_one() -> PlantedBug {
 }
 
 /// The noise of the gradients alone is accounted: what the curator says to it.
-fn counts_not_accounted() -> PlantedBug {
-    PlantedBug::looking(
+fn counts_not_accounted() -> InjectedFault {
+    InjectedFault::looking(
         (
             "20.5-joint",
             Shipped,
@@ -86,7 +86,7 @@ fn counts_not_accounted() -> PlantedBug {
             descent.clip_norm = Some(0.1);
             let sgd = EmbeddingSgd {
                 model: Embedding { dimension: 2, towers: None, seed: 1 },
-                selection: Some(Selection { noise_ratio: Some(1.0), ..Selection::default() }),
+                selection: Some(RowSelection { noise_ratio: Some(1.0), ..RowSelection::default() }),
                 sampling_probability: Some(1.0),
                 lazy: None,
                 update: None,
@@ -97,7 +97,7 @@ fn counts_not_accounted() -> PlantedBug {
             let subject = Subject::new(sgd, problem(4, 1, Loss::Logistic { shift: 0.0 }), (4.0, 1e-5), worlds);
             let subject = match code {
                 Code::Correct => subject,
-                Code::Planted => subject.altered(|s| {
+                Code::Injected => subject.altered(|s| {
                     if let Some(selection) = &mut s.selection {
                         selection.count_noise_multiplier /= 2.0;
                     }
@@ -111,6 +111,6 @@ fn counts_not_accounted() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![untouched_rows(), rows_clipped_one_by_one(), counts_not_accounted()]
 }

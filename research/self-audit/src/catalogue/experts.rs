@@ -1,9 +1,9 @@
-//! Bugs of learning while it happens, planted around the shipped choice among experts (docs/proofs/online-experts.md).
+//! Faults of learning while it happens, injected around the shipped choice among experts (docs/proofs/online-experts.md).
 //!
 //! Covers: thesis algorithm 44, theorem 13.3.2 (13.single-pair, 13.no-fake-switch, 13.gate-as-sample)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::experts::{
     against_one, against_one_first, drawn, one_draw, one_round, played, rounds_as_blocks, small_game,
 };
@@ -17,10 +17,10 @@ use dpopt_privacy::{Event, Relation};
 /// Restarts of the game in `13.second-draw`.
 const RESTARTS: usize = 12;
 
-fn single_pair() -> PlantedBug {
+fn single_pair() -> InjectedFault {
     // a range of w = 2·rate is w-DP; the pair of two experts whose losses move against each other shows w/2 only
-    let doors = one_draw(60, 1, 0.5).ok().zip(one_draw(60, 1, 1.0).ok());
-    PlantedBug::counting(
+    let mechanisms = one_draw(60, 1, 0.5).ok().zip(one_draw(60, 1, 1.0).ok());
+    InjectedFault::counting(
         (
             "13.single-pair",
             Shipped,
@@ -30,16 +30,16 @@ fn single_pair() -> PlantedBug {
         Claim::pure(1.0),
         (12_000, 4_000),
         move |code, with, draws| {
-            let Some((right, wrong)) = &doors else { return f64::NAN };
+            let Some((right, wrong)) = &mechanisms else { return f64::NAN };
             let plays = drawn(code.pick(right, wrong), &against_one(60, with), draws);
             plays.map_or(f64::NAN, |expert| indicator(expert == 0))
         },
     )
 }
 
-fn second_draw() -> PlantedBug {
-    let door = one_draw(60, 1, 0.5).ok();
-    PlantedBug::counting(
+fn second_draw() -> InjectedFault {
+    let mechanism = one_draw(60, 1, 0.5).ok();
+    InjectedFault::counting(
         (
             "13.second-draw",
             Shipped,
@@ -49,14 +49,14 @@ fn second_draw() -> PlantedBug {
         Claim::pure(1.0),
         (14_000, 40_000),
         move |code, with, draws| {
-            let Some(door) = &door else { return f64::NAN };
+            let Some(mechanism) = &mechanism else { return f64::NAN };
             let losses = against_one(60, with);
             // who goes on where it was shows the same play again
             let mut first = None;
             let plays = (0..RESTARTS).map(|_| {
                 let draw = match (code, first) {
                     (Code::Correct, Some(known)) => Some(known),
-                    _ => drawn(door, &losses, draws),
+                    _ => drawn(mechanism, &losses, draws),
                 };
                 first = draw;
                 draw
@@ -66,9 +66,9 @@ fn second_draw() -> PlantedBug {
     )
 }
 
-fn adapted_rate() -> PlantedBug {
-    let doors = one_draw(2, 9, 0.25).ok().zip(one_draw(2, 9, 1.0).ok());
-    PlantedBug::counting(
+fn adapted_rate() -> InjectedFault {
+    let mechanisms = one_draw(2, 9, 0.25).ok().zip(one_draw(2, 9, 1.0).ok());
+    InjectedFault::counting(
         (
             "13.adapted-rate",
             Shipped,
@@ -78,25 +78,25 @@ fn adapted_rate() -> PlantedBug {
         Claim::pure(0.5),
         (900, 4_000),
         move |code, with, draws| {
-            let Some((planned, raised)) = &doors else { return f64::NAN };
+            let Some((planned, raised)) = &mechanisms else { return f64::NAN };
             let mut losses: Vec<Vec<f64>> = vec![vec![0.0, 0.5]; 9];
             if with {
                 losses[8] = vec![1.0, 0.0];
             }
             let wide = losses.iter().any(|round| (round[0] - round[1]).abs() > 0.75);
-            let door = if code == Code::Planted && wide { raised } else { planned };
-            drawn(door, &losses, draws).map_or(f64::NAN, |expert| indicator(expert == 1))
+            let mechanism = if code == Code::Injected && wide { raised } else { planned };
+            drawn(mechanism, &losses, draws).map_or(f64::NAN, |expert| indicator(expert == 1))
         },
     )
 }
 
-fn no_fake_switches() -> PlantedBug {
-    let door = small_game().ok();
-    let claim = match &door {
-        Some(door) => Claim::reported(&door.event(), Relation::ReplaceOne, 1e-3).map_err(|e| e.to_string()),
+fn no_fake_switches() -> InjectedFault {
+    let mechanism = small_game().ok();
+    let claim = match &mechanism {
+        Some(mechanism) => Claim::reported(&mechanism.event(), Relation::ReplaceOne, 1e-3).map_err(|e| e.to_string()),
         None => Err("no game".into()),
     };
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "13.no-fake-switch",
             Altered,
@@ -106,14 +106,14 @@ fn no_fake_switches() -> PlantedBug {
         claim,
         (4_000, 4_000),
         move |code, with, draws| {
-            let Some(door) = &door else { return f64::NAN };
+            let Some(mechanism) = &mechanism else { return f64::NAN };
             let losses = one_round(with);
             match code {
                 Code::Correct => {
-                    let plays = played(door, &losses, draws);
+                    let plays = played(mechanism, &losses, draws);
                     if plays.is_empty() { f64::NAN } else { indicator(plays[0] == 0 && plays[1] == 1) }
                 }
-                Code::Planted => {
+                Code::Injected => {
                     let first = draws.below(2);
                     let left = !draws.coin((-0.3 * losses[0][first]).exp());
                     let lost = (-0.3 * (losses[0][1] - losses[0][0])).exp();
@@ -127,8 +127,8 @@ fn no_fake_switches() -> PlantedBug {
 
 /// A gate's coin is public: with its law known to be the same, δ is mixed. A secret coin would be amplification by sampling, which
 /// holds for what a record is in, not for what is done.
-fn gates_are_no_samples() -> PlantedBug {
-    PlantedBug::looking(
+fn gates_are_no_samples() -> InjectedFault {
+    InjectedFault::looking(
         (
             "13.gate-as-sample",
             Shipped,
@@ -139,7 +139,7 @@ fn gates_are_no_samples() -> PlantedBug {
             let draw = Event::ExponentialMechanism { epsilon: 1.0 };
             let event = match code {
                 Code::Correct => draw.gated(0.1),
-                Code::Planted => draw.poisson_sampled(0.1),
+                Code::Injected => draw.poisson_sampled(0.1),
             };
             // (e^(w/2) − e^(ε/2))²/(e^w − 1) of the draw
             let exact = 0.1 * (0.5f64.exp() - 0.25f64.exp()).powi(2) / 1f64.exp_m1();
@@ -155,29 +155,29 @@ fn gates_are_no_samples() -> PlantedBug {
 /// Pairs of games on the same losses in `13.same-coins`.
 const PAIRS: u64 = 200;
 
-fn same_coins() -> PlantedBug {
-    PlantedBug::looking(
+fn same_coins() -> InjectedFault {
+    InjectedFault::looking(
         (
             "13.same-coins",
             Shipped,
             "a game that goes on derives its coins from the seed that it began with: what then differs between two games is the losses alone",
-            "200 games and 200 that go on with the same seed, on the same losses; the door must refuse them, or they must not all play alike",
+            "200 games and 200 that go on with the same seed, on the same losses; the library must refuse them, or they must not all play alike",
         ),
         |code| {
-            let door = small_game()?;
+            let mechanism = small_game()?;
             let losses = one_round(true);
             let mut alike = 0;
             for seed in 0..PAIRS {
-                let open = |door: &LazyExperts| {
-                    past_the_curator::uncharged(&door.event(), NoiseSource::insecure(seed)).open(door)
+                let open = |mechanism: &LazyExperts| {
+                    past_the_curator::uncharged(&mechanism.event(), NoiseSource::insecure(seed)).open(mechanism)
                 };
-                let first = open(&door).map_err(|e| e.to_string())?;
+                let first = open(&mechanism).map_err(|e| e.to_string())?;
                 let again = match code {
                     Code::Correct => {
                         let saved = past_the_curator::saved(&first).ok_or("the game can't be saved")?;
-                        open(&door.clone().resumed(saved).map_err(|e| e.to_string())?)
+                        open(&mechanism.clone().resumed(saved).map_err(|e| e.to_string())?)
                     }
-                    Code::Planted => open(&door),
+                    Code::Injected => open(&mechanism),
                 };
                 // refused
                 let Ok(again) = again else { continue };
@@ -191,12 +191,12 @@ fn same_coins() -> PlantedBug {
 /// Choices after the round that differs in `13.block-used-again`.
 const CHOICES: u64 = 12;
 
-fn block_used_again() -> PlantedBug {
+fn block_used_again() -> InjectedFault {
     // the shipped choice that keeps all losses, from which it draws after every round
-    let doors = rounds_as_blocks(60, CHOICES, 0.5)
+    let mechanisms = rounds_as_blocks(60, CHOICES, 0.5)
         .ok()
         .zip(LazyExperts::new(60, CHOICES + 1, 1, 0.5, 1.0, 1, Relation::ReplaceOne).ok());
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "13.block-used-again",
             Shipped,
@@ -206,20 +206,20 @@ fn block_used_again() -> PlantedBug {
         Claim::pure(1.0),
         (14_000, 40_000),
         move |code, with, draws| {
-            let Some((blocks, kept)) = &doors else { return f64::NAN };
+            let Some((blocks, kept)) = &mechanisms else { return f64::NAN };
             let losses = against_one_first(60, CHOICES as usize + 1, with);
             let plays = match code {
                 Code::Correct => played(blocks, &losses, draws),
-                Code::Planted => played(kept, &losses, draws),
+                Code::Injected => played(kept, &losses, draws),
             };
             if plays.is_empty() { f64::NAN } else { plays[1..].iter().map(|expert| indicator(*expert == 0)).sum() }
         },
     )
 }
 
-fn block_drawn_again() -> PlantedBug {
-    let door = rounds_as_blocks(60, 1, 0.5).ok();
-    PlantedBug::counting(
+fn block_drawn_again() -> InjectedFault {
+    let mechanism = rounds_as_blocks(60, 1, 0.5).ok();
+    InjectedFault::counting(
         (
             "13.block-drawn-again",
             Shipped,
@@ -229,14 +229,14 @@ fn block_drawn_again() -> PlantedBug {
         Claim::pure(1.0),
         (14_000, 40_000),
         move |code, with, draws| {
-            let Some(door) = &door else { return f64::NAN };
+            let Some(mechanism) = &mechanism else { return f64::NAN };
             let losses = against_one_first(60, 2, with);
             let mut first = None;
             let plays = (0..RESTARTS).map(|_| {
                 let draw = match (code, first) {
                     // who goes on where it was shows the same play again
                     (Code::Correct, Some(known)) => Some(known),
-                    _ => played(door, &losses, draws).last().copied(),
+                    _ => played(mechanism, &losses, draws).last().copied(),
                 };
                 first = draw;
                 draw.map_or(f64::NAN, |expert| indicator(expert == 0))
@@ -255,10 +255,10 @@ fn to_the_end(mut plays: ExpertPlays, losses: &[[f64; 2]]) -> Vec<usize> {
     losses.iter().map_while(round).collect()
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![single_pair(), second_draw(), adapted_rate(), no_fake_switches(), gates_are_no_samples(), same_coins()]
 }
 
-pub(super) fn of_blocks() -> Vec<PlantedBug> {
+pub(super) fn of_blocks() -> Vec<InjectedFault> {
     vec![block_used_again(), block_drawn_again()]
 }

@@ -1,9 +1,9 @@
-//! Samples of fixed size whose records lie at the corners of a triangle (spec 10 §10.3; docs/proofs/accounting-pld.md).
+//! Samples of fixed size whose records lie at the corners of a triangle (Liu 2024, Algorithm 32; docs/proofs/accounting-pld.md).
 //!
 //! Covers: thesis algorithm 32 (10.equilateral-triangle)
 
 use super::Source::Shipped;
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_mechanism::{ClippedVectors, CuratorError, Gaussian, Mechanism, past_the_curator};
@@ -38,7 +38,7 @@ fn noise_multiplier(code: Code) -> Result<f64, String> {
     let one_order = |z: f64| Event::gaussian(0.5 * z).poisson_sampled(1.0 / RECORDS as f64).self_composed(STEPS);
     let found = match code {
         Code::Correct => calibrate::noise(mirrored, under(Relation::ReplaceOne)),
-        Code::Planted => calibrate::noise(one_order, under(Relation::ZeroOut)),
+        Code::Injected => calibrate::noise(one_order, under(Relation::ZeroOut)),
     };
     found.map(|(z, _)| z).map_err(|e| e.to_string())
 }
@@ -79,9 +79,9 @@ fn sums(multiplier: f64, with: bool, draws: &mut Draws) -> Result<Vec<Vec<f64>>,
     Ok(all)
 }
 
-pub(super) fn triangle() -> PlantedBug {
-    let multipliers = [Code::Correct, Code::Planted].map(noise_multiplier);
-    PlantedBug::counting(
+pub(super) fn triangle() -> InjectedFault {
+    let multipliers = [Code::Correct, Code::Injected].map(noise_multiplier);
+    InjectedFault::counting(
         (
             "10.equilateral-triangle",
             Shipped,
@@ -91,8 +91,8 @@ pub(super) fn triangle() -> PlantedBug {
         Claim::ApproxDp { epsilon: EPSILON, delta: DELTA },
         (6_500, 150_000),
         move |code, with, draws| {
-            let [correct, planted] = &multipliers;
-            let Ok(multiplier) = code.pick(correct, planted) else { return f64::NAN };
+            let [correct, injected] = &multipliers;
+            let Ok(multiplier) = code.pick(correct, injected) else { return f64::NAN };
             let noise_std = multiplier * half_side();
             sums(*multiplier, with, draws).map_or(f64::NAN, |sums| ratio(&sums, noise_std))
         },
@@ -110,9 +110,9 @@ mod tests {
             let side = (corners[a][0] - corners[b][0]).hypot(corners[a][1] - corners[b][1]);
             assert!((side - 2.0 * half_side()).abs() < 1e-12, "{side}");
         }
-        let [correct, planted] = [Code::Correct, Code::Planted].map(|code| noise_multiplier(code).unwrap());
+        let [correct, injected] = [Code::Correct, Code::Injected].map(|code| noise_multiplier(code).unwrap());
         // δ(1) = .4944 of one order where the distance is twice the noise, by an independent calculation
-        assert!((0.97..1.0).contains(&planted), "{planted}");
-        assert!(correct > 1.1 * planted, "{correct}");
+        assert!((0.97..1.0).contains(&injected), "{injected}");
+        assert!(correct > 1.1 * injected, "{correct}");
     }
 }

@@ -1,7 +1,7 @@
-//! Bugs of finite precision and of samplers (spec 19 §1.10, §6): attacks on support, exact sums, laws.
+//! Faults of finite precision and of samplers: attacks on support (Mironov 2012; Haney et al. 2022), exact sums (Casacuberta et al. 2022), laws.
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
@@ -44,11 +44,11 @@ fn gridded() -> (RoundedGaussian, Grid) {
     }
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = Vec::new();
 
     let (noise, grid) = gridded();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "19.mironov",
             Altered,
@@ -65,20 +65,20 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                     // the support search on the grid: every multiple of the step is possible
                     indicator((y / grid.step()).fract() != 0.0)
                 }
-                Code::Planted => indicator(!possible(naive_laplace(centre, draws), 1.0)),
+                Code::Injected => indicator(!possible(naive_laplace(centre, draws), 1.0)),
             }
         },
     ));
 
     let (noise, grid) = gridded();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         ("19.haney", Altered, "normal noise added in floating point", "1{output is not a multiple of 2^-53}"),
         Claim::gaussian(1.0),
         (620, 100),
         move |code, with, draws| {
             let y = match code {
                 Code::Correct => grid.to_f64(i64::from(with) * (1 << 10) + noise.sample(draws.noise())),
-                Code::Planted => indicator(with) + draws.gaussian(),
+                Code::Injected => indicator(with) + draws.gaussian(),
             };
             indicator((y * 2f64.powi(53)).fract() != 0.0)
         },
@@ -86,7 +86,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     // the rounding of the continuous law is post-processing; the discrete law is not the continuous one on a grid of 2s
     let (right, wrong) = (RoundedGaussian::new(8.0, Grid::new(0)).ok(), DiscreteGaussian::new(0.5).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "19.discrete-gaussian",
             Altered,
@@ -100,7 +100,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             (Code::Correct, Some(noise), _) => {
                 indicator(with) + (noise.sample(draws.noise()) as f64 / 16.0 + 0.5).floor()
             }
-            (Code::Planted, _, Some(noise)) => indicator(with) + noise.sample(draws.noise()) as f64,
+            (Code::Injected, _, Some(noise)) => indicator(with) + noise.sample(draws.noise()) as f64,
             _ => f64::NAN,
         },
     ));
@@ -109,7 +109,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let points: Vec<(f64, f64)> =
         (0..=20).map(|i| 0.05 * f64::from(i)).map(|e| (e, -(0.5 * (e - 1.0)).exp_m1())).collect();
     let (right, wrong) = (RoundedLaplace::new(1.0, Grid::new(0)).ok(), DiscreteLaplace::new(1).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "19.discrete-laplace",
             Shipped,
@@ -121,7 +121,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| {
             let noise = match (code, &right, &wrong) {
                 (Code::Correct, Some(noise), _) => noise.sample(draws.noise()),
-                (Code::Planted, _, Some(noise)) => noise.sample(draws.noise()),
+                (Code::Injected, _, Some(noise)) => noise.sample(draws.noise()),
                 _ => return f64::NAN,
             };
             indicator(with) + noise as f64
@@ -132,7 +132,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 }
 
 /// Mistakes that no sample shows.
-fn looking() -> Vec<PlantedBug> {
+fn looking() -> Vec<InjectedFault> {
     type Row = ((&'static str, super::Source, &'static str, &'static str), fn(Code) -> Result<(), String>);
     let rows: [Row; 8] = [
         (
@@ -198,14 +198,14 @@ fn looking() -> Vec<PlantedBug> {
             naive_maximum,
         ),
     ];
-    rows.into_iter().map(|(text, check)| PlantedBug::looking(text, check)).collect()
+    rows.into_iter().map(|(text, check)| InjectedFault::looking(text, check)).collect()
 }
 
 fn float_sum(code: Code) -> Result<(), String> {
     // values in [0, U], U = 2^24; 2^23 values 1.5 after a first one that is U or 0 (Casacuberta et al. 2022)
     let bound = 16_777_216.0f32;
     let moved = match code {
-        Code::Planted => {
+        Code::Injected => {
             let sum = |first: f32| (0..1 << 23).fold(first, |s, _| s + 1.5f32);
             f64::from(sum(bound)) - f64::from(sum(0.0))
         }
@@ -233,7 +233,7 @@ fn shipped_sum(values: &[f64], clip: f64) -> Result<i64, String> {
     let sum = ClippedVectors::new(clip, Grid::new(0))
         .map_err(|e| e.to_string())?
         .sum(values.len(), 1, |i, out| out.push(values[i]));
-    Ok(past_the_curator::made_up(&sum).units()[0])
+    Ok(past_the_curator::read_for_tests(&sum).quanta()[0])
 }
 
 fn sum_order(code: Code) -> Result<(), String> {
@@ -243,7 +243,7 @@ fn sum_order(code: Code) -> Result<(), String> {
     for order in orders {
         sums.push(match code {
             // 24 bits of a sum of f32
-            Code::Planted => order.iter().fold(0.0f32, |s, &i| s + values[i] as f32).to_string(),
+            Code::Injected => order.iter().fold(0.0f32, |s, &i| s + values[i] as f32).to_string(),
             Code::Correct => shipped_sum(&order.map(|i| values[i]), 2e14)?.to_string(),
         });
     }
@@ -264,7 +264,7 @@ fn clip_check(code: Code) -> Result<(), String> {
     for _ in 0..3000 {
         let mut v: Vec<f64> = (0..50).map(|_| draws.gaussian()).collect();
         let too_long = match code {
-            Code::Planted => {
+            Code::Injected => {
                 let norm = v.iter().map(|x| x * x).sum::<f64>().sqrt();
                 let scale = (1.0 / norm).min(1.0);
                 v.iter_mut().for_each(|x| *x *= scale);
@@ -286,7 +286,7 @@ fn round_up(code: Code) -> Result<(), String> {
     let share = (1.0f64 / 50.0).sqrt();
     let mut out = Vec::new();
     match code {
-        Code::Planted => out.extend([share; 50].iter().map(|v| (v / grid.step()).round() as i64)),
+        Code::Injected => out.extend([share; 50].iter().map(|v| (v / grid.step()).round() as i64)),
         Code::Correct => quantizer.quantize(&mut [share; 50], &mut out),
     }
     let square: i64 = out.iter().map(|z| z * z).sum();
@@ -303,7 +303,7 @@ fn saturating(code: Code) -> Result<(), String> {
         match code {
             // modular sums are exact whenever the total fits, whatever the partial sums do
             Code::Correct => shipped_sum(&values, clip),
-            Code::Planted => Ok(values.iter().fold(0i64, |s, &v| s.saturating_add(v as i64))),
+            Code::Injected => Ok(values.iter().fold(0i64, |s, &v| s.saturating_add(v as i64))),
         }
     };
     let moved = total(clip)?.wrapping_sub(total(0.0)?);
@@ -313,7 +313,7 @@ fn saturating(code: Code) -> Result<(), String> {
 fn lanes(code: Code) -> Result<(), String> {
     let record = 2f64.powi(30);
     let total: i64 = match code {
-        Code::Planted => i64::from([record; 3].iter().fold(0i32, |s, &v| s.wrapping_add(v as i32))),
+        Code::Injected => i64::from([record; 3].iter().fold(0i32, |s, &v| s.wrapping_add(v as i32))),
         Code::Correct => shipped_sum(&[record; 3], record)?,
     };
     if total == 3 << 30 { Ok(()) } else { Err(format!("the sum is {total}")) }
@@ -334,7 +334,7 @@ fn second_largest(code: Code) -> Result<(), String> {
         .map(|_| match code {
             // P(|z| ≤ y), uniform for one coordinate
             Code::Correct => shipped_largest(5, 2, &mut draws).last().map_or(f64::NAN, |&y| 2.0 * normal_cdf(y) - 1.0),
-            Code::Planted => draws.uniform().powf(1.0 / m) * draws.uniform().powf(1.0 / m),
+            Code::Injected => draws.uniform().powf(1.0 / m) * draws.uniform().powf(1.0 / m),
         })
         .collect();
     let p = ks_p_value(&mut sample, |x| 5.0 * x.powi(4) - 4.0 * x.powi(5));
@@ -348,7 +348,7 @@ fn naive_maximum(code: Code) -> Result<(), String> {
         .map(|_| match code {
             Code::Correct => shipped_largest(m as u64, 1, &mut draws).first().map_or(0, |y| y.to_bits()),
             // distance of the largest uniform from 1
-            Code::Planted => (1.0 - draws.uniform().powf(1.0 / m)).to_bits(),
+            Code::Injected => (1.0 - draws.uniform().powf(1.0 / m)).to_bits(),
         })
         .collect();
     values.sort_unstable();

@@ -1,7 +1,7 @@
-//! Bugs of private Frank–Wolfe (spec 20 §4).
+//! Faults of private Frank–Wolfe (Talwar, Thakurta, Zhang 2015; docs/proofs/frank-wolfe.md).
 
 use super::Source::{Altered, Shipped};
-use super::{Code, DELTA, PlantedBug};
+use super::{Code, DELTA, InjectedFault};
 use crate::library::vertices;
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, problem};
@@ -20,7 +20,7 @@ fn against_two(first: f32) -> Sensitive<Examples> {
     Sensitive::new(Examples { rows, targets: vec![first, -1.0, -1.0] })
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let d = 1000;
     let wide = Subject::new(
         vertices(1),
@@ -34,12 +34,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         let public = Problem { neighbours: Neighbours::of_records(relation), ..problem(3, 1, Loss::Absolute) };
         Subject::new(vertices(1), public, (1.0, DELTA), [-1.0, 1.0].map(against_two))
     };
-    let (correct, planted) = (under(Relation::ReplaceOne), under(Relation::ZeroOut));
+    let (correct, injected) = (under(Relation::ReplaceOne), under(Relation::ZeroOut));
     let claim = correct
         .event()
         .and_then(|event| Claim::reported(&event, Relation::ReplaceOne, DELTA).map_err(|e| e.to_string()));
     vec![
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "20.vertex-replaced",
                 Shipped,
@@ -49,10 +49,10 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             claim,
             (700, 20_000),
             move |code, with, draws| {
-                code.pick(&correct, &planted).run(with, draws, |_, _, view| indicator(view.weights[0] > 0.0))
+                code.pick(&correct, &injected).run(with, draws, |_, _, view| indicator(view.weights[0] > 0.0))
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "20.vertex-touched",
                 Altered,
@@ -64,7 +64,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             move |code, with, draws| match code {
                 Code::Correct => wide.run(with, draws, |_, _, view| indicator(view.weights[0] != 0.0)),
                 // with nothing touched nothing is chosen
-                Code::Planted => indicator(with),
+                Code::Injected => indicator(with),
             },
         ),
     ]

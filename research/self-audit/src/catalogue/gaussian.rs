@@ -1,17 +1,17 @@
-//! Bugs of Gaussian releases that the ledger misdescribes (spec 20 §1.5; spec 17 §6). Units of the clip norm C.
+//! Faults of Gaussian releases that the ledger misdescribes. Values are in multiples of the clip norm C.
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::choices::RareLabel;
 use crate::worst_cases::indicator;
 use crate::worst_cases::noise::tree;
-use crate::worst_cases::sums::{GradientSums, SumDoor, canaries};
+use crate::worst_cases::sums::{GradientSums, SumMechanism, canaries};
 use dpopt_audit::statistics::Claim;
 use dpopt_mechanism::LabelSelection;
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
-    let mut bugs = vec![PlantedBug::counting(
+pub(super) fn bugs() -> Vec<InjectedFault> {
+    let mut bugs = vec![InjectedFault::counting(
         (
             "20.5",
             Shipped,
@@ -24,11 +24,11 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         |code, with, draws| tree(5, code.pick(5f64, 4f64).sqrt(), with, draws),
     )];
 
-    // the planted ledger foresees one release per step; the curator is opened for the two that are made
+    // the injected ledger foresees one release per step; the curator is opened for the two that are made
     let step = |noise: f64| GradientSums::new(Event::gaussian(noise).self_composed(2), 3, noise);
     let (right, wrong) = (step(2f64.sqrt()), step(1.0));
     let worlds = [0.0, 1.0].map(|t| canaries(3, 1, &[t]));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         ("20.8", Shipped, "two Gaussian releases in a step, one in the ledger", "sum of both"),
         Claim::gaussian(1.0),
         (1_050, 5_000),
@@ -40,21 +40,21 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let sums = GradientSums::new(Event::gaussian(1.0).poisson_sampled(0.1), 1, 1.0);
     let worlds = [canaries(0, 1, &[]), canaries(1, 1, &[1.0])];
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         // the neighbours are one record and none (add-or-remove): under zero-out the absent record keeps its place in the
         // batches, and an empty one tells nothing about it
         ("20.12", Altered, "an empty batch gets no noise (q = .1)", "canary alone in the data; 1{output is not 0}"),
         Claim::gaussian(1.0),
         (2_100, 3_000),
         move |code, with, draws| {
-            let released = sums.batch(&worlds[usize::from(with)], 0.1, code == Code::Planted, draws);
+            let released = sums.batch(&worlds[usize::from(with)], 0.1, code == Code::Injected, draws);
             released.map_or(f64::NAN, |y| indicator(y != 0.0))
         },
     ));
 
     // 99 users at -S, clipped, and one at +S: the noisy sum over the public number of users, or an average over the realised one
-    let door = SumDoor::new(2.0, 1);
-    bugs.push(PlantedBug::counting(
+    let mechanism = SumMechanism::new(2.0, 1);
+    bugs.push(InjectedFault::counting(
         (
             "20.13",
             Altered,
@@ -64,20 +64,20 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         Claim::gaussian(0.5),
         (664, 4_000),
         move |code, with, draws| {
-            let (others, unit) = (99i64, door.clipped(&[1.0])[0]);
+            let (others, unit) = (99i64, mechanism.clipped(&[1.0])[0]);
             let sum = i64::from(with) * unit - others * unit;
             let units = match code {
                 Code::Correct => sum,
                 // in units of S/W_min with W_min = 99
-                Code::Planted => sum * others / (others + i64::from(with)),
+                Code::Injected => sum * others / (others + i64::from(with)),
             };
-            door.release(&[units], draws).first().map_or(f64::NAN, |y| *y)
+            mechanism.release(&[units], draws).first().map_or(f64::NAN, |y| *y)
         },
     ));
 
     // both releases of a step, each clipped to 1: the number of records in the bucket, then its gradient
-    let (right, wrong) = (SumDoor::new(2f64.sqrt(), 1), SumDoor::new(1.0, 1));
-    bugs.push(PlantedBug::counting(
+    let (right, wrong) = (SumMechanism::new(2f64.sqrt(), 1), SumMechanism::new(1.0, 1));
+    bugs.push(InjectedFault::counting(
         (
             "20.16",
             Shipped,
@@ -87,14 +87,14 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         Claim::gaussian(1.0),
         (1_050, 3_000),
         move |code, with, draws| {
-            let door = code.pick(&right, &wrong);
-            let record = door.clipped(&[indicator(with)]);
-            (0..2).map(|_| door.release(&record, draws).first().map_or(f64::NAN, |y| *y)).sum()
+            let mechanism = code.pick(&right, &wrong);
+            let record = mechanism.clipped(&[indicator(with)]);
+            (0..2).map(|_| mechanism.release(&record, draws).first().map_or(f64::NAN, |y| *y)).sum()
         },
     ));
 
-    let door = SumDoor::new(1.0, 1);
-    bugs.push(PlantedBug::counting(
+    let mechanism = SumMechanism::new(1.0, 1);
+    bugs.push(InjectedFault::counting(
         (
             "20.18",
             Altered,
@@ -104,10 +104,10 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         Claim::gaussian(1.0),
         (16_000, 1_500),
         move |code, with, draws| {
-            if !with && code == Code::Planted {
+            if !with && code == Code::Injected {
                 return 0.0;
             }
-            let noisy = door.release(&door.clipped(&[indicator(with)]), draws);
+            let noisy = mechanism.release(&mechanism.clipped(&[indicator(with)]), draws);
             noisy.first().map_or(f64::NAN, |&y| indicator(y > 3.0))
         },
     ));
@@ -122,7 +122,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         .as_ref()
         .map_err(Clone::clone)
         .and_then(|p| Claim::reported(&p.event(), Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string()));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.19",
             Altered,
@@ -134,7 +134,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| match (&plan, code) {
             (Err(_), _) => f64::NAN,
             (Ok(labels), Code::Correct) => labels.run(with, draws),
-            (Ok(labels), Code::Planted) => labels.run_without_noise(with),
+            (Ok(labels), Code::Injected) => labels.run_without_noise(with),
         },
     ));
     bugs

@@ -1,10 +1,10 @@
-//! Bugs of the exponential mechanism in other norms (spec 04 and its review).
+//! Faults of the exponential mechanism in other norms (Liu 2024, Theorem 4.4.2).
 //!
 //! Covers: thesis theorem 4.4.2, proposition 4.4.7 (04.one-lipschitz, 04.dual-norm, 04.rescaled)
 
-use super::PlantedBug;
+use super::InjectedFault;
 use super::Source::Shipped;
-use super::gibbs::{hotter, plant, says};
+use super::gibbs::{hotter, inject, says};
 use crate::library::general_norms::subject;
 use crate::library::gibbs::ideal;
 use crate::worst_cases::methods::Subject;
@@ -15,26 +15,26 @@ use dpopt_privacy::Relation;
 
 /// q = 1 + 1/ln d and c = 1/(q − 1): strongly convex in l_q, but not in l_1.
 fn not_rescaled(schedule: &mut GibbsSchedule) {
-    plant(schedule, |chain| {
+    inject(schedule, |chain| {
         let q = 1.0 + 1.0 / 3f64.ln();
         chain.norm = NormSquare::new(q, q, 3);
     });
 }
 
 fn not_shrunk(schedule: &mut GibbsSchedule) {
-    plant(schedule, |chain| chain.shrunk = None);
+    inject(schedule, |chain| chain.shrunk = None);
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
-    let counting = |told: (&'static str, &'static str, &'static str),
+pub(super) fn bugs() -> Vec<InjectedFault> {
+    let counting = |text: (&'static str, &'static str, &'static str),
                     relation: Relation,
                     effort: (u64, u64),
-                    planted: fn(Subject<ExponentialMechanism>) -> Subject<ExponentialMechanism>| {
-        let (number, bug, pair) = told;
-        let (right, wrong) = (subject(relation), planted(subject(relation)));
+                    injected: fn(Subject<ExponentialMechanism>) -> Subject<ExponentialMechanism>| {
+        let (number, bug, pair) = text;
+        let (right, wrong) = (subject(relation), injected(subject(relation)));
         let event = right.event().map(ideal);
         let claim = event.and_then(|event| Claim::reported(&event, relation, super::DELTA).map_err(|e| e.to_string()));
-        PlantedBug::counting((number, Shipped, bug, pair), claim, effort, move |code, with, draws| {
+        InjectedFault::counting((number, Shipped, bug, pair), claim, effort, move |code, with, draws| {
             code.pick(&right, &wrong).run(with, draws, |_, _, view| view.weights.iter().sum())
         })
     };

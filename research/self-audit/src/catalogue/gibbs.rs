@@ -1,11 +1,11 @@
-//! Bugs of the exponential mechanism and its sampler (spec 03 §8 and its review).
+//! Faults of the exponential mechanism and its sampler (Liu 2024, chapter 3; docs/proofs/gibbs-gdp.md, docs/proofs/proximal-sampler.md).
 //!
 //! Covers: thesis theorem 3.6.2 (03.difference, 03.free-draws)
 //! Covers: thesis theorem 3.6.4 (03.tau)
 //! Covers: thesis algorithm 13, theorem 3.5.2 (03.rounds, 03.hope, 03.flat)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::library::gibbs::{ideal, stiff};
 use crate::worst_cases::methods::{Subject, alone, problem};
 use crate::worst_cases::sums::canaries;
@@ -28,12 +28,12 @@ fn claim(subject: &Subject<ExponentialMechanism>, relation: Relation) -> Result<
 }
 
 /// Draws by another chain than was proved.
-pub(super) fn plant(schedule: &mut GibbsSchedule, change: impl FnOnce(&mut GibbsChain)) {
+pub(super) fn inject(schedule: &mut GibbsSchedule, change: impl FnOnce(&mut GibbsChain)) {
     schedule.mechanism = past_the_curator::altered_draw(schedule.mechanism.clone(), change);
 }
 
 pub(super) fn hotter(schedule: &mut GibbsSchedule, _: &Problem) {
-    plant(schedule, |chain| chain.inverse_temperature *= 4.0);
+    inject(schedule, |chain| chain.inverse_temperature *= 4.0);
 }
 
 /// What a run with this schedule releases, by its own word.
@@ -41,7 +41,7 @@ pub(super) fn says(schedule: &GibbsSchedule, _: &Problem) -> Event {
     schedule.mechanism.event().self_composed(schedule.draws)
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = Vec::new();
 
     let replaced = || {
@@ -51,7 +51,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     };
     // G_Δ := G: four times the temperature that 2G allows
     let (right, wrong) = (replaced(), replaced().altered_and_opened(hotter, says));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "03.difference",
             Shipped,
@@ -67,13 +67,13 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let (right, wrong) = (
         alone_in(),
         alone_in().altered(|s| {
-            plant(s, |chain| {
+            inject(s, |chain| {
                 chain.rounds = 1;
                 chain.step_std *= 0.05;
             });
         }),
     );
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "03.rounds",
             Shipped,
@@ -91,7 +91,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     };
     // β is proportional to s²
     let (right, wrong) = (shared(), shared().altered_and_opened(hotter, says));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "03.free-draws",
             Shipped,
@@ -105,7 +105,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
-    bugs.push(PlantedBug::looking(
+    bugs.push(InjectedFault::looking(
         (
             "03.tau",
             Shipped,
@@ -114,7 +114,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         ),
         samplers_error,
     ));
-    bugs.push(PlantedBug::looking(
+    bugs.push(InjectedFault::looking(
         (
             "03.hope",
             Shipped,
@@ -123,7 +123,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         ),
         hoped_distance,
     ));
-    bugs.push(PlantedBug::looking(
+    bugs.push(InjectedFault::looking(
         ("03.flat", Altered, "a certificate for a density that is not strongly log-concave", "the planner"),
         flat_density,
     ));

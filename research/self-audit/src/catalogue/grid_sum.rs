@@ -1,9 +1,9 @@
-//! Bugs around clipped sums, planted on the library's own clip, grid, curator and noise (spec 19 §1; spec 20 §1.5).
+//! Faults around clipped sums, made on the library's own clip, grid, curator and noise (docs/proofs/gaussian-sum.md).
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
-use crate::worst_cases::sums::SumDoor;
+use crate::worst_cases::sums::SumMechanism;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_mechanism::{Gaussian, HistogramShape, Histograms, past_the_curator};
@@ -11,43 +11,43 @@ use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, RoundedGaussian};
 use dpopt_privacy::Event;
 use dpopt_privacy::special::{gaussian_mu, gaussian_noise_multiplier};
 
-/// What leaves on the two worlds: sums without and with the record, through one door.
+/// What leaves on the two worlds: sums without and with the record, through one mechanism.
 struct Sums {
-    door: SumDoor,
+    mechanism: SumMechanism,
     units: [Vec<i64>; 2],
 }
 
 impl Sums {
     /// The record's `contribution` is in the sum or not; all others are 0.
-    fn canary(door: SumDoor, contribution: impl FnOnce(&SumDoor) -> Vec<i64>) -> Self {
-        let with = contribution(&door);
-        Self { units: [vec![0; with.len()], with], door }
+    fn canary(mechanism: SumMechanism, contribution: impl FnOnce(&SumMechanism) -> Vec<i64>) -> Self {
+        let with = contribution(&mechanism);
+        Self { units: [vec![0; with.len()], with], mechanism }
     }
 
     /// Σ of the noisy coordinates.
     fn release(&self, with: bool, draws: &mut Draws) -> f64 {
-        let noisy = self.door.release(&self.units[usize::from(with)], draws);
+        let noisy = self.mechanism.release(&self.units[usize::from(with)], draws);
         if noisy.is_empty() { f64::NAN } else { noisy.iter().sum() }
     }
 }
 
-/// A row whose two variants differ in the door or in what goes through it.
+/// A row whose two variants differ in the mechanism or in what goes through it.
 fn sums(
     text: (&'static str, super::Source, &'static str, &'static str),
     mu: f64,
     runs: u64,
-    (correct, planted): (Sums, Sums),
-) -> PlantedBug {
-    PlantedBug::counting(text, Claim::gaussian(mu), (runs, 2_500), move |code, with, draws| {
-        code.pick(&correct, &planted).release(with, draws)
+    (correct, injected): (Sums, Sums),
+) -> InjectedFault {
+    InjectedFault::counting(text, Claim::gaussian(mu), (runs, 2_500), move |code, with, draws| {
+        code.pick(&correct, &injected).release(with, draws)
     })
 }
 
 /// Noise for one count, where a record is in one cell of each of three columns on three scales.
-pub(super) fn histograms() -> PlantedBug {
+pub(super) fn histograms() -> InjectedFault {
     let shape = HistogramShape { columns: 3, branching: 2, scales: 3 };
     let clip = shape.clip_norm();
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "21.histograms",
             Shipped,
@@ -72,17 +72,17 @@ pub(super) fn histograms() -> PlantedBug {
     )
 }
 
-fn contributions() -> Vec<PlantedBug> {
+fn contributions() -> Vec<InjectedFault> {
     // noise 2 on a sum of sensitivity 1: μ = 1/2
-    let half = |contribution: fn(&SumDoor) -> Vec<i64>| {
-        let d = contribution(&SumDoor::new(2.0, 1)).len();
-        Sums::canary(SumDoor::new(2.0, d), contribution)
+    let half = |contribution: fn(&SumMechanism) -> Vec<i64>| {
+        let d = contribution(&SumMechanism::new(2.0, 1)).len();
+        Sums::canary(SumMechanism::new(2.0, d), contribution)
     };
     let replaced = |noise| {
-        let door = SumDoor::new(noise, 1);
-        Sums { units: [door.clipped(&[-1.0]), door.clipped(&[1.0])], door }
+        let mechanism = SumMechanism::new(noise, 1);
+        Sums { units: [mechanism.clipped(&[-1.0]), mechanism.clipped(&[1.0])], mechanism }
     };
-    let noisy = |noise| Sums::canary(SumDoor::new(noise, 1), |door| door.clipped(&[1.0]));
+    let noisy = |noise| Sums::canary(SumMechanism::new(noise, 1), |mechanism| mechanism.clipped(&[1.0]));
     let root = 0.5f64.sqrt();
     let (epsilon, delta) = (20.0f64, 1e-5f64);
     let classical = (2.0 * (1.25 / delta).ln()).sqrt() / epsilon;
@@ -102,7 +102,7 @@ fn contributions() -> Vec<PlantedBug> {
             ("20.2", Altered, "clip skipped (row of norm 4C)", "canary of norm 4C, coordinate"),
             0.5,
             92,
-            (half(|door| door.clipped(&[4.0])), half(|door| door.unclipped(&[4.0]))),
+            (half(|mechanism| mechanism.clipped(&[4.0])), half(|mechanism| mechanism.unclipped(&[4.0]))),
         ),
         sums(
             ("20.3", Shipped, "variance passed as standard deviation (2 becomes sqrt 2)", "canary C, coordinate"),
@@ -131,8 +131,8 @@ fn contributions() -> Vec<PlantedBug> {
             0.5,
             664,
             (
-                Sums::canary(SumDoor::new(2.0, 4), |door| door.clipped(&[1.0; 4])),
-                Sums::canary(SumDoor::clipping(Norm::LInfinity, 2.0, 4), |door| door.clipped(&[1.0; 4])),
+                Sums::canary(SumMechanism::new(2.0, 4), |mechanism| mechanism.clipped(&[1.0; 4])),
+                Sums::canary(SumMechanism::clipping(Norm::LInfinity, 2.0, 4), |mechanism| mechanism.clipped(&[1.0; 4])),
             ),
         ),
         sums(
@@ -144,7 +144,10 @@ fn contributions() -> Vec<PlantedBug> {
             ),
             0.5,
             183,
-            (half(|door| door.clipped(&[1.0; 9])), half(|door| (0..9).flat_map(|_| door.clipped(&[1.0])).collect())),
+            (
+                half(|mechanism| mechanism.clipped(&[1.0; 9])),
+                half(|mechanism| (0..9).flat_map(|_| mechanism.clipped(&[1.0])).collect()),
+            ),
         ),
         sums(
             (
@@ -155,7 +158,10 @@ fn contributions() -> Vec<PlantedBug> {
             ),
             0.5,
             92,
-            (half(|door| door.clipped(&[4.0])), half(|door| vec![(0..4).map(|_| door.clipped(&[1.0])[0]).sum()])),
+            (
+                half(|mechanism| mechanism.clipped(&[4.0])),
+                half(|mechanism| vec![(0..4).map(|_| mechanism.clipped(&[1.0])[0]).sum()]),
+            ),
         ),
         sums(
             (
@@ -167,8 +173,10 @@ fn contributions() -> Vec<PlantedBug> {
             1.0,
             1_050,
             (
-                Sums::canary(SumDoor::new(1.0, 2), |door| door.clipped(&[1.0, 1.0])),
-                Sums::canary(SumDoor::new(1.0, 2), |door| [door.clipped(&[1.0]), door.unclipped(&[1.0])].concat()),
+                Sums::canary(SumMechanism::new(1.0, 2), |mechanism| mechanism.clipped(&[1.0, 1.0])),
+                Sums::canary(SumMechanism::new(1.0, 2), |mechanism| {
+                    [mechanism.clipped(&[1.0]), mechanism.unclipped(&[1.0])].concat()
+                }),
             ),
         ),
         sums(
@@ -181,15 +189,19 @@ fn contributions() -> Vec<PlantedBug> {
             0.5,
             3_700,
             (
-                Sums::canary(SumDoor::new(2.0, 1), |door| vec![door.clipped_sparse(&[(7, root), (7, root)])]),
+                Sums::canary(SumMechanism::new(2.0, 1), |mechanism| {
+                    vec![mechanism.clipped_sparse(&[(7, root), (7, root)])]
+                }),
                 // the norm of the list of entries is C: the check passes, the coordinate moves by sqrt 2·C
-                Sums::canary(SumDoor::new(2.0, 1), |door| vec![door.clipped(&[root, root]).iter().sum()]),
+                Sums::canary(SumMechanism::new(2.0, 1), |mechanism| {
+                    vec![mechanism.clipped(&[root, root]).iter().sum()]
+                }),
             ),
         ),
     ]
 }
 
-/// Noise of standard deviation `scale` on the grid of the doors.
+/// Noise of standard deviation `scale` on the grid of the mechanisms.
 fn rounded(scale: f64, grid: Grid) -> RoundedGaussian {
     match RoundedGaussian::new(scale, grid) {
         Ok(noise) => noise,
@@ -197,14 +209,14 @@ fn rounded(scale: f64, grid: Grid) -> RoundedGaussian {
     }
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = contributions();
-    let door = SumDoor::new(1.0, 1);
-    let (one, grid) = (door.clipped(&[1.0])[0], door.grid());
+    let mechanism = SumMechanism::new(1.0, 1);
+    let (one, grid) = (mechanism.clipped(&[1.0])[0], mechanism.grid());
     let record = move |with: bool| if with { one } else { 0 };
 
     let noise = rounded(1.0, grid);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.20",
             Altered,
@@ -217,18 +229,18 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             let seed = draws.word();
             let mut source = NoiseSource::insecure(seed);
             let first = noise.sample(&mut source.stream(Purpose::Noise, 1));
-            // the planted step opens the source again instead of moving on
+            // the injected step opens the source again instead of moving on
             let mut again = NoiseSource::insecure(seed);
             let second = match code {
                 Code::Correct => noise.sample(&mut source.stream(Purpose::Noise, 1)),
-                Code::Planted => noise.sample(&mut again.stream(Purpose::Noise, 1)),
+                Code::Injected => noise.sample(&mut again.stream(Purpose::Noise, 1)),
             };
             indicator(record(with) + second - first == one)
         },
     ));
 
     let noise = rounded(1.0, grid);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.21",
             Altered,
@@ -245,23 +257,25 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         ("20.22", Altered, "a NaN gradient passes the clip", "canary NaN; 1{output is NaN}"),
         Claim::gaussian(1.0),
         (40, 2_500),
         move |code, with, draws| {
             let gradient = if with { f64::NAN } else { 0.0 };
             let output = match code {
-                Code::Correct => door.release(&door.clipped(&[gradient]), draws).first().copied().unwrap_or(f64::NAN),
+                Code::Correct => {
+                    mechanism.release(&mechanism.clipped(&[gradient]), draws).first().copied().unwrap_or(f64::NAN)
+                }
                 // min(1, C/norm)·g in floating point
-                Code::Planted => gradient * (1.0 / gradient.abs()).min(1.0) + draws.gaussian(),
+                Code::Injected => gradient * (1.0 / gradient.abs()).min(1.0) + draws.gaussian(),
             };
             indicator(output.is_nan())
         },
     ));
 
     let noise = rounded(1.0, grid);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         ("20.23", Altered, "noise clamped at 4 standard deviations", "canary C, coordinate"),
         Claim::gaussian(1.0),
         (580_000, 60),
@@ -272,7 +286,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     let (fine, coarse) = (rounded(4.0, grid), rounded(4.0, Grid::new(grid.exponent() + 1)));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "19.coarse-noise",
             Shipped,
@@ -284,7 +298,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| {
             let noise = match code {
                 Code::Correct => fine.sample(draws.noise()),
-                Code::Planted => 2 * coarse.sample(draws.noise()),
+                Code::Injected => 2 * coarse.sample(draws.noise()),
             };
             indicator((i64::from(with) + noise).rem_euclid(2) == 1)
         },

@@ -1,4 +1,4 @@
-//! Bugs of private hard thresholding (spec 16 §2–3, §7).
+//! Faults of private hard thresholding (Liang, Tong, Ding, Pan, Bi 2022, Algorithms 1 and 2; docs/proofs/hard-thresholding.md).
 //!
 //! Covers: hard-thresholding algorithm 1 (16.touched)
 //! Covers: hard-thresholding algorithm 2 (16.difference)
@@ -6,7 +6,7 @@
 //! Covers: hard-thresholding theorem 5.1 (16.swapped-variances)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, problem};
 use crate::worst_cases::sums::canaries;
@@ -41,7 +41,7 @@ fn closed_form(code: Code) -> Result<(), String> {
             Err(_) => return Ok(()),
             Ok(sigma) => sigma,
         },
-        Code::Planted => problem.sgd_ht_unchecked(100.0),
+        Code::Injected => problem.sgd_ht_unchecked(100.0),
     };
     let one = Event::SampledWithoutReplacement {
         source_dataset_size: 10_000,
@@ -77,7 +77,7 @@ fn difference(code: Code) -> Result<(), String> {
                 let change = Clipped::new(Difference::from(squared, &[-5.0]), c, grid)?;
                 curator.release(&noise, &change.sum_batch(&examples, batch, &[5.0]))?.into_inner()[0]
             }
-            Code::Planted => {
+            Code::Injected => {
                 let gradient = Clipped::new(squared, c, grid)?;
                 let mut at = |w: f64| {
                     Ok::<_, dpopt_mechanism::CuratorError>(
@@ -96,7 +96,7 @@ fn difference(code: Code) -> Result<(), String> {
     }
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let d = 1000;
     let sparse = SparseOptions {
         max_features: Some(1),
@@ -112,7 +112,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         .event()
         .and_then(|event| Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string()));
     vec![
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "16.touched",
                 Altered,
@@ -124,10 +124,10 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             move |code, with, draws| match code {
                 Code::Correct => subject.run(with, draws, |_, _, view| indicator(view.weights[0] != 0.0)),
                 // with nothing touched nothing is chosen
-                Code::Planted => indicator(with),
+                Code::Injected => indicator(with),
             },
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "16.swapped-variances",
                 Shipped,
@@ -136,7 +136,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             variances,
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "16.closed-form",
                 Shipped,
@@ -145,7 +145,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             closed_form,
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "16.difference",
                 Shipped,

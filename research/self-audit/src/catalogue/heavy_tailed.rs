@@ -1,10 +1,10 @@
-//! Bugs of means of columns that have no known range (spec 12 §1; docs/proofs/heavy-tailed-mean.md).
+//! Faults of means of columns that have no known range (docs/proofs/heavy-tailed-mean.md).
 //!
 //! Covers: thesis algorithm 42, theorem 12.7.6 (12.stale-threshold)
 //! Covers: thesis corollary 12.3.3 (12.threshold-from-data)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::library::columns::columns;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
@@ -12,7 +12,7 @@ use dpopt_mechanism::{ColumnClip, CuratorError, Gaussian, Mechanism, past_the_cu
 use dpopt_noise::{Grid, NoiseSource, Norm};
 use dpopt_privacy::{Event, Relation};
 
-/// Other records.
+/// Records beside the one that is audited.
 const OTHERS: usize = 9;
 
 fn claim() -> Result<Claim, String> {
@@ -37,8 +37,8 @@ fn with_others(record: f64) -> Vec<f64> {
 }
 
 /// Noise is made for whatever threshold there is, and the threshold is the largest number.
-fn threshold() -> PlantedBug {
-    PlantedBug::counting(
+fn threshold() -> InjectedFault {
+    InjectedFault::counting(
         (
             "12.threshold-from-data",
             Shipped,
@@ -57,8 +57,8 @@ fn threshold() -> PlantedBug {
 }
 
 /// The sum is divided by how many have a number.
-fn count() -> PlantedBug {
-    PlantedBug::counting(
+fn count() -> InjectedFault {
+    InjectedFault::counting(
         (
             "12.realised-count",
             Altered,
@@ -76,12 +76,12 @@ fn count() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![threshold(), count()]
 }
 
 /// How often a clip fires among `queries` equal ones, by number: P(N = 0), P(N = 1), …. The threshold is off by Laplace noise of scale 1 that is drawn again
-/// when a clip fires and only then, a query by noise of scale 2 (spec 12 §8.5; scales don't matter).
+/// when a clip fires and only then, a query by noise of scale 2, as in Liu 2024, Algorithm 42 (scales don't matter).
 fn fires(queries: usize) -> Vec<f64> {
     // no fire in t queries: the integral of (1 − p(ξ))^t over the threshold's noise ξ, p(ξ) = P(Lap(2) ≥ ξ)
     let survival = |t: usize| {
@@ -119,7 +119,7 @@ fn stopped(code: Code) -> Result<(), String> {
         let without = match code {
             // a threshold that is drawn again after so many records, whatever fired
             Code::Correct => apart(0.0),
-            Code::Planted => fires(2 * m).iter().enumerate().map(|(n, p)| p * above(n as f64 - gap)).sum(),
+            Code::Injected => fires(2 * m).iter().enumerate().map(|(n, p)| p * above(n as f64 - gap)).sum(),
         };
         let delta = (without - std::f64::consts::E * with).max(with - std::f64::consts::E * without);
         if delta > CLAIMED {
@@ -129,8 +129,8 @@ fn stopped(code: Code) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn stale_threshold() -> PlantedBug {
-    PlantedBug::looking(
+pub(super) fn stale_threshold() -> InjectedFault {
+    InjectedFault::looking(
         (
             "12.stale-threshold",
             Shipped,
@@ -145,7 +145,7 @@ pub(super) fn stale_threshold() -> PlantedBug {
 mod tests {
     use super::*;
 
-    /// What both variants compute without noise to speak of: the planted count moves the mean by two records' worth.
+    /// What both variants compute without noise to speak of: the injected count moves the mean by two records' worth.
     #[test]
     fn the_realised_count_moves_the_mean_twice_as_far() {
         let sum = |record: f64| with_others(record).iter().filter(|x| !x.is_nan()).sum::<f64>();
@@ -155,11 +155,11 @@ mod tests {
         assert!((public - 1.0).abs() < 1e-12 && (realised - 2.0).abs() < 1e-12, "{public} {realised}");
     }
 
-    /// The table of spec 12 §8.5.
+    /// Algorithm 42 with a stale threshold breaks its claim: δ is at least 6.21e-3 at ε = 1.
     #[test]
     fn a_stale_threshold_tells_as_much_as_was_computed() {
         assert!(stopped(Code::Correct).is_ok());
-        let why = stopped(Code::Planted).unwrap_err();
+        let why = stopped(Code::Injected).unwrap_err();
         assert!(why.contains("6.21e-3"), "{why}");
         assert!((fires(100).iter().sum::<f64>() - 1.0).abs() < 1e-12);
     }

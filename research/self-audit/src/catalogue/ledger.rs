@@ -1,7 +1,7 @@
-//! Bugs of the ledger: releases that the certified event does not hold, tried on the real curator (spec 18 §10).
+//! Faults of the ledger: releases that the certified event does not hold, tried on the real curator.
 
 use super::Source::Altered;
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::sums::canaries;
 use dpopt_mechanism::{Blocks, Clipped, Curator, CuratorError, Gaussian, Interactive, Mechanism, past_the_curator};
 use dpopt_noise::{Grid, NoiseSource};
@@ -9,9 +9,9 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
 use dpopt_privacy::{Budget, Event, Neighbours, Relation, accountant, certify};
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "18.unforeseen",
                 Altered,
@@ -20,11 +20,11 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             |code| releases(code, None),
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             ("18.batch-twice", Altered, "one Poisson batch serves two releases", "releases that came out of one batch"),
             |code| releases(code, Some(0.5)),
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "18.wrong-clip",
                 Altered,
@@ -33,7 +33,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             wrong_clip,
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "18.block-of-others",
                 Altered,
@@ -42,7 +42,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             block_of_others,
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "18.inexact",
                 Altered,
@@ -51,7 +51,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             inexact,
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "18.clt",
                 Altered,
@@ -84,7 +84,7 @@ fn releases(code: Code, sampling: Option<f64>) -> Result<(), String> {
             let released = match code {
                 Code::Correct => curator.release(&mechanism, &sum).is_ok(),
                 // around the curator: the mechanism itself never refuses
-                Code::Planted => past_the_curator::unchecked(&mechanism, &sum, &mut source).is_ok(),
+                Code::Injected => past_the_curator::unchecked(&mechanism, &sum, &mut source).is_ok(),
             };
             out += u32::from(released);
         }
@@ -106,7 +106,7 @@ fn wrong_clip(code: Code) -> Result<(), String> {
     let mut curator = past_the_curator::uncharged(&Event::gaussian(1.0), NoiseSource::insecure(1));
     let released = match code {
         Code::Correct => curator.release(&mechanism, &sum).is_ok(),
-        Code::Planted => past_the_curator::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).is_ok(),
+        Code::Injected => past_the_curator::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).is_ok(),
     };
     if released { Err("a sum of sensitivity 2C left with noise for C".into()) } else { Ok(()) }
 }
@@ -124,7 +124,7 @@ fn block_of_others(code: Code) -> Result<(), String> {
         let sum = gradient.sum(&data, &[0.0]);
         let out = match code {
             Code::Correct => open[1].release(&mechanism, &sum).map(drop),
-            Code::Planted => past_the_curator::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).map(drop),
+            Code::Injected => past_the_curator::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).map(drop),
         };
         Ok(out.is_ok())
     };
@@ -143,15 +143,17 @@ fn inexact(code: Code) -> Result<(), String> {
         let gradient = Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), 0.5, grid).map_err(text)?;
         let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
         let sum = gradient.sum(&data, &[0.0]);
-        let twice =
-            mechanism.event().self_composed(2).approximate(mechanism.sampler_error(past_the_curator::made_up(&sum)));
+        let twice = mechanism
+            .event()
+            .self_composed(2)
+            .approximate(mechanism.sampler_error(past_the_curator::read_for_tests(&sum)));
         let terms =
             Neighbours::of_records(Relation::ZeroOut).within(Budget::new(9.0, 1e-5).map_err(|e| e.to_string())?);
         let certificate = certify(&twice, terms).map_err(|e| e.to_string())?;
         let mut curator = match code {
             Code::Correct => Curator::new(&certificate, NoiseSource::insecure(1)),
             // one that takes samplers as exact
-            Code::Planted => past_the_curator::uncharged(&twice, NoiseSource::insecure(1)),
+            Code::Injected => past_the_curator::uncharged(&twice, NoiseSource::insecure(1)),
         };
         Ok((0..2).map(|_| u32::from(curator.release(&mechanism, &sum).is_ok())).sum())
     };
@@ -165,11 +167,11 @@ fn central_limit(code: Code) -> Result<(), String> {
     let (q, sigma, steps, delta) = (0.01, 1.0f64, 1000u32, 1e-6);
     let event = Event::gaussian(sigma).poisson_sampled(q).self_composed(u64::from(steps));
     let bound = accountant::epsilon(&event, Relation::ZeroOut, delta).map_err(|e| e.to_string())?;
-    // inverted from the exact moment generating function (spec 18 §10)
+    // inverted from the exact moment generating function
     let truth = 2.124_515_17;
     let claimed = match code {
         Code::Correct => bound.upper,
-        Code::Planted => {
+        Code::Injected => {
             let mu = q * (f64::from(steps) * (1.0 / (sigma * sigma)).exp_m1()).sqrt();
             dpopt_privacy::special::gaussian_epsilon(delta, mu)
         }

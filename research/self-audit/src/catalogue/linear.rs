@@ -1,7 +1,7 @@
-//! Bugs of private linear models (spec 17 §8), planted in the plans of the library's own algorithms.
+//! Faults of private linear models, made in the plans of the library's own algorithms.
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::methods::{Subject, alone, crowd, gradient, problem};
 use crate::worst_cases::{Logistic, indicator};
 use dpopt_audit::draws::Draws;
@@ -30,16 +30,16 @@ fn objective(
     text: (&'static str, super::Source, &'static str, &'static str),
     others: usize,
     (runs, cost): (u64, u64),
-    plant: fn(&mut ObjectiveSchedule, &Problem),
+    inject: fn(&mut ObjectiveSchedule, &Problem),
     statistic: impl Fn(Logistic, &ObjectiveSchedule, f64) -> f64 + Send + Sync + 'static,
-) -> PlantedBug {
+) -> InjectedFault {
     let subject = || {
         let algorithm = ObjectivePerturbation { shift: Some(0.0), regularization: Some(1e-6), ..Default::default() };
         let worlds = if others == 0 { alone(1) } else { crowd(others + 1, 1.0) };
         Subject::new(algorithm, problem(others + 1, 1, LOGISTIC), (1.0, 1e-5), worlds)
     };
-    let (right, wrong) = (subject(), subject().altered_and_opened(plant, |s, problem| s.mechanism(problem).event()));
-    PlantedBug::counting(text, claim(&right), (runs, cost), move |code, with, draws| {
+    let (right, wrong) = (subject(), subject().altered_and_opened(inject, |s, problem| s.mechanism(problem).event()));
+    InjectedFault::counting(text, claim(&right), (runs, cost), move |code, with, draws| {
         code.pick(&right, &wrong).run(with, draws, |_, s, view| {
             let model = Logistic { others: others as f64, feature: 1.0, lambda: s.regularization };
             statistic(model, s, view.weights[0])
@@ -47,7 +47,7 @@ fn objective(
     })
 }
 
-fn objectives() -> Vec<PlantedBug> {
+fn objectives() -> Vec<InjectedFault> {
     let log_ratio = |model: Logistic, s: &ObjectiveSchedule, weight: f64| model.log_ratio(weight, s.linear_std);
     vec![
         objective(
@@ -103,7 +103,7 @@ fn objectives() -> Vec<PlantedBug> {
     ]
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = objectives();
 
     let subject = || {
@@ -114,7 +114,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let halved = |s: &mut OutputSchedule, _: &Problem| s.noise_multiplier *= 0.5;
     let wrong = subject().altered_and_opened(halved, |s, problem| s.mechanism(problem).event());
     let right = subject();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "17.output",
             Shipped,
@@ -129,7 +129,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let options =
         NoisyNewton { steps: Some(1), regularization: Some(1.0), inverse: Inverse::Add, ..Default::default() };
     let newton = Subject::new(options, problem(1, 1, LOGISTIC), (4.377, 1e-5), alone(1));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "17.newton",
             Altered,
@@ -144,7 +144,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let subject =
         || Subject::new(SufficientStatistics::default(), problem(1, 1, Loss::Squared), (4.377, 1e-5), alone(1));
     let released = subject();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "17.isometric",
             Altered,
@@ -163,7 +163,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "17.tolerance",
             Altered,
@@ -185,7 +185,7 @@ const FLAT: f64 = 0.01;
 fn certified_tolerance(with: bool) -> f64 {
     let [without, alone] = alone(1);
     let world = if with { alone } else { without };
-    let examples = past_the_curator::made_up(&world);
+    let examples = past_the_curator::read_for_tests(&world);
     let objective = RegularizedSum::of(examples, &Linear::new(LOGISTIC, 1, 1.0), (FLAT, &[0.0]), 1.0);
     if minimise(&objective, Accuracy { tolerance: TOLERANCE, steps: 10_000 }).certified_norm <= TOLERANCE {
         TOLERANCE
@@ -216,7 +216,7 @@ fn newton_first_step(newton: &Subject<NoisyNewton>, code: Code, with: bool, draw
     let scale = |released: f64| s.noise_multiplier * s.step_sensitivity * released.abs();
     match code {
         Code::Correct => newton.run(with, draws, |_, _, view| (view.seen[1][0] / scale(view.seen[0][0])).abs()),
-        Code::Planted => {
+        Code::Injected => {
             let world = newton.world(with);
             let exact = gradient(world, s.loss, 0.0);
             let noise = scale(exact + s.noise_multiplier * draws.gaussian());

@@ -1,10 +1,10 @@
-//! Bugs of oracles for Goldstein points (spec 08 §3.3, §4; docs/proofs/o2nc.md).
+//! Faults of oracles for Goldstein points (Liu 2024, Algorithms 24 to 26; docs/proofs/o2nc.md).
 //!
 //! Covers: thesis algorithm 24, algorithm 26 (08.tree-index-mod, 08.tree-reused)
 //! Covers: thesis algorithm 25 (08.no-difference-clip, 08.free-period)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::o2nc::{evidence, numbers, plan as conversion, smooth_plan};
 use crate::worst_cases::restarted::{plan, run};
@@ -21,9 +21,9 @@ fn claim_of(plan: &Result<MinimizePlan, String>) -> Result<Claim, String> {
 }
 
 /// Node t mod 4 of a tree is none at t = 4: the last sum of every period is let out as it is.
-fn index_modulo() -> PlantedBug {
+fn index_modulo() -> InjectedFault {
     let sums = plan(4, 8, 1.0, Relation::ZeroOut);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "08.tree-index-mod",
             Altered,
@@ -38,7 +38,7 @@ fn index_modulo() -> PlantedBug {
             if seen.len() != 8 {
                 return f64::NAN;
             }
-            if code == Code::Planted {
+            if code == Code::Injected {
                 seen[3] = record;
             }
             indicator((seen[3] - 1.0).abs() < 1e-9)
@@ -47,9 +47,9 @@ fn index_modulo() -> PlantedBug {
 }
 
 /// The second period has the noise of the first.
-fn one_tree_reused() -> PlantedBug {
+fn one_tree_reused() -> InjectedFault {
     let sums = plan(4, 8, 1.0, Relation::ZeroOut);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "08.tree-reused",
             Altered,
@@ -64,7 +64,7 @@ fn one_tree_reused() -> PlantedBug {
             if seen.len() != 8 {
                 return f64::NAN;
             }
-            if code == Code::Planted {
+            if code == Code::Injected {
                 seen[4] = seen[0] + record;
             }
             indicator((seen[4] - seen[0] - 1.0).abs() < 1e-9)
@@ -73,7 +73,7 @@ fn one_tree_reused() -> PlantedBug {
 }
 
 /// Changes as large as they come, or up to eight times what noise is made for.
-fn no_difference_clip() -> PlantedBug {
+fn no_difference_clip() -> InjectedFault {
     const WIDER: f64 = 8.0;
     let plan = conversion(Relation::ZeroOut, BUDGET, 2, 2).map(|mut plan| {
         if let Some(c) = numbers(&mut plan) {
@@ -83,7 +83,7 @@ fn no_difference_clip() -> PlantedBug {
         plan
     });
     let claim = claim_of(&plan);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "08.no-difference-clip",
             Shipped,
@@ -94,7 +94,7 @@ fn no_difference_clip() -> PlantedBug {
         (150, 12_000),
         move |code, with, draws| {
             let Ok(mut plan) = plan.clone() else { return f64::NAN };
-            if code == Code::Planted
+            if code == Code::Injected
                 && let Some(c) = numbers(&mut plan)
             {
                 c.change_clip *= WIDER;
@@ -109,11 +109,11 @@ fn no_difference_clip() -> PlantedBug {
 }
 
 /// As many gradients as somebody likes, with the noise of one.
-fn free_period() -> PlantedBug {
+fn free_period() -> InjectedFault {
     const STEPS: u64 = 16;
     let plan = smooth_plan(BUDGET, STEPS);
     let claim = claim_of(&plan);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "08.free-period",
             Shipped,
@@ -139,6 +139,6 @@ fn free_period() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![index_modulo(), one_tree_reused(), no_difference_clip(), free_period()]
 }

@@ -4,7 +4,7 @@
 //! Covers: thesis algorithm 5, algorithm 37 (23.block-overlap)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::methods::{self, Subject, alone, gradient};
 use crate::worst_cases::streams::Filter;
 use dpopt_audit::draws::Draws;
@@ -13,7 +13,8 @@ use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, Batching, Correlation, Sensitive, StreamShape, past_the_curator};
 use dpopt_methods::LastIterateDescent;
 use dpopt_minimize::{
-    Answers, Batches, Directions, Elsewhere, Goal, InMemory, MinimizePlan, MinimizeProblem, PerRecord, choose, run,
+    Answers, Batches, Directions, Goal, InMemory, MinimizePlan, MinimizeProblem, PerRecord, ReadByObjective, choose,
+    run,
 };
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
@@ -24,7 +25,7 @@ use dpopt_privacy::special::normal_cdf;
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 const RECORDS: u64 = 4;
-/// K.
+/// The number K of directions.
 const DIRECTIONS: usize = 16;
 /// (ε, δ) of the plan: μ = 1.
 const BUDGET: (f64, f64) = (4.377, 1e-5);
@@ -73,13 +74,13 @@ fn sums(
 }
 
 /// Phases that all read everybody's records, with the noise of phases on blocks of their own.
-fn overlapping_blocks() -> PlantedBug {
+fn overlapping_blocks() -> InjectedFault {
     const ALL: u64 = 256;
     let options =
         MethodOptions::of("noisy-sgd").with("goal", "population").with("steps", 1).with("sampling_probability", 1.0);
     let plan = plan_of(ALL, BUDGET.0, &options);
     let claim = claim_of(&plan);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "23.block-overlap",
             Shipped,
@@ -94,7 +95,7 @@ fn overlapping_blocks() -> PlantedBug {
                 let step = Event::gaussian(plan.schedule.noise_multiplier);
                 let phases = plan.schedule.phases.len() as u64;
                 let event = code.pick(plan.certificate.event().clone(), step.self_composed(phases));
-                if code == Code::Planted {
+                if code == Code::Injected {
                     plan.schedule.goal = Goal::Empirical;
                     plan.schedule.phases.iter_mut().for_each(|phase| phase.records = ALL);
                 }
@@ -106,12 +107,12 @@ fn overlapping_blocks() -> PlantedBug {
 }
 
 /// Two rounds on the same records, each with the noise of a round that is alone.
-fn budget_twice() -> PlantedBug {
+fn budget_twice() -> InjectedFault {
     let options = MethodOptions::of("accelerated").with("steps", 1).with("sampling_probability", 1.0);
     let once = plan_of(RECORDS, BUDGET.0, &options);
     let twice = plan_of(RECORDS, BUDGET.0, &options.with("restarts", 2));
     let claim = claim_of(&twice);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "23.restarts",
             Shipped,
@@ -123,7 +124,7 @@ fn budget_twice() -> PlantedBug {
         move |code, with, draws| {
             let (Ok(once), Ok(twice)) = (&once, &twice) else { return f64::NAN };
             let mut plan = twice.clone();
-            if code == Code::Planted {
+            if code == Code::Injected {
                 plan.schedule.phases.iter_mut().for_each(|phase| {
                     phase.noise_multiplier = once.schedule.noise_multiplier;
                 });
@@ -137,14 +138,14 @@ fn budget_twice() -> PlantedBug {
 }
 
 /// Batches of one of ten records with the noise of Poisson batches: another record, at the other end, takes the slot of a zeroed one.
-fn without_replacement() -> PlantedBug {
+fn without_replacement() -> InjectedFault {
     const ALL: u64 = 10;
     let options = MethodOptions::of("noisy-sgd").with("steps", 1).with("sampling_probability", 0.1);
     // noise of about C
     let poisson = plan_of(ALL, 1.8, &options);
     let fixed = plan_of(ALL, 1.8, &options.with("batches", "fixed"));
     let claim = claim_of(&fixed);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "23.without-replacement",
             Shipped,
@@ -190,7 +191,7 @@ fn answer(plan: &MinimizePlan, with: bool, draws: &mut Draws) -> Option<f64> {
     found.get().first().copied()
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![each_derivative(), without_replacement(), overlapping_blocks(), budget_twice(), averaged_iterates()]
 }
 
@@ -228,15 +229,15 @@ impl PerRecord for TwoPoints {
 }
 
 /// Of a recursive gradient's two parts each is clipped by itself: 2·C − (−C) is three times what noise is made for.
-pub(super) fn separate_clips() -> PlantedBug {
+pub(super) fn separate_clips() -> InjectedFault {
     const STEPS: u64 = 2;
     let options = MethodOptions::of("accelerated-srgd").with("steps", STEPS);
-    let problem = MinimizeProblem { elsewhere: true, ..slopes(STEPS) };
+    let problem = MinimizeProblem { remote: true, ..slopes(STEPS) };
     let budget = Budget::new(BUDGET.0, BUDGET.1).map_err(|e| e.to_string());
     let plan = budget.and_then(|budget| choose(&problem, budget, &options).map_err(|e| e.to_string()));
     let claim = claim_of(&plan);
     let filter = Filter::new(StreamShape { batches: 2, steps: 2, correlation: Correlation::Blt }, &[1]);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "23.separate-clips",
             Shipped,
@@ -255,7 +256,7 @@ pub(super) fn separate_clips() -> PlantedBug {
             }
             let slope = if with { 1e3 } else { 0.0 };
             let mut objective = TwoPoints { slopes: [0.0, slope], by_itself: None };
-            if code == Code::Planted {
+            if code == Code::Injected {
                 objective.by_itself = Some(clip);
                 // 2C + C is a vector of norm 3C; the noise stays
                 plan.schedule.clip_norm *= 3.0;
@@ -263,7 +264,7 @@ pub(super) fn separate_clips() -> PlantedBug {
             }
             let event = Event::gaussian(plan.schedule.noise_multiplier);
             let mut curator = past_the_curator::watched(&event, NoiseSource::insecure(draws.word()));
-            let source = Elsewhere::new(objective, STEPS as usize);
+            let source = ReadByObjective::new(objective, STEPS as usize);
             if run(&problem, &plan, &[0.0], source, &mut curator, &Silent).is_err() {
                 return f64::NAN;
             }
@@ -273,7 +274,7 @@ pub(super) fn separate_clips() -> PlantedBug {
     )
 }
 
-/// Φ(−z).
+/// Φ(−z): chance that a standard normal is above z.
 fn above(z: f64) -> f64 {
     normal_cdf(-z)
 }
@@ -311,7 +312,7 @@ impl Mixture {
 }
 
 /// δ at ε of two batches without replacement under replace-one, by an adversary who chooses, before each, whether the other records look like the one record or like the
-/// other: the second time by what the first told.
+/// other: the second time by what the first answered.
 fn two_batches(q: f64, shift: f64, epsilon: f64) -> f64 {
     let mixture = Mixture { q, shift };
     let width = 1e-3;
@@ -339,7 +340,7 @@ fn one_sided(code: Code) -> Result<(), String> {
     };
     let epsilon = match code {
         Code::Correct => claim(&fixed, Relation::ReplaceOne)?,
-        Code::Planted => claim(&one_order, Relation::ZeroOut)?,
+        Code::Injected => claim(&one_order, Relation::ZeroOut)?,
     };
     let attained = two_batches(q, shift, epsilon);
     match attained <= DELTA {
@@ -348,8 +349,8 @@ fn one_sided(code: Code) -> Result<(), String> {
     }
 }
 
-pub(super) fn one_sided_curve() -> PlantedBug {
-    PlantedBug::looking(
+pub(super) fn one_sided_curve() -> InjectedFault {
+    InjectedFault::looking(
         (
             "01.one-sided",
             Shipped,
@@ -360,10 +361,10 @@ pub(super) fn one_sided_curve() -> PlantedBug {
     )
 }
 
-fn each_derivative() -> PlantedBug {
+fn each_derivative() -> InjectedFault {
     let plan = planned();
     let claim = claim_of(&plan);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "23.each-derivative",
             Shipped,
@@ -375,7 +376,7 @@ fn each_derivative() -> PlantedBug {
         move |code, with, draws| {
             let Ok(plan) = &plan else { return f64::NAN };
             let mut plan = plan.clone();
-            if code == Code::Planted {
+            if code == Code::Injected {
                 // sixteen numbers of norm C are a vector of norm 4C; the noise stays
                 let wider = (DIRECTIONS as f64).sqrt();
                 plan.schedule.clip_norm *= wider;
@@ -387,7 +388,7 @@ fn each_derivative() -> PlantedBug {
 }
 
 /// A step keeps half of the way, so that 100 of them cost what 3 do where only the last iterate is seen. Their mean knows all.
-fn averaged_iterates() -> PlantedBug {
+fn averaged_iterates() -> InjectedFault {
     let loss = Loss::Logistic { shift: 0.0 };
     let descent = LastIterateDescent {
         steps: Some(100),
@@ -399,7 +400,7 @@ fn averaged_iterates() -> PlantedBug {
     let claim = subject
         .event()
         .and_then(|event| Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string()));
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "23.averaged-iterates",
             Altered,
@@ -410,8 +411,8 @@ fn averaged_iterates() -> PlantedBug {
         (700, 30_000),
         move |code, with, draws| match (code, subject.schedule()) {
             (Code::Correct, _) => subject.run(with, draws, |_, _, view| view.weights[0]),
-            (Code::Planted, None) => f64::NAN,
-            (Code::Planted, Some(s)) => {
+            (Code::Injected, None) => f64::NAN,
+            (Code::Injected, Some(s)) => {
                 let (mut x, mut sum) = (0.0f64, 0.0);
                 for _ in 0..s.steps {
                     let slope = gradient(subject.world(with), s.loss, x) + s.regularization * x;

@@ -2,7 +2,7 @@
 
 use super::Source::Altered;
 use super::units::{MOST, examples, of_a_group, released};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use dpopt_objective::records::{Examples, SharedOwners};
 use std::num::NonZeroU64;
 
@@ -31,7 +31,7 @@ fn kept(file: &File, places: usize) -> Option<Examples> {
     owners(file, places)?.kept(NonZeroU64::new(MOST)?).of(&rows(file)).ok()
 }
 
-/// The same by a choice that takes rows which hold something first.
+/// Rows of whom nobody owns more than [`MOST`], by a choice that takes rows which hold something first: the fault.
 fn kept_by_contents(file: &File) -> Option<Examples> {
     let owners = owners(file, 2)?;
     let mut left = vec![MOST; owners.units()];
@@ -47,10 +47,10 @@ fn kept_by_contents(file: &File) -> Option<Examples> {
     Some(rows(&kept.into_iter().map(|row| file[row]).collect()))
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let noise = MOST as f64;
     vec![
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.one-owner-counted",
                 Altered,
@@ -66,7 +66,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 kept(&file, places).and_then(|rows| released(rows, noise, draws)).unwrap_or(f64::NAN)
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.owners-greedy-sees-contents",
                 Altered,
@@ -82,7 +82,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let file: File = own.into_iter().chain(others).collect();
                 let rows = match code {
                     Code::Correct => kept(&file, 2),
-                    Code::Planted => kept_by_contents(&file),
+                    Code::Injected => kept_by_contents(&file),
                 };
                 rows.and_then(|rows| released(rows, noise, draws)).unwrap_or(f64::NAN)
             },

@@ -1,13 +1,13 @@
-//! Bugs of peeling (spec 16 §2, spec 20 §2.3).
+//! Faults of peeling: the largest coordinates chosen one by one with noise (docs/proofs/peeling.md).
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::peeling::{ENTRY, picks, steep, swapped, unseen};
 use dpopt_audit::statistics::Claim;
 use dpopt_mechanism::PeelingLaw::{Gumbel, Laplace};
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let entry = 1.0 / 10f64.sqrt();
     let (by_gumbel, by_laplace, alone) = (swapped(5), swapped(5), unseen(1000));
     let five = move |worlds: &[dpopt_mechanism::Sensitive<dpopt_objective::records::Examples>; 2],
@@ -19,7 +19,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         picks(&worlds[usize::from(with)], (law, each, entry), (5, 5), seed).unwrap_or(f64::NAN)
     };
     vec![
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "16.peeling-noise",
                 Shipped,
@@ -30,7 +30,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             (900, 30_000),
             move |code, with, draws| five(&by_gumbel, Gumbel, code, with, draws.word()),
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "16.peeling-laplace",
                 Shipped,
@@ -41,7 +41,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             (600, 30_000),
             move |code, with, draws| five(&by_laplace, Laplace, code, with, draws.word()),
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "16.peeling-clip",
                 Altered,
@@ -56,7 +56,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 picks(&steep(copies), (Gumbel, 1.0, ENTRY), (1, 1), draws.word()).unwrap_or(f64::NAN)
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "16.peeling-touched",
                 Altered,
@@ -70,7 +70,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                     picks(&alone[usize::from(with)], (Gumbel, 1.0, 1.0), (1, 1), draws.word()).unwrap_or(f64::NAN)
                 }
                 // with nothing touched nothing is picked
-                Code::Planted => indicator(with),
+                Code::Injected => indicator(with),
             },
         ),
     ]

@@ -1,10 +1,10 @@
-//! Bugs of phased SGD and of its reweighted relative (spec 02 §6; docs/proofs/phased-sgd.md).
+//! Faults of phased SGD and of its reweighted relative (Liu 2024, Algorithm 8; docs/proofs/phased-sgd.md).
 //!
 //! Covers: thesis algorithm 8 (02.no-drift-constant, 02.start-outside, 02.halved-draws)
 //! Covers: thesis algorithm 43 (02.noise-below-spacing)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::library::phased::phased;
 use crate::worst_cases::methods::{Subject, alone, problem};
 use dpopt_audit::draws::Draws;
@@ -26,14 +26,14 @@ fn claim(event: Result<Event, String>) -> Result<Claim, String> {
 }
 
 /// Noise for half of what a record moves: a plan for a record in the middle of its phase.
-fn middle() -> PlantedBug {
+fn middle() -> InjectedFault {
     let subject = || Subject::new(phased(1), problem(1, 1, LOGISTIC), BUDGET, alone(1));
     let right = subject();
     let wrong = subject().altered_and_opened(
         |schedule, _| schedule.noise_multiplier *= 0.5,
         |schedule, problem| schedule.mechanism(problem).event(),
     );
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "02.middle-of-the-phase",
             Shipped,
@@ -47,7 +47,7 @@ fn middle() -> PlantedBug {
 }
 
 /// One phase of a record alone, and the same again.
-fn again() -> PlantedBug {
+fn again() -> InjectedFault {
     const PHASES: usize = 4;
     let z = 1.0;
     let phase = Phase { records: 1, learning_rate: 1.0, clip_norm: 0.5 };
@@ -60,7 +60,7 @@ fn again() -> PlantedBug {
         target_bound: 1.0,
     };
     let event = Event::Parallel { blocks: vec![Event::gaussian(z); PHASES] };
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "02.phases-over-all-records",
             Altered,
@@ -77,13 +77,13 @@ fn again() -> PlantedBug {
                 past_the_curator::unchecked(&mechanism, input, &mut source).map_or(f64::NAN, |points| points[0])
             };
             // in the correct code the other phases have other records
-            (0..PHASES).map(|i| one(with && (i == 0 || code == Code::Planted))).sum()
+            (0..PHASES).map(|i| one(with && (i == 0 || code == Code::Injected))).sum()
         },
     )
 }
 
 /// m draws with replacement from n records, all others at −1: what a phase of linear losses shows.
-fn halved() -> PlantedBug {
+fn halved() -> InjectedFault {
     const RECORDS: usize = 10;
     const DRAWN: u64 = 3;
     let z = 2.0;
@@ -92,7 +92,7 @@ fn halved() -> PlantedBug {
         sample_size: DRAWN,
         event: Box::new(Event::gaussian(z)),
     };
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "02.halved-draws",
             Altered,
@@ -175,7 +175,7 @@ fn outside(code: Code) -> Result<(), String> {
 
 /// Records with a kink each in a coordinate of its own, just beyond where the run starts, and one record along the diagonal: if it comes before them, all of them are on the other
 /// side of their kinks. Two runs are then up to 2η√d apart, where each record's step is η long and steps that contract leave them η apart.
-pub(super) fn kinks() -> PlantedBug {
+pub(super) fn kinks() -> InjectedFault {
     const COLUMNS: usize = 256;
     const RECORDS: usize = COLUMNS + 1;
     // slopes of at most C, and η as long as the smooth loss allows
@@ -204,7 +204,7 @@ pub(super) fn kinks() -> PlantedBug {
         target_bound: 1e4,
     };
     let noise = mechanism.noise_std(&mechanism.phases[0]);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "02.no-drift-constant",
             Altered,
@@ -220,7 +220,7 @@ pub(super) fn kinks() -> PlantedBug {
                     let input = &worlds[usize::from(with)];
                     past_the_curator::unchecked(&mechanism, input, &mut source).unwrap_or_default()
                 }
-                Code::Planted => {
+                Code::Injected => {
                     let mut order: Vec<usize> = (0..RECORDS).collect();
                     // Fisher and Yates
                     (1..RECORDS).rev().for_each(|i| order.swap(i, draws.below(i + 1)));
@@ -242,12 +242,12 @@ pub(super) fn kinks() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![
         middle(),
         again(),
         halved(),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "02.noise-below-spacing",
                 Altered,
@@ -256,7 +256,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             ),
             below_spacing,
         ),
-        PlantedBug::looking(
+        InjectedFault::looking(
             (
                 "02.start-outside",
                 Altered,

@@ -1,9 +1,10 @@
-//! Bugs of running sums that begin anew: one tree for all of them, a node that is forgotten, a batch that is smaller than its clip says (spec 07 §1.2, §1.5, §2.10).
+//! Faults of running sums that begin anew: one tree for all of them, a node that is forgotten, a batch that is smaller than its clip says (Liu 2024,
+//! Algorithms 20 and 21; docs/proofs/restarted-sums.md).
 //!
 //! Covers: thesis algorithm 21, algorithm 22 (07.restart-tree, 07.last-node, 07.short-batch)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::restarted::{matched, plan, run};
 use crate::worst_cases::streams::one_tree;
@@ -11,10 +12,10 @@ use dpopt_audit::statistics::Claim;
 use dpopt_privacy::Relation;
 
 /// Trees of 4 leaves have 3 nodes above a leaf. One tree goes on through all of 24 leaves, and the sum with leaf 13 in it is taken back at leaf 17: 7 nodes move.
-fn one_tree_for_all() -> PlantedBug {
+fn one_tree_for_all() -> InjectedFault {
     let (leaves, steps, place) = (4, 24, 12);
     let sums = plan(leaves, steps, 1.0, Relation::ZeroOut);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "07.restart-tree",
             Altered,
@@ -31,7 +32,7 @@ fn one_tree_for_all() -> PlantedBug {
                     seen if seen.len() == steps as usize => matched(&seen[own], |_| 1.0),
                     _ => f64::NAN,
                 },
-                Code::Planted => {
+                Code::Injected => {
                     let inside = |t: usize| own.contains(&(t - 1));
                     let prefix = |t: usize| i64::from(with && inside(t));
                     let seen = one_tree(3f64.sqrt(), steps as usize, prefix, draws);
@@ -43,9 +44,9 @@ fn one_tree_for_all() -> PlantedBug {
 }
 
 /// Nodes from half the length down: the prefix of all 8 leaves has the noise of the prefix of 7.
-fn forgotten_node() -> PlantedBug {
+fn forgotten_node() -> InjectedFault {
     let sums = plan(8, 8, 1.0, Relation::ZeroOut);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "07.last-node",
             Altered,
@@ -59,7 +60,7 @@ fn forgotten_node() -> PlantedBug {
             if seen.len() != 8 {
                 return f64::NAN;
             }
-            if code == Code::Planted {
+            if code == Code::Injected {
                 seen[7] = seen[6] + f64::from(u8::from(with));
             }
             indicator((seen[7] - seen[6] - 1.0).abs() < 1e-9)
@@ -68,9 +69,9 @@ fn forgotten_node() -> PlantedBug {
 }
 
 /// A cap on batches halves one, and the clip of what a record adds to a mean is not halved with it.
-fn short_batch() -> PlantedBug {
-    let [correct, planted] = [1.0, 0.5].map(|z| plan(8, 8, z, Relation::ZeroOut));
-    PlantedBug::counting(
+fn short_batch() -> InjectedFault {
+    let [correct, injected] = [1.0, 0.5].map(|z| plan(8, 8, z, Relation::ZeroOut));
+    InjectedFault::counting(
         (
             "07.short-batch",
             Shipped,
@@ -80,12 +81,12 @@ fn short_batch() -> PlantedBug {
         Claim::gaussian(1.0),
         (561, 20_000),
         move |code, with, draws| {
-            let seen = run(code.pick(&correct, &planted), 0, f64::from(u8::from(with)), draws);
+            let seen = run(code.pick(&correct, &injected), 0, f64::from(u8::from(with)), draws);
             if seen.len() == 8 { matched(&seen, |_| 1.0) } else { f64::NAN }
         },
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![one_tree_for_all(), forgotten_node(), short_batch()]
 }

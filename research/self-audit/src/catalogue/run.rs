@@ -1,9 +1,9 @@
-//! Runs the catalogue: a pilot freezes each event, then independent audits bet pair by pair (spec 20 §1.1, §1.5).
+//! Runs the catalogue: a pilot freezes each event, then independent audits bet pair by pair (docs/proofs/sequential-audit.md).
 //!
-//! An audit of a planted bug ends when the claim has fallen, at the latest after twice the stated number of pairs; the correct
+//! An audit of an injected fault ends when the claim has fallen, at the latest after twice the stated number of pairs; the correct
 //! code is always run to that end.
 
-use super::{Check, Code, DELTA, PlantedBug, Run, Source, Tier, all};
+use super::{Check, Code, DELTA, InjectedFault, Run, Source, Tier, all};
 use dpopt_audit::attack::{CHUNK, sample};
 use dpopt_audit::statistics::sequential::{Bet, Stake, best_bet, imagined};
 use dpopt_audit::statistics::threshold::{Choice, Event, choose};
@@ -19,10 +19,10 @@ const ALPHA: f64 = 1e-6;
 /// Points of a claim beyond this ε can't be refuted by counting.
 const LARGEST_EPSILON: f64 = 60.0;
 
-/// Audits of the planted bug and of the correct code.
+/// Audits of the injected fault and of the correct code.
 struct Seeds {
-    planted: u64,
-    /// So many of the planted ones go on to the end after the claim has fallen, for a lower bound by counting.
+    injected: u64,
+    /// So many of the injected ones go on to the end after the claim has fallen, for a lower bound by counting.
     to_the_end: u64,
     correct: u64,
 }
@@ -34,9 +34,9 @@ impl Seeds {
         match tier {
             Tier::Short => {
                 let seeds = within(100_000_000, 3);
-                Self { planted: seeds, to_the_end: 1, correct: seeds }
+                Self { injected: seeds, to_the_end: 1, correct: seeds }
             }
-            Tier::Long => Self { planted: 100, to_the_end: 10, correct: within(40_000_000_000, 100).max(10) },
+            Tier::Long => Self { injected: 100, to_the_end: 10, correct: within(40_000_000_000, 100).max(10) },
         }
     }
 }
@@ -44,35 +44,35 @@ impl Seeds {
 /// What became of one entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Its number in the catalogue.
+    /// Name of the fault in the catalogue.
     pub number: &'static str,
     /// How much of it is shipped code.
     pub source: Source,
-    /// The mistake.
+    /// The mistake, in words.
     pub bug: &'static str,
     /// What was looked at.
     pub statistic: &'static str,
     /// ε claimed at δ = 1e-5; none for entries caught by looking.
     pub claimed: Option<f64>,
-    /// Proved lower bound on the planted bug's ε at δ = 1e-5, by counting in ten audits that went on to the end.
+    /// Proved lower bound on the injected fault's ε at δ = 1e-5, by counting in ten audits that went on to the end.
     pub lower_bound: Option<f64>,
-    /// The same for the correct code, over all its audits together.
+    /// Proved lower bound on the correct code's ε at δ = 1e-5, over all its audits together.
     pub lower_bound_correct: Option<f64>,
     /// Most pairs of runs of one audit (twice the stated number).
     pub runs: u64,
     /// Pairs after which the claim fell, on average over the audits in which it did.
     pub pairs: Option<u64>,
-    /// Independent audits of the planted bug.
+    /// Independent audits of the injected fault.
     pub seeds: u64,
     /// How many of them rejected.
     pub rejected: u64,
     /// At least 99 % of them did (or looking found it).
     pub caught: bool,
-    /// The correct code was rejected: a false alarm, or a bug that nobody planted.
+    /// The correct code was rejected: a false alarm, or a fault that nobody injected.
     pub violation: bool,
     /// What was found, in words.
     pub evidence: String,
-    /// Wall-clock seconds.
+    /// Wall-clock seconds of the audits.
     pub seconds: f64,
 }
 
@@ -83,14 +83,14 @@ impl Outcome {
     }
 }
 
-/// The whole run.
+/// What became of all entries of the catalogue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// How much was run.
     pub tier: Tier,
     /// Seed of the run.
     pub seed: u64,
-    /// One per entry.
+    /// One outcome per entry.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -107,7 +107,7 @@ impl Summary {
 
     /// The two closing lines.
     pub fn verdict(&self) -> String {
-        format!("caught {} of {} planted bugs\nviolations {}", self.caught(), self.outcomes.len(), self.violations())
+        format!("caught {} of {} injected faults\nviolations {}", self.caught(), self.outcomes.len(), self.violations())
     }
 }
 
@@ -119,7 +119,7 @@ pub fn run(tier: Tier, seed: u64, progress: &dyn Progress) -> Summary {
 /// Runs the entries of the given numbers as [`run`] does, with the same outcomes.
 pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: &dyn Progress) -> Summary {
     let bugs = all();
-    progress.start("planted bugs", bugs.iter().filter(|b| wanted(b.number)).count() as u64);
+    progress.start("injected faults", bugs.iter().filter(|b| wanted(b.number)).count() as u64);
     let outcomes = bugs
         .iter()
         .enumerate()
@@ -134,14 +134,14 @@ pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: 
     Summary { tier, seed, outcomes }
 }
 
-/// Runs one entry.
-pub fn run_one(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
+/// Runs all audits of one entry of the catalogue.
+pub fn run_one(bug: &InjectedFault, tier: Tier, seed: u64) -> Outcome {
     let started = Instant::now();
     let outcome = judge(bug, tier, seed);
     Outcome { seconds: started.elapsed().as_secs_f64(), ..outcome }
 }
 
-fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
+fn judge(bug: &InjectedFault, tier: Tier, seed: u64) -> Outcome {
     let blank = Outcome {
         number: bug.number,
         source: bug.source,
@@ -161,12 +161,12 @@ fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
     };
     match &bug.check {
         Check::Looking(check) => {
-            let (correct, planted) = (check(Code::Correct), check(Code::Planted));
+            let (correct, injected) = (check(Code::Correct), check(Code::Injected));
             Outcome {
-                rejected: u64::from(planted.is_err()),
-                caught: planted.is_err(),
+                rejected: u64::from(injected.is_err()),
+                caught: injected.is_err(),
                 violation: correct.is_err(),
-                evidence: match (correct, planted) {
+                evidence: match (correct, injected) {
                     (Err(e), _) => format!("correct code: {e}"),
                     (_, Err(e)) => e,
                     _ => "nothing found".into(),
@@ -182,7 +182,7 @@ fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
             let pilot_runs = planned.max(4000) * if tier == Tier::Long { 4 } else { 1 };
             let world = Worlds { run, seed };
             let (with, without) =
-                (world.sample(Code::Planted, true, pilot_runs, 0), world.sample(Code::Planted, false, pilot_runs, 0));
+                (world.sample(Code::Injected, true, pilot_runs, 0), world.sample(Code::Injected, false, pilot_runs, 0));
             let Choice { event, bound, .. } = choose(&with, &without, claim, DELTA, planned, ALPHA);
             let (event, bet) = opening(claim, event, event.count(&with, &without));
 
@@ -190,15 +190,15 @@ fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
                 let one = |s| world.audit(code, [event, bound], &bet, (planned, s <= to_the_end), s);
                 in_threads(|| (1..=count).into_par_iter().map(one).collect())
             };
-            let planted = audits(Code::Planted, seeds.planted, seeds.to_the_end);
+            let injected = audits(Code::Injected, seeds.injected, seeds.to_the_end);
             let correct = audits(Code::Correct, seeds.correct, seeds.correct);
             let pool = |all: &[Audit], i: usize| all.iter().fold(Counts::default(), |a, b| a.merge(b.counts[i]));
             // a fixed number of audits of fixed size: what was chosen by stopping bounds nothing by counting
-            let whole = &planted[..seeds.to_the_end.min(seeds.planted) as usize];
+            let whole = &injected[..seeds.to_the_end.min(seeds.injected) as usize];
             let proved = |all: &[Audit]| Some(pool(all, 1).rates(ALPHA).epsilon_lower(DELTA));
-            let fallen: Vec<u64> = planted.iter().filter_map(|a| a.fallen_after).collect();
+            let fallen: Vec<u64> = injected.iter().filter_map(|a| a.fallen_after).collect();
             let rejected = fallen.len() as u64;
-            let seeds = seeds.planted;
+            let seeds = seeds.injected;
             // one audit per seed, and all seeds together as a sharper one
             let rejects = |c: &Counts| c.rates(ALPHA).rejects(claim);
             let false_alarm = correct.iter().any(|a| a.fallen_after.is_some())
@@ -279,7 +279,7 @@ impl Worlds<'_> {
     }
 }
 
-/// One audit.
+/// One audit of an entry.
 struct Audit {
     fallen_after: Option<u64>,
     counts: [Counts; 2],

@@ -1,9 +1,9 @@
-//! Bugs of batches: what the event says about sampling and what the code does (spec 20 §1.5, 18 §1.1).
+//! Faults of batches: what the event says about sampling and what the code does.
 //!
 //! The batches and the noise are the library's own but for batches of fixed size and shuffles, which it does not have.
 
 use super::Source::{Altered, Shipped};
-use super::{Code, DELTA, PlantedBug};
+use super::{Code, DELTA, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::noise::{Batches, Correlated};
 use dpopt_audit::attack::likelihood;
@@ -18,18 +18,18 @@ fn poisson_claim(q: f64, noise_multiplier: f64, steps: u64) -> Result<Claim, Str
     Claim::reported(&event, Relation::ZeroOut, DELTA).map_err(|e| e.to_string())
 }
 
-/// All of a run's noisy sums with one batch drawn at the start and kept (planted), or one batch per sum.
+/// All of a run's noisy sums with one batch drawn at the start and kept (injected), or one batch per sum.
 fn kept_batch(batches: &Batches, steps: usize, code: Code, with: bool, draws: &mut Draws) -> f64 {
     let kept = batches.enters(draws);
     let all = batches.sums(steps, draws, |_, d| indicator(with && code.pick(batches.enters(d), kept)));
     likelihood::gaussian(&all)
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = Vec::new();
 
     let (right, wrong) = (Batches::new(0.01, 1.0), Batches::new(0.02, 1.0));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.24",
             Shipped,
@@ -46,7 +46,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     let batches = Batches::new(0.01, 5.0);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.25",
             Shipped,
@@ -59,7 +59,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     let batches = Batches::new(0.1, 1.0);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "18.shared-sample",
             Shipped,
@@ -71,9 +71,9 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| kept_batch(&batches, 4, code, with, draws),
     ));
 
-    // the planted ledger forgets that the slot of the missing record is filled by another one: 2C, not C
+    // the injected ledger forgets that the slot of the missing record is filled by another one: 2C, not C
     let batches = Batches::new(0.1, 2.0);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.26",
             Altered,
@@ -88,7 +88,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             let all = batches.sums(64, draws, |_, d| if batches.enters(d) { inside } else { 0.0 });
             match code {
                 Code::Correct => likelihood::poisson(&all, 0.1, 2.0),
-                Code::Planted => likelihood::without_replacement(&all, 0.1, 2.0),
+                Code::Injected => likelihood::without_replacement(&all, 0.1, 2.0),
             }
         },
     ));
@@ -98,7 +98,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         ("20.27b", "all others at 0, log-likelihood ratio of the shuffle", 45_000, 0.0),
     ] {
         let batches = Batches::new(1.0 / 64.0, 0.5);
-        bugs.push(PlantedBug::counting(
+        bugs.push(InjectedFault::counting(
             (number, Altered, "a shuffled epoch accounted as Poisson batches (T = 64, sigma = .5)", statistic),
             poisson_claim(1.0 / 64.0, 0.5, 64),
             (runs, 15_000),
@@ -106,8 +106,8 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let chosen = draws.below(64);
                 let all = batches.sums(64, draws, |t, d| match code {
                     Code::Correct => indicator(batches.enters(d) && with),
-                    Code::Planted if t == chosen => others + indicator(with),
-                    Code::Planted => 0.0,
+                    Code::Injected if t == chosen => others + indicator(with),
+                    Code::Injected => 0.0,
                 });
                 likelihood::shuffle(&all, 1.0, 0.5)
             },
@@ -115,19 +115,19 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     }
 
     let batches = Batches::new(0.01, 1.0);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         ("20.28", Altered, "the first record is in every batch (q = .01, sigma = 1, T = 100)", "sum over all steps"),
         poisson_claim(0.01, 1.0, 100),
         (23, 20_000),
         move |code, with, draws| {
             likelihood::gaussian(
-                &batches.sums(100, draws, |_, d| indicator(with && (code == Code::Planted || batches.enters(d)))),
+                &batches.sums(100, draws, |_, d| indicator(with && (code == Code::Injected || batches.enters(d)))),
             )
         },
     ));
 
     let batches = Batches::new(0.1, 1.0);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.29",
             Altered,
@@ -141,7 +141,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             let others = 19;
             let canary = batches.enters(draws);
             let mut size = indicator(canary);
-            if code == Code::Planted {
+            if code == Code::Injected {
                 for _ in 0..others {
                     size += indicator(draws.coin(0.1));
                 }
@@ -158,7 +158,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         (run, weights)
     });
     let batches = Batches::new(0.1, 1.0);
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.41",
             Shipped,

@@ -1,8 +1,8 @@
-//! Bugs of choices: exponential mechanism, noisy maximum, top-k, Frank–Wolfe, quantiles
-//! (spec 20 §1.5, §2–§4; spec 17 §8). Sensitivities and score shifts in units of Δ = 1.
+//! Faults of choices: exponential mechanism, noisy maximum, top-k, Frank–Wolfe, quantiles
+//! (Dong, Durfee, Rogers 2020; docs/proofs/frank-wolfe.md, docs/proofs/quantiles.md). Sensitivities and score shifts in units of Δ = 1.
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::choices::{LOW_QUANTILE, low_quantile, quantile_choice};
 use crate::worst_cases::indicator;
 use dpopt_audit::attack::likelihood;
@@ -33,13 +33,13 @@ fn best_ten(choice: &Choice, with: bool, draws: &mut Draws) -> f64 {
     raised
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = Vec::new();
 
     // l1 norm 2, l2 norm 1, ε = 1
     let grid = Grid::new(-20);
     let (right, wrong) = (RoundedLaplace::new(2.0, grid).ok(), RoundedLaplace::new(1.0, grid).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.30",
             Shipped,
@@ -58,7 +58,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     // Δ = 2: D (0, 5), D′ (2, 3): both candidates move by Δ, in opposite directions, which a monotone score can't
     let scores = |with: bool| if with { [0, 5] } else { [2, 3] };
     let (right, wrong) = (ExponentialChoice::new(1.0, 2, false).ok(), ExponentialChoice::new(1.0, 2, true).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.31",
             Shipped,
@@ -73,7 +73,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     // one record's presence moves scores by 1; replaced by another, by 2: the same pair
     let choice = |relation| Choice::new(ChoiceLaw::Exponential, 1.0, 1, false, relation).ok();
     let (right, wrong) = (choice(Relation::ReplaceOne), choice(Relation::ZeroOut));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "19.replaced",
             Shipped,
@@ -91,7 +91,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     let (right, wrong) = (NoisyMax::new(1.0, 2, false).ok(), NoisyMax::new(1.0, 2, true).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.32",
             Shipped,
@@ -108,7 +108,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     // ε0 = .1, scores in units of C: their range is the radius 10
     let (right, wrong) = (ExponentialChoice::new(0.1, 10, true).ok(), ExponentialChoice::new(0.1, 1, true).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.38",
             Shipped,
@@ -122,7 +122,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     // a tiny gradient: 1 of 10^9 units of Δ
     let vertices = ExponentialChoice::new(1.0, 1_000_000_000, false).ok();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.39",
             Altered,
@@ -135,7 +135,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             let gradient = if with { 1 } else { -1 };
             match code {
                 Code::Correct => chosen(&vertices, &[gradient, -gradient], draws),
-                Code::Planted => indicator(gradient < 0),
+                Code::Injected => indicator(gradient < 0),
             }
         },
     ));
@@ -143,7 +143,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     // ten choices without replacement: ε = 1 in all, or ε = 1 each; scores not monotone, as ten rise and ten fall
     let choice = |epsilon: f64| Choice::new(ChoiceLaw::Exponential, epsilon, 1, false, Relation::ZeroOut).ok();
     let (right, wrong) = (choice(0.1), choice(1.0));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "20.40",
             Shipped,
@@ -156,7 +156,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     let (right, wrong) = (low_quantile(1.0), low_quantile(2.0));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         ("17.quantile", Shipped, "private quantile by exp(epsilon u) instead of exp(epsilon u / 2)", LOW_QUANTILE),
         Claim::pure(1.0),
         (1_800, 25_000),

@@ -1,4 +1,4 @@
-//! Bugs of methods for sparse gradients (spec 15): the constants of both versions of the source, and what its listings leave
+//! Faults of methods for sparse gradients (Ghazi et al. 2024): the constants of both versions of the source, and what its listings leave
 //! open.
 //!
 //! Covers: sparse-v1 algorithm 1 (15.sqrt-s)
@@ -14,7 +14,7 @@
 //! Covers: sparse-v1 algorithm 7 (15.noisy-min)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, problem};
 use crate::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
@@ -29,7 +29,7 @@ use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_privacy::Relation;
 
-/// What noise is added to.
+/// The exact minimiser, to which noise is added.
 fn exact_minimiser(world: &Examples, s: &SparseOutputSchedule) -> Vec<f64> {
     let d = world.rows.columns();
     let objective = Linear::new(s.loss, d, world.rows.norm_bound());
@@ -38,7 +38,7 @@ fn exact_minimiser(world: &Examples, s: &SparseOutputSchedule) -> Vec<f64> {
     minimise(&sum, Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps }).theta.rounded()
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = Vec::new();
 
     // λ = 5: the minimiser moves by 1/10 in each of four weights, 2/5 in l1 and 1/5 in l2 norm
@@ -53,7 +53,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     };
     let right = subject();
     let minimisers = [false, true].map(|with| right.schedule().map(|s| exact_minimiser(right.world(with), s)));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "15.l1",
             Altered,
@@ -71,7 +71,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 Code::Correct => {
                     right.run(with, draws, |_, s, view| ratio(view.weights, s.regularization, s.noise_scale))
                 }
-                Code::Planted => {
+                Code::Injected => {
                     let (Some(s), Some(exact)) = (right.schedule(), &minimisers[usize::from(with)]) else {
                         return f64::NAN;
                     };
@@ -85,7 +85,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     // F changes by ±B/n at the two ends of the net: units of B are 2
     let (right, wrong) = (ExponentialChoice::new(1.0, 2, false).ok(), ExponentialChoice::new(2.0, 2, false).ok());
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "15.exponent",
             Shipped,
@@ -104,7 +104,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let choice = |monotone| Choice::new(ChoiceLaw::NoisyMaximum, 1.0, 200, monotone, Relation::ZeroOut).ok();
     let (right, wrong) = (choice(false), choice(true));
     let worlds = [vec![200, 600], vec![0, 800]].map(|scores| Counts::declared(scores, 200.0));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "15.noisy-min",
             Shipped,
@@ -123,7 +123,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let sketches = Sketches::new(5, 100, 2.0);
     let event = sketches.event();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "15.sketch",
             Altered,
@@ -139,7 +139,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let right = Sketches::new(20, 1, 1.0);
     let wrong = Sketches::new(20, 1, 1.0 / 20f64.sqrt());
     let event = right.event();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "15.sketch-scale",
             Shipped,
@@ -155,7 +155,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let z = 3.0;
     let halves = Halves::new(z);
     let event = halves.mechanism(z).event();
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "15.telescope",
             Altered,
@@ -175,7 +175,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let grid = Grid::new(-20);
     let noise = |std: f64| RoundedGaussian::new(std, grid).ok();
     let (right, wrong) = (noise(1.0), noise(1.0 / 10f64.sqrt()));
-    bugs.push(PlantedBug::counting(
+    bugs.push(InjectedFault::counting(
         (
             "15.sqrt-s",
             Shipped,

@@ -1,10 +1,10 @@
-//! Bugs of Spider (spec 06 §1.3, §3.2, §3.4, §3.6; docs/proofs/spider.md).
+//! Faults of Spider (Liu 2024, Algorithm 17 and Theorem 6.3.9; docs/proofs/spider.md).
 //!
 //! Covers: thesis algorithm 17 (06.unit-noise, 06.no-difference-clip, 06.restarts)
 //! Covers: thesis theorem 6.3.9 (06.unit-noise, 06.one-sided)
 
 use super::Source::Shipped;
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::spider::{evidence, far_plan, numbers, plan};
 use dpopt_audit::statistics::Claim;
 use dpopt_minimize::MinimizePlan;
@@ -28,11 +28,11 @@ fn says(plan: &MinimizePlan, fresh: u64) -> Option<Event> {
 }
 
 /// A walk to the end of an interval, four away, and one change of gradients on that way; with noise for it, or for a way of one, as the source prints it.
-fn unit_noise() -> PlantedBug {
+fn unit_noise() -> InjectedFault {
     const WAY: f64 = 4.0;
     let plan = far_plan(BUDGET, WAY);
     let claim = claim_of(&plan, Relation::ZeroOut);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.unit-noise",
             Shipped,
@@ -43,7 +43,7 @@ fn unit_noise() -> PlantedBug {
         (150, 12_000),
         move |code, with, draws| {
             let Ok(mut plan) = plan.clone() else { return f64::NAN };
-            if code == Code::Planted
+            if code == Code::Injected
                 && let Some(spider) = numbers(&mut plan)
             {
                 spider.change_multiplier /= WAY;
@@ -56,11 +56,11 @@ fn unit_noise() -> PlantedBug {
 }
 
 /// Changes as large as they come, or up to eight times what noise is made for.
-fn no_difference_clip() -> PlantedBug {
+fn no_difference_clip() -> InjectedFault {
     const WIDER: f64 = 8.0;
     let plan = plan(Relation::ZeroOut, BUDGET, (1, 1), (1.0, 0.0));
     let claim = claim_of(&plan, Relation::ZeroOut);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.no-difference-clip",
             Shipped,
@@ -71,7 +71,7 @@ fn no_difference_clip() -> PlantedBug {
         (150, 12_000),
         move |code, with, draws| {
             let Ok(mut plan) = plan.clone() else { return f64::NAN };
-            if code == Code::Planted
+            if code == Code::Injected
                 && let Some(spider) = numbers(&mut plan)
             {
                 spider.difference_clip *= WIDER;
@@ -86,11 +86,11 @@ fn no_difference_clip() -> PlantedBug {
 }
 
 /// As many gradients as the drift asks for, or the one that is certified.
-fn restarts() -> PlantedBug {
+fn restarts() -> InjectedFault {
     const ASKED: u64 = 16;
     let plan = plan(Relation::ZeroOut, BUDGET, (1, 1), (1.0, 0.0));
     let claim = claim_of(&plan, Relation::ZeroOut);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.restarts",
             Shipped,
@@ -102,7 +102,7 @@ fn restarts() -> PlantedBug {
         move |code, with, draws| {
             let Ok(mut plan) = plan.clone() else { return f64::NAN };
             let fresh = code.pick(1, ASKED);
-            if code == Code::Planted
+            if code == Code::Injected
                 && let Some(spider) = numbers(&mut plan)
             {
                 (spider.fresh_gradients, spider.drift) = (ASKED, f64::MIN_POSITIVE);
@@ -116,11 +116,11 @@ fn restarts() -> PlantedBug {
 }
 
 /// Under replace-one a record goes from one end of the clip to the other.
-fn one_sided() -> PlantedBug {
+fn one_sided() -> InjectedFault {
     let replaced = plan(Relation::ReplaceOne, BUDGET, (1, 1), (1.0, 0.0));
     let zeroed = plan(Relation::ZeroOut, BUDGET, (1, 1), (1.0, 0.0));
     let claim = claim_of(&replaced, Relation::ReplaceOne);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "06.one-sided",
             Shipped,
@@ -140,6 +140,6 @@ fn one_sided() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![unit_noise(), no_difference_clip(), restarts(), one_sided()]
 }

@@ -1,11 +1,11 @@
-//! Bugs of training over a stream and of lazily noised runs: epochs, trees, batches, pending gradients, run boundaries
-//! (spec 07 §1, spec 19 §3 and §5). The correct code is the shipped stream and the shipped lazy iterate.
+//! Faults of training over a stream and of lazily noised runs: epochs, trees, batches, pending gradients, run boundaries
+//! (docs/proofs/correlated.md, docs/proofs/lazy-noise.md). The correct code is the shipped stream and the shipped lazy iterate.
 //!
 //! Covers: thesis algorithm 20, theorem 7.2.2, proposition 8.2.5 (07.stale-prefix, 07.one-tree)
 //! Covers: thesis algorithm 21 (07.one-tree)
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::indicator;
 use crate::worst_cases::noise::{lazy, lazy_average};
 use crate::worst_cases::streams::{Filter, Stream, one_tree, shape, tree_nodes};
@@ -21,10 +21,10 @@ fn stream(correlation: Correlation, batches: usize, epochs: usize, taken: &[usiz
 }
 
 /// One tree for all four epochs of four batches, noised as four trees of depth 3.
-fn tree_of_all_epochs() -> PlantedBug {
+fn tree_of_all_epochs() -> InjectedFault {
     let taken = [1, 5, 9, 13];
     let built = stream(Correlation::Tree, 4, 4, &[0, 4, 8, 12]);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "07.one-tree",
             Altered,
@@ -37,7 +37,7 @@ fn tree_of_all_epochs() -> PlantedBug {
             let Ok((stream, filter)) = &built else { return f64::NAN };
             match code {
                 Code::Correct => filter.apply(&stream.run(with, |_| 0, draws)),
-                Code::Planted => {
+                Code::Injected => {
                     let prefix = |t: usize| if with { taken.iter().filter(|&&s| s <= t).count() as i64 } else { 0 };
                     tree_nodes(&one_tree(12f64.sqrt(), 16, prefix, draws), &taken)
                 }
@@ -47,9 +47,9 @@ fn tree_of_all_epochs() -> PlantedBug {
 }
 
 /// A fresh tree in the second epoch, over a prefix sum that still holds the first.
-fn prefix_not_reset() -> PlantedBug {
+fn prefix_not_reset() -> InjectedFault {
     let built = stream(Correlation::Tree, 8, 2, &[0, 8]);
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "07.stale-prefix",
             Altered,
@@ -62,7 +62,7 @@ fn prefix_not_reset() -> PlantedBug {
             let Ok((stream, filter)) = &built else { return f64::NAN };
             match code {
                 Code::Correct => filter.apply(&stream.run(with, |_| 0, draws)),
-                Code::Planted => [1i64, 2]
+                Code::Injected => [1i64, 2]
                     .iter()
                     .map(|&held| {
                         let prefixes = one_tree(8f64.sqrt(), 8, |_| if with { held } else { 0 }, draws);
@@ -75,14 +75,14 @@ fn prefix_not_reset() -> PlantedBug {
 }
 
 /// Three epochs under noise for one.
-fn epochs_counted_once() -> PlantedBug {
+fn epochs_counted_once() -> InjectedFault {
     let (one, three) = (shape(Correlation::Banded, 8, 1), shape(Correlation::Banded, 8, 3));
     let built = || -> Result<([Stream; 2], Filter), String> {
         let sensitivity = |s: dpopt_mechanism::StreamShape| s.sensitivity().map_err(|e| e.to_string());
         let share = sensitivity(one)? / sensitivity(three)?;
         Ok(([1.0, share].map(|z| Stream::new(three, z)), Filter::new(three, &[0, 8, 16])?))
     }();
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "07.epochs-once",
             Shipped,
@@ -99,9 +99,9 @@ fn epochs_counted_once() -> PlantedBug {
 }
 
 /// The batches of the second epoch in another order: the last of the first epoch comes first.
-fn reshuffled() -> PlantedBug {
+fn reshuffled() -> InjectedFault {
     let built = [[0, 8], [7, 8]].map(|taken| stream(Correlation::Banded, 8, 2, &taken));
-    PlantedBug::counting(
+    InjectedFault::counting(
         (
             "07.reshuffled",
             Shipped,
@@ -117,13 +117,13 @@ fn reshuffled() -> PlantedBug {
     )
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     vec![
         tree_of_all_epochs(),
         prefix_not_reset(),
         epochs_counted_once(),
         reshuffled(),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "19.lazy-own-noise",
                 Altered,
@@ -134,12 +134,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             (40, 3_000),
             |code, with, draws| {
                 let moved = lazy(1, 1.0, &[0], with, draws);
-                // planted: the noise of that step is left to coordinates that it did not touch
+                // injected: the noise of that step is left to coordinates that it did not touch
                 let weight = if with { code.pick(moved, 1.0) } else { moved };
                 indicator(weight == 1.0)
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "19.lazy-boundary",
                 Shipped,

@@ -2,7 +2,7 @@
 //! the other way.
 
 use super::Source::{Altered, Shipped};
-use super::{Code, PlantedBug};
+use super::{Code, InjectedFault};
 use crate::worst_cases::methods::coordinate;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
@@ -120,10 +120,10 @@ fn plain(key: &'static str) -> &'static str {
     key.trim()
 }
 
-pub(super) fn bugs() -> Vec<PlantedBug> {
+pub(super) fn bugs() -> Vec<InjectedFault> {
     let noise = MOST as f64;
     vec![
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.not-dropped",
                 Altered,
@@ -136,12 +136,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let file = file(with, &["a", "a", "a"], &["b"]);
                 let run = |draws: &mut Draws| match code {
                     Code::Correct => released(capped(units(&file, plain)?, draws)?, noise, draws),
-                    Code::Planted => released(examples(&file), noise, draws),
+                    Code::Injected => released(examples(&file), noise, draws),
                 };
                 run(draws).unwrap_or(f64::NAN)
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.file-order",
                 Altered,
@@ -155,7 +155,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let file = file(with, own, &["b", "c"]);
                 let run = |draws: &mut Draws| match code {
                     Code::Correct => released(capped(units(&file, plain)?, draws)?, noise, draws),
-                    Code::Planted => {
+                    Code::Injected => {
                         let kept = file[..2].to_vec();
                         released(examples(&kept), noise, draws)
                     }
@@ -163,7 +163,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 run(draws).unwrap_or(f64::NAN)
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.row-clip",
                 Shipped,
@@ -176,12 +176,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let file = file(with, &["a", "a", "a"], &["b"]);
                 let run = |draws: &mut Draws| match code {
                     Code::Correct => released(units(&file, plain)?, 1.0, draws),
-                    Code::Planted => released(examples(&file), 1.0, draws),
+                    Code::Injected => released(examples(&file), 1.0, draws),
                 };
                 run(draws).unwrap_or(f64::NAN)
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.bound-from-data",
                 Altered,
@@ -196,7 +196,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let file = file(with, own, &["b"]);
                 let run = |draws: &mut Draws| match code {
                     Code::Correct => released(capped(units(&file, plain)?, draws)?, noise, draws),
-                    Code::Planted => {
+                    Code::Injected => {
                         let units = units(&file, plain)?;
                         let largest = (0..owners(&file, plain).units).map(|unit| units.of(unit).len()).max()?;
                         released(examples(&file), largest as f64, draws)
@@ -205,7 +205,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 run(draws).map_or(f64::NAN, |sum| (sum + 1.0).abs())
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.key",
                 Altered,
@@ -221,7 +221,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 run(draws).unwrap_or(f64::NAN)
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.batches",
                 Shipped,
@@ -234,12 +234,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let file = file(with, &["a", "a", "a", "a"], &["b", "c", "d"]);
                 let run = |draws: &mut Draws| match code {
                     Code::Correct => streamed(units(&file, plain)?, Batching::Coin, draws),
-                    Code::Planted => streamed(examples(&file), Batching::Coin, draws),
+                    Code::Injected => streamed(examples(&file), Batching::Coin, draws),
                 };
                 run(draws).map_or(f64::NAN, |steps| steps.iter().sum())
             },
         ),
-        PlantedBug::counting(
+        InjectedFault::counting(
             (
                 "22.places",
                 Shipped,
@@ -259,7 +259,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                         let units = Units::new(examples(&file), &Owners { of_row, units: 8 }).ok()?;
                         streamed(units, Batching::Coin, draws)
                     }
-                    Code::Planted => {
+                    Code::Injected => {
                         let mut file = file;
                         file.resize(8, ("nobody", 0.0));
                         streamed(examples(&file), Batching::Position, draws)

@@ -1,4 +1,4 @@
-//! Adaptive descents: clip and noise in the shape of an ellipsoid, moments released before (spec 14 §10 c).
+//! Adaptive descents: clip and noise in the shape of an ellipsoid, moments released before (Asi et al. 2021, Algorithms 2 and 3).
 //!
 //! A canary with one feature has a gradient along one axis, and is clipped to the end of that axis; the claim is tight for
 //! every axis, whatever its length is.

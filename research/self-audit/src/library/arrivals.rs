@@ -9,8 +9,8 @@ use dpopt_privacy::Relation;
 
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let filter = Filter::new(shape(), &[0]);
-    let door = sums();
-    let sum_event = door.as_ref().map(Interactive::event).map_err(Clone::clone);
+    let mechanism = sums();
+    let sum_event = mechanism.as_ref().map(Interactive::event).map_err(Clone::clone);
     vec![
         LibraryAudit::new(
             "partial_fit, batches that arrive",
@@ -29,9 +29,9 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             sum_event,
             (0.0, 100_000),
             move |with, draws| {
-                let Ok(door) = &door else { return f64::NAN };
+                let Ok(mechanism) = &mechanism else { return f64::NAN };
                 let numbers = [vec![0.5], vec![0.0, f64::from(u8::from(with))], vec![0.25]];
-                let all = fresh(door, &numbers, draws);
+                let all = fresh(mechanism, &numbers, draws);
                 if all.len() == 3 { f64::from(u8::from(all[1] >= 1.0)) } else { f64::NAN }
             },
         )

@@ -1,4 +1,4 @@
-//! Certified clipped SGD (spec 12 §9): the mean of a phase that passes its test, and the test beside its threshold.
+//! Certified clipped SGD (docs/proofs/certified-clipped-sgd.md): the mean of a phase that passes its test, and the test beside its threshold.
 //!
 //! Covers: thesis algorithm 42
 

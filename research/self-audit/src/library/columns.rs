@@ -12,11 +12,11 @@ use dpopt_noise::{Grid, NoiseSource, Norm};
 use dpopt_objective::records::Columns;
 use dpopt_privacy::Event;
 
-/// Where rows with normal noise report.
+/// δ at which rows with normal noise report ε.
 const DELTA: f64 = 1e-5;
 const GRID: i32 = -30;
 
-/// Rows of numbers.
+/// Sensitive columns of the numbers in `rows`.
 pub(crate) fn columns(rows: impl IntoIterator<Item = Vec<f64>>) -> Sensitive<Columns> {
     let mut rows = rows.into_iter().peekable();
     let mut all = Columns::new(rows.peek().map_or(1, Vec::len));

@@ -7,7 +7,7 @@ use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::embeddings::{chosen_rows, direction, one_row, towers};
 use crate::worst_cases::methods::{Subject, descent, problem};
-use dpopt_linear::{EmbeddingSgd, Selection};
+use dpopt_linear::{EmbeddingSgd, RowSelection};
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
@@ -18,7 +18,7 @@ const ROWS: usize = 4;
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
 /// Four steps of full batches, gradients far beyond the clip norm.
-fn sgd(model: &Embedding, lazy: bool, selection: Option<Selection>) -> EmbeddingSgd {
+fn sgd(model: &Embedding, lazy: bool, selection: Option<RowSelection>) -> EmbeddingSgd {
     let mut descent = descent(4).descent;
     (descent.clip_norm, descent.learning_rate) = (Some(0.01), Some(1e-6));
     EmbeddingSgd {
@@ -44,7 +44,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let seen = along.clone();
     let start = Embedded::new(model.clone(), LOGISTIC, 3, 1.0, 0).started(vec![0.0; along.len()]);
     let chosen = Embedding { dimension: 2, towers: None, seed: 1 };
-    let selection = Selection { noise_ratio: Some(1.0), level: Some(0.125), ..Selection::default() };
+    let selection = RowSelection { noise_ratio: Some(1.0), level: Some(0.125), ..RowSelection::default() };
     let chosen_subject =
         subject(sgd(&chosen, false, Some(selection)), 1, [false, true].map(|with| one_row(ROWS, 1, with)));
     let chosen_along = direction(&chosen, 1, LOGISTIC);

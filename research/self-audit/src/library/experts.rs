@@ -21,8 +21,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             lazy_event,
             (1e-2, 100_000),
             move |with, draws| {
-                let Ok(door) = &lazy else { return f64::NAN };
-                let plays = played(door, &one_round(with), draws);
+                let Ok(mechanism) = &lazy else { return f64::NAN };
+                let plays = played(mechanism, &one_round(with), draws);
                 if plays.is_empty() {
                     return f64::NAN;
                 }
@@ -36,8 +36,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             leader_event,
             (1e-2, 100_000),
             move |with, draws| {
-                let Ok(door) = &leader else { return f64::NAN };
-                let plays = played(door, &one_round(with), draws);
+                let Ok(mechanism) = &leader else { return f64::NAN };
+                let plays = played(mechanism, &one_round(with), draws);
                 // before the first round everybody plays alike
                 if plays.is_empty() { f64::NAN } else { plays[1..].iter().sum::<usize>() as f64 }
             },
@@ -48,15 +48,15 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
 
 /// A choice after every round, from that round alone.
 pub(super) fn of_blocks() -> LibraryAudit {
-    let door = rounds_as_blocks(40, 5, 1.0);
+    let mechanism = rounds_as_blocks(40, 5, 1.0);
     LibraryAudit::new(
         "experts, each loss in one choice",
         "first of 6 rounds against one of 40 experts alone or all others, 5 choices seen; 1{that one plays the second}",
-        door.as_ref().map(Interactive::event).map_err(Clone::clone),
+        mechanism.as_ref().map(Interactive::event).map_err(Clone::clone),
         (0.0, 100_000),
         move |with, draws| {
-            let Ok(door) = &door else { return f64::NAN };
-            let plays = played(door, &against_one_first(40, 6, with), draws);
+            let Ok(mechanism) = &mechanism else { return f64::NAN };
+            let plays = played(mechanism, &against_one_first(40, 6, with), draws);
             if plays.len() == 6 { f64::from(u8::from(plays[1] == 0)) } else { f64::NAN }
         },
     )

@@ -49,7 +49,7 @@ fn of_a_closure() -> LibraryAudit {
         |x: &[f64], a: &Option<f64>| a.map_or(0.0, |a| (x[0] - a).abs()),
         |x: &[f64], a: &Option<f64>, g: &mut [f64]| g[0] = a.map_or(0.0, |a| (x[0] - a).signum()),
     );
-    let distance = distance.with_facts(Facts::convex_and_lipschitz_on_my_word(1.0));
+    let distance = distance.with_facts(Facts::assume_convex_and_lipschitz(1.0));
     // numbers up to 256: two roundings
     let tempered =
         Tempered { scale: 1.0, regularization: 1.0, centre: vec![0.0], rounding: 6e-14, total_variation: 1e-9 };

@@ -1,4 +1,4 @@
-//! Hard-thresholded descent: the iterates are all that is released, so the attacks read them (spec 16 §7 d).
+//! Hard-thresholded descent: the iterates are all that is released, so the attacks read them (docs/proofs/hard-thresholding.md).
 //!
 //! With one feature every noisy step can be computed back from the iterates, and the claim is tight; with several, what the
 //! threshold hides is lost to the attacker.

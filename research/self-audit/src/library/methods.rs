@@ -55,7 +55,7 @@ fn single<A: Algorithm>(
     row(text, Subject::new(algorithm, problem(ROWS, 1, loss), BUDGET, alone(ROWS)), bound, statistic)
 }
 
-/// The same with the rows on disk.
+/// A row for a method that reads its records from disk.
 pub(super) fn on_disk<A: Algorithm>(
     (name, pair): (&'static str, &'static str),
     subject: Subject<A>,
@@ -108,7 +108,7 @@ fn newton(
     worlds: [Sensitive<Examples>; 2],
 ) -> LibraryAudit {
     let algorithm = NoisyNewton { steps: Some(steps), regularization: Some(2.5), inverse, ..Default::default() };
-    let rows = past_the_curator::made_up(&worlds[0]).targets.len();
+    let rows = past_the_curator::read_for_tests(&worlds[0]).targets.len();
     let subject = Subject::new(algorithm, problem(rows, 1, LOGISTIC), BUDGET, worlds);
     let reach = if steps == 1 { newton_reach(&subject) } else { Reach::Unknown };
     let audit = row(text, subject, (BUDGET.1, 2 * TIGHT_RUNS), |subject, schedule, view| {
@@ -118,7 +118,7 @@ fn newton(
     if reach == Reach::Unknown { audit } else { audit.gaussian().reaching(reach) }.costly()
 }
 
-/// Records of a problem in which the sizes of residuals can be told from noise; only the first is ever present.
+/// Records of a problem in which the sizes of residuals can be distinguished from noise; only the first is ever present.
 const MANY: usize = 1000;
 
 fn descents() -> Vec<LibraryAudit> {

@@ -13,7 +13,7 @@ use dpopt_optimize::Algorithm;
 /// All canaries, one per record and coordinate; guesses made: half of them "in", half "out".
 const CANARIES: usize = 1000;
 const GUESSES: usize = 300;
-/// 2mδ must be far below 1 − confidence (spec 20 §1.3).
+/// The claim's δ: 2mδ must be far below 1 − confidence, m canaries (Steinke, Nasr, Jagielski 2023).
 const DELTA: f64 = 1e-10;
 const EPSILON: f64 = 14.0;
 

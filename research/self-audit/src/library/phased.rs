@@ -1,4 +1,4 @@
-//! Phased SGD (spec 02 §6.7): the mean of a phase, and both means of two.
+//! Phased SGD (docs/proofs/phased-sgd.md): the mean of a phase, and both means of two.
 //!
 //! Covers: thesis algorithm 43
 

@@ -1,4 +1,4 @@
-//! Noisy sums: the Gaussian door, matrices, Laplace noise, and noise that is correlated over steps or deferred.
+//! Noisy sums: the Gaussian mechanism, matrices, Laplace noise, and noise that is correlated over steps or deferred.
 //!
 //! Covers: thesis algorithm 20
 //! Covers: sparse-v1 algorithm 1
@@ -271,7 +271,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let present = |with: bool| if with { 5.0 } else { 0.0 };
     rows.push(laplace(
         ("rounded Laplace", "l1 canary C; output"),
-        door(
+        mechanism(
             Laplace::new(1.0, 1.0, grid, 1),
             [false, true].map(|with| L1Sum::of(1, 1, 1.0, grid, |_, out| out.push(present(with)))),
             |out| out[0],
@@ -283,7 +283,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     for (name, dense) in
         [("projected Gaussian, all coordinates", true), ("projected Gaussian, drawn from the top", false)]
     {
-        let (event, run) = door(gaussian.clone(), sparse_sums(SparseClip { dense, ..clip }), first);
+        let (event, run) = mechanism(gaussian.clone(), sparse_sums(SparseClip { dense, ..clip }), first);
         rows.push(
             LibraryAudit::new(
                 name,
@@ -298,7 +298,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let l1 = SparseClip { calibrated: Norm::L1, ..clip };
     rows.push(laplace(
         ("projected Laplace", "vector clipped to l1 norm C, in or zeroed; its entry"),
-        door(
+        mechanism(
             ProjectedLaplace { noise_multiplier: 1.0, clip_norm: 1.0, grid, dimension: 3, projection },
             sparse_sums(l1),
             first,
@@ -307,13 +307,13 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let cell = |with: bool| [with.then_some(0)].into_iter();
     rows.push(laplace(
         ("discrete Laplace", "a record in the cell or in none, scale 1; its count"),
-        door(
+        mechanism(
             DiscreteLaplaceNoise::new(1.0, 1),
             [false, true].map(|with| Ok(Counts::histogram(cell(with), 1))),
             |out| out[0] as f64,
         ),
     ));
-    let (event, run) = door(
+    let (event, run) = mechanism(
         DiscreteGaussianNoise::new(1.0, 1.0),
         [false, true].map(|with| Ok(Counts::histogram(cell(with), 1))),
         |out| out[0] as f64,
@@ -333,7 +333,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
 }
 
 /// A mechanism through the curator on two worlds, and its event.
-fn door<M: Mechanism + Send + Sync + 'static>(
+fn mechanism<M: Mechanism + Send + Sync + 'static>(
     mechanism: M,
     worlds: [Result<Sensitive<M::Input>, CuratorError>; 2],
     statistic: fn(&M::Output) -> f64,

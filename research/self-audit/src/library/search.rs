@@ -5,7 +5,7 @@
 use super::LibraryAudit;
 use crate::worst_cases::indicator;
 use dpopt_draws::Repetitions;
-use dpopt_mechanism::{CuratorError, RunScore, VouchedRun, VouchedSearch, past_the_curator};
+use dpopt_mechanism::{AssumedRun, AssumedSearch, CuratorError, RunScore, past_the_curator};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
 
@@ -26,9 +26,9 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             move |with, draws| {
                 let (Ok(law), Ok(event)) = (&law, &opened) else { return f64::NAN };
                 let mut curator = past_the_curator::uncharged(event, NoiseSource::insecure(draws.word()));
-                let best = VouchedSearch::select(&mut curator, event, law, |_| {
+                let best = AssumedSearch::select(&mut curator, event, law, |_| {
                     let run = RunScore { score: indicator(with) + draws.laplace(1.0), tie: draws.word() };
-                    Ok::<_, CuratorError>(VouchedRun { run, output: run.score })
+                    Ok::<_, CuratorError>(AssumedRun { run, output: run.score })
                 });
                 best.map_or(f64::NAN, |score| *score.get())
             },

@@ -1,4 +1,4 @@
-//! Methods for sparse gradients (spec 15): output perturbation, the exponential mechanism over a net, bias-reduced SGD, and
+//! Methods for sparse gradients (Ghazi et al. 2024): output perturbation, the exponential mechanism over a net, bias-reduced SGD, and
 //! their releases.
 //!
 //! Covers: sparse-v1 algorithm 3, algorithm 4, algorithm 5, algorithm 6
@@ -12,7 +12,7 @@ use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, alone, crowd, problem};
 use crate::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
 use dpopt_linear::{SparseExponential, SparseOutputPerturbation};
-use dpopt_mechanism::{Curator, Mechanism, RandomStopping, RunScore, VouchedRun};
+use dpopt_mechanism::{AssumedRun, Curator, Mechanism, RandomStopping, RunScore};
 use dpopt_methods::BiasReducedSgd;
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
@@ -125,10 +125,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
                 let Ok(plan) = &plan else { return f64::NAN };
                 let mut curator = Curator::new(plan.certificate(), NoiseSource::insecure(draws.word()));
                 let scale = 1.0 / plan.run().epsilon();
-                let best = plan.select_vouched(&mut curator, |_| {
+                let best = plan.select_assumed(&mut curator, |_| {
                     let score = indicator(with) + draws.laplace(scale);
                     let run = RunScore { score, tie: draws.word() };
-                    Ok::<_, dpopt_mechanism::CuratorError>(VouchedRun { run, output: score })
+                    Ok::<_, dpopt_mechanism::CuratorError>(AssumedRun { run, output: score })
                 });
                 best.map_or(f64::NAN, |score| *score.get())
             },

@@ -11,14 +11,14 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::{Examples, Owners, Rows, Units};
 use dpopt_optimize::Algorithm;
-use dpopt_optimize::plan::{Problem, RecordOf};
+use dpopt_optimize::plan::{Problem, RecordUnit};
 use dpopt_privacy::special::log_sum_exp;
 use dpopt_privacy::{Neighbours, Relation};
 use std::num::NonZeroU64;
 
 /// Persons; all but the first have rows of nothing.
 const PERSONS: usize = 3;
-/// Rows of each.
+/// Rows of each person.
 const ROWS: usize = 4;
 
 /// The first person's rows, all alike, or rows of nothing in their place; nobody's rows are together.
@@ -37,7 +37,7 @@ fn persons(with: bool) -> Option<Units<Examples>> {
     Units::new(Examples { rows, targets }, &Owners { of_row, units: PERSONS }).ok()
 }
 
-fn by_persons(records: usize, record: RecordOf) -> Problem {
+fn by_persons(records: usize, record: RecordUnit) -> Problem {
     Problem { record, neighbours: Neighbours::of_users(Relation::ZeroOut), ..problem(records, 1, Loss::Absolute) }
 }
 
@@ -74,7 +74,7 @@ fn dealt() -> LibraryAudit {
             "person with four rows in one of 2 batches, by coin, all sums seen; exact log-likelihood ratio",
         ),
         stream,
-        by_persons(PERSONS, RecordOf::Unit { rows: (PERSONS * ROWS) as u64, most: None }),
+        by_persons(PERSONS, RecordUnit::Unit { rows: (PERSONS * ROWS) as u64, most: None }),
         worlds(|units| Some(units.gathered())),
         |s: &StreamSchedule, view| {
             let sums = coordinate(view.seen, 0, s.descent.clip_norm);
@@ -97,7 +97,7 @@ fn worlds<R>(make: impl Fn(Units<Examples>) -> Option<R>) -> Option<[Sensitive<R
 }
 
 pub(super) fn audits() -> Vec<LibraryAudit> {
-    let unit = RecordOf::Unit { rows: (PERSONS * ROWS) as u64, most: None };
+    let unit = RecordUnit::Unit { rows: (PERSONS * ROWS) as u64, most: None };
     let most = NonZeroU64::MIN.saturating_add(1);
     let rows = worlds(|units| units.capped(most, |_| 0).one_by_one());
     let sum = |s: &dpopt_linear::DescentSchedule, view: View| coordinate(view.seen, 0, s.clip_norm).iter().sum();
@@ -127,7 +127,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
                 "person with four rows, two of them left; sum of its coordinate",
             ),
             descent(4),
-            by_persons(PERSONS * most.get() as usize, RecordOf::UnitsRow { most }),
+            by_persons(PERSONS * most.get() as usize, RecordUnit::UnitsRow { most }),
             rows,
             sum,
         )

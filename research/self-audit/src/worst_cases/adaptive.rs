@@ -1,4 +1,4 @@
-//! Canaries in ellipsoids: an axis of any length, moments released before the first step (spec 14 §10 c).
+//! Canaries in ellipsoids: an axis of any length, moments released before the first step (Asi et al. 2021, Algorithms 2 and 3).
 
 use super::methods::{Subject, problem};
 use super::sums::canaries;

@@ -66,11 +66,11 @@ pub(crate) fn sums() -> Result<FreshSums, String> {
     FreshSums::new(8, 8, 1.0, 1, Relation::ReplaceOne).map_err(|e| e.to_string())
 }
 
-/// Noisy sums of these numbers, through the shipped door; empty if it is refused.
-pub(crate) fn fresh(door: &FreshSums, sums: &[Vec<f64>], draws: &mut Draws) -> Vec<f64> {
+/// Noisy sums of these numbers, through the shipped mechanism; empty if it is refused.
+pub(crate) fn fresh(mechanism: &FreshSums, sums: &[Vec<f64>], draws: &mut Draws) -> Vec<f64> {
     let outputs = |draws: &mut Draws| {
-        let mut curator = past_the_curator::uncharged(&door.event(), NoiseSource::insecure(draws.word()));
-        let mut open = curator.open(door).ok()?;
+        let mut curator = past_the_curator::uncharged(&mechanism.event(), NoiseSource::insecure(draws.word()));
+        let mut open = curator.open(mechanism).ok()?;
         let mut all = Vec::with_capacity(sums.len());
         for numbers in sums {
             for number in numbers {

@@ -38,11 +38,11 @@ pub(crate) struct CalibrationSum {
 }
 
 impl CalibrationSum {
-    /// With noise of `noise_multiplier` clip norms.
+    /// A release with noise of `noise_multiplier` clip norms.
     pub(crate) fn new(noise_multiplier: f64, absent: Absent) -> Self {
         let loss = Loss::Softmax { classes: CLASSES };
-        let told = Scores { intercept: Some(0), origin: f64::from(CONSTANT), unit: 1.0, own: vec![0.0; 3] };
-        let sums = Calibration::new(Linear::new(loss, FEATURES, 1.0), told);
+        let scores = Scores { intercept: Some(0), origin: f64::from(CONSTANT), unit: 1.0, own: vec![0.0; 3] };
+        let sums = Calibration::new(Linear::new(loss, FEATURES, 1.0), scores);
         let entries = sums.as_ref().map_or(0, Calibration::entries).max(FEATURES * CLASSES as usize);
         let grid = Grid::for_sum(CLIP, noise_multiplier * CLIP, 2, entries);
         let mut point = vec![0.0; entries];
@@ -73,7 +73,7 @@ impl CalibrationSum {
         let Ok(sum) = &self.sum else { return Vec::new() };
         let of = |world| {
             let sum = sum.sum(world, &self.point);
-            past_the_curator::made_up(&sum).units().iter().map(|unit| grid.to_f64(*unit)).collect::<Vec<f64>>()
+            past_the_curator::read_for_tests(&sum).quanta().iter().map(|unit| grid.to_f64(*unit)).collect::<Vec<f64>>()
         };
         let difference: Vec<f64> = of(&self.with).iter().zip(of(&self.without)).map(|(a, b)| a - b).collect();
         let length = difference.iter().map(|v| v * v).sum::<f64>().sqrt();

@@ -1,5 +1,5 @@
 //! Public candidates that one record moves in opposite directions: points of a net, two checkpoints, and a stream of them of which the first is taken that is good enough
-//! (spec 06 §2, §7).
+//! (Liu 2024, Theorem 6.4.8 and Algorithm 18).
 
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::progress::Silent;
@@ -10,7 +10,7 @@ use dpopt_mechanism::{
 use dpopt_minimize::stationary::{self, StationaryOptions, StationaryPlan, StationaryProblem, gradient_sum};
 use dpopt_minimize::{InMemory, MinimizePlan, MinimizeProblem, NetSchedule, Rule, choose, run};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::objective::{Closures, Warrant};
+use dpopt_objective::objective::{Closures, Evidence};
 use dpopt_optimize::MethodOptions;
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
@@ -22,7 +22,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// For ε = `epsilon`.
+    /// A net in `dimension` dimensions, planned for `epsilon`.
     pub(crate) fn new(dimension: usize, epsilon: f64) -> Result<Self, String> {
         let problem = MinimizeProblem::new(3, dimension, Neighbours::of_records(Relation::ReplaceOne));
         let budget = Budget::new(epsilon, 0.0).map_err(|e| e.to_string())?;
@@ -36,7 +36,7 @@ impl Net {
         self.plan.certificate.event()
     }
 
-    /// The same with noise for a furthest point that is so many times nearer.
+    /// Gives the plan the noise of a net whose furthest point is so many times nearer.
     pub(crate) fn made_for_nearer(mut self, times: f64) -> Self {
         if let Rule::Net(net) = &mut self.plan.schedule.rule {
             *net = NetSchedule { choice_epsilon: times * net.choice_epsilon, ..*net };
@@ -98,7 +98,7 @@ impl Checkpoints {
         Choice::new(ChoiceLaw::Exponential, epsilon, self.score.sensitivity(), false, relation)
     }
 
-    /// Which is chosen.
+    /// Index of the candidate that is chosen; NaN if the choice is refused.
     pub(crate) fn chosen(&self, choice: &Choice, with: bool, draws: &mut Draws) -> f64 {
         let mut curator: Curator = past_the_curator::uncharged(&choice.event(), NoiseSource::insecure(draws.word()));
         curator.release(choice, &self.counts[usize::from(with)]).map_or(f64::NAN, |index| *index.get() as f64)
@@ -131,7 +131,7 @@ impl Stream {
     ) -> Result<Self, String> {
         let neighbours = Neighbours::of_records(Relation::ZeroOut);
         let problem =
-            StationaryProblem { records: all.len() as u64, candidates, neighbours, own_evidence: Warrant::Proved };
+            StationaryProblem { records: all.len() as u64, candidates, neighbours, own_evidence: Evidence::Proved };
         let budget = Budget::new(epsilon, 0.0).map_err(|e| e.to_string())?;
         let plan = stationary::plan(&problem, budget, options).map_err(|e| e.to_string())?;
         let world = |with: bool| {

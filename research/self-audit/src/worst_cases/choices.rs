@@ -1,5 +1,5 @@
 //! Choices from data: worst pairs of the exponential mechanism and of what is built on it, with the largest loss that the
-//! pair has (spec 20 §1.4, §2).
+//! pair has (Dong, Durfee, Rogers 2020).
 
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::{
@@ -131,7 +131,7 @@ impl LowEnd {
     /// The largest loss of the pair.
     pub(crate) fn loss(&self) -> f64 {
         let [a, b] = [0, 1].map(|w| {
-            let counts = past_the_curator::made_up(&self.counts[w]);
+            let counts = past_the_curator::read_for_tests(&self.counts[w]);
             self.mechanism.scores(&counts.below[0], counts.values[0])
         });
         largest_loss(0.5 * self.epsilon / Level::OF as f64, [&a, &b])
@@ -166,9 +166,9 @@ impl RareLabel {
         released.map_or(f64::NAN, |shown| super::indicator(shown.get().len() == 3))
     }
 
-    /// The same without the noise on the counts: a planted bug.
+    /// 1 if the rare label is shown by counts without noise: an injected fault.
     pub(crate) fn run_without_noise(&self, with: bool) -> f64 {
-        let shown = past_the_curator::made_up(&self.counts[usize::from(with)])
+        let shown = past_the_curator::read_for_tests(&self.counts[usize::from(with)])
             .values()
             .filter(|&&c| c as i64 >= self.plan.threshold() - 1);
         super::indicator(shown.count() == 3)

@@ -1,4 +1,4 @@
-//! Worst pairs of above-threshold: counts around a threshold of 0 that the record moves by 1 (spec 20 §1.5, rows 33–35).
+//! Worst pairs of above-threshold: counts around a threshold of 0 that the record moves by 1 (docs/proofs/above-threshold.md).
 
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::{AboveThreshold, Counts, CuratorError, Interactive, past_the_curator};
@@ -17,7 +17,7 @@ pub(crate) fn answers(plan: &AboveThreshold, queries: &[i64], draws: &mut Draws)
     queries.iter().map_while(|&q| stream.is_above(&Counts::declared(vec![q], 1.0), 0).ok().map(|a| *a.get())).collect()
 }
 
-/// The same with a stream of its own for every query, until the first is above: the threshold's noise is drawn again for each.
+/// Answers to `queries` by a stream of its own for each, until the first is above: the threshold's noise is drawn again for each.
 pub(crate) fn redrawn(plan: &AboveThreshold, queries: &[i64], draws: &mut Draws) -> Vec<bool> {
     let event = Event::composed(vec![plan.event(); queries.len()]);
     let mut curator = past_the_curator::uncharged(&event, NoiseSource::insecure(draws.word()));

@@ -34,7 +34,7 @@ pub(crate) fn direction(model: &Embedding, features: usize, loss: Loss) -> Vec<f
     let objective = Embedded::new(model.clone(), loss, features, 1.0, 0);
     let unmoved = vec![0.0; objective.length()];
     let (mut direction, mut scratch) = (unmoved.clone(), Default::default());
-    let Ok(gradient) = objective.gradient(&mut &unmoved[..], past_the_curator::made_up(&world), 0, &mut scratch);
+    let Ok(gradient) = objective.gradient(&mut &unmoved[..], past_the_curator::read_for_tests(&world), 0, &mut scratch);
     gradient.add_to(&mut direction);
     let norm = dpopt_objective::geometry::norm(&direction);
     direction.iter_mut().for_each(|g| *g /= norm);

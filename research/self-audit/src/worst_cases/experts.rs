@@ -27,14 +27,14 @@ pub(crate) fn one_round(with: bool) -> Vec<[f64; 2]> {
     losses
 }
 
-/// Who plays in each round of a game with these losses, through the shipped door; empty if it is refused.
+/// Who plays in each round of a game with these losses, through the shipped mechanism; empty if it is refused.
 pub(crate) fn played<M: Interactive<Opened = dpopt_mechanism::ExpertPlays>>(
-    door: &M,
+    mechanism: &M,
     losses: &[impl AsRef<[f64]>],
     draws: &mut Draws,
 ) -> Vec<usize> {
-    let mut curator = past_the_curator::uncharged(&door.event(), NoiseSource::insecure(draws.word()));
-    let Ok(mut plays) = curator.open(door) else { return Vec::new() };
+    let mut curator = past_the_curator::uncharged(&mechanism.event(), NoiseSource::insecure(draws.word()));
+    let Ok(mut plays) = curator.open(mechanism) else { return Vec::new() };
     let mut all = Vec::with_capacity(losses.len());
     for round in losses {
         let (Ok(play), Ok(losses)) = (plays.play(), RoundLosses::of(round.as_ref())) else { return Vec::new() };
@@ -66,10 +66,10 @@ pub(crate) fn one_draw(experts: usize, batch: u64, rate: f64) -> Result<LazyExpe
 }
 
 /// Who plays the last round of such a game, whose earlier rounds tell `losses`; `None` if it is refused.
-pub(crate) fn drawn(door: &LazyExperts, losses: &[Vec<f64>], draws: &mut Draws) -> Option<usize> {
+pub(crate) fn drawn(mechanism: &LazyExperts, losses: &[Vec<f64>], draws: &mut Draws) -> Option<usize> {
     let mut all: Vec<Vec<f64>> = losses.to_vec();
     all.push(vec![0.0; losses.first()?.len()]);
-    played(door, &all, draws).last().copied()
+    played(mechanism, &all, draws).last().copied()
 }
 
 /// One round in which the first expert alone loses, or all others do.

@@ -1,4 +1,4 @@
-//! Exact densities of a one-dimensional logistic problem: the likelihood ratio of a perturbed minimiser (spec 17 §3).
+//! Exact densities of a one-dimensional logistic problem: the likelihood ratio of a perturbed minimiser (docs/proofs/objective-perturbation.md).
 
 use super::indicator;
 

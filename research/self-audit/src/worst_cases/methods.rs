@@ -20,7 +20,7 @@ use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 pub(crate) fn problem(rows: usize, features: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: rows as u64,
@@ -34,7 +34,7 @@ pub(crate) fn problem(rows: usize, features: usize, loss: Loss) -> Problem {
 
 /// What an adversary sees of one run.
 pub(crate) struct View<'a> {
-    /// The answer.
+    /// The released weights.
     pub(crate) weights: &'a [f64],
     /// Every release, in order: the event claims all of it.
     pub(crate) seen: &'a [Vec<f64>],
@@ -47,7 +47,7 @@ pub(crate) struct Subject<A: Algorithm> {
     worlds: [Sensitive<Examples>; 2],
     plan: Result<Plan<A::Schedule>, String>,
     certified: Result<Event, String>,
-    /// What the curator is opened for: the certified event, but for planted bugs.
+    /// What the curator is opened for: the certified event, but for injected faults.
     opened: Result<Event, String>,
 }
 
@@ -61,7 +61,7 @@ impl<A: Algorithm> Subject<A> {
         Self { algorithm, problem, worlds, plan, opened: certified.clone(), certified }
     }
 
-    /// The certified event: the claim, whatever was planted since.
+    /// The certified event: the claim, whatever was injected since.
     pub(crate) fn event(&self) -> Result<Event, String> {
         self.certified.clone()
     }
@@ -95,10 +95,10 @@ impl<A: Algorithm> Subject<A> {
 
     /// The data of one world.
     pub(crate) fn world(&self, with: bool) -> &Examples {
-        past_the_curator::made_up(&self.worlds[usize::from(with)])
+        past_the_curator::read_for_tests(&self.worlds[usize::from(with)])
     }
 
-    /// The same as a method sees it.
+    /// The data of one world, sealed as a method sees them.
     pub(crate) fn sensitive(&self, with: bool) -> &Sensitive<Examples> {
         &self.worlds[usize::from(with)]
     }
@@ -146,7 +146,7 @@ pub(crate) fn alone(rows: usize) -> [Sensitive<Examples>; 2] {
     [canaries(rows, 1, &[0.0]), canaries(rows, 1, &[1.0])]
 }
 
-/// `rows` − 1 records of norm `size` with label −1 push the slope of the one with norm 1 to its bound (spec 17 §2).
+/// `rows` − 1 records of norm `size` with label −1 push the slope of the one with norm 1 to its bound (docs/proofs/output-perturbation.md).
 pub(crate) fn crowd(rows: usize, size: f32) -> [Sensitive<Examples>; 2] {
     [false, true].map(|with| {
         let mut table = Rows::new(1);
@@ -176,12 +176,12 @@ pub(crate) fn descent(steps: u64) -> NoisyGradientDescent {
     NoisyGradientDescent { descent }
 }
 
-/// The same around a released mean; the only feature is the constant one.
+/// Descent of `steps` small steps around a released mean; the only feature is the constant one.
 pub(crate) fn centred(steps: u64) -> CentredDescent {
     CentredDescent { intercept: Some(0), descent: descent(steps).descent, ..CentredDescent::default() }
 }
 
-/// The same on Poisson batches of probability `q`; `lazy`: the noise of untouched weights is drawn when it is needed, and
+/// Descent of `steps` small steps on Poisson batches of probability `q`; `lazy`: the noise of untouched weights is drawn when it is needed, and
 /// the answer is the only release.
 pub(crate) fn sgd(steps: u64, q: f64, lazy: bool) -> NoisySgd {
     NoisySgd { sampling_probability: Some(q), lazy: Some(lazy), in_parts: false, descent: descent(steps).descent }

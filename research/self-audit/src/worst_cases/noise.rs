@@ -1,4 +1,4 @@
-//! Canaries in correlated and deferred noise: trees, factors, lazy iterates (spec 19 §3, §5; spec 20 §7).
+//! Canaries in correlated and deferred noise: trees, factors, lazy iterates (docs/proofs/correlated.md, docs/proofs/lazy-noise.md).
 
 use dpopt_audit::draws::Draws;
 use dpopt_draws::{LazyIterate, LazyOptions, Phase, StepRule};
@@ -72,7 +72,7 @@ impl Correlated {
         self.column(&vec![true; self.steps])
     }
 
-    /// Σ y_t·w_t.
+    /// The statistic Σ y_t·w_t of one run's outputs y_t; NaN if it is refused.
     pub(crate) fn weighted(&self, actual: &[bool], weights: &[f64], draws: &mut Draws) -> f64 {
         self.outputs(actual, draws).map_or(f64::NAN, |y| y.iter().zip(weights).map(|(y, w)| y * w).sum())
     }
@@ -106,7 +106,7 @@ impl Batches {
         !batch.is_empty()
     }
 
-    /// One noisy sum.
+    /// Adds noise to one sum.
     pub(crate) fn release(&self, sum: f64, draws: &mut Draws) -> f64 {
         sum + Grid::new(EXPONENT).to_f64(self.noise.sample(draws.noise()))
     }

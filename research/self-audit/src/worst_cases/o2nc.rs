@@ -4,7 +4,7 @@ use super::spider::{RECORDS, Steep, problem};
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::past_the_curator;
 use dpopt_mechanism::progress::Silent;
-use dpopt_minimize::{ConversionSchedule, Elsewhere, MinimizePlan, Rule, choose, run};
+use dpopt_minimize::{ConversionSchedule, MinimizePlan, ReadByObjective, Rule, choose, run};
 use dpopt_noise::NoiseSource;
 use dpopt_optimize::MethodOptions;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -24,7 +24,7 @@ pub(crate) fn smooth_plan(budget: (f64, f64), steps: u64) -> Result<MinimizePlan
     choose(&problem(Relation::ZeroOut), budget, &options).map_err(|e| e.to_string())
 }
 
-/// Its numbers.
+/// The conversion's schedule in a plan.
 pub(crate) fn numbers(plan: &mut MinimizePlan) -> Option<&mut ConversionSchedule> {
     match &mut plan.schedule.rule {
         Rule::Conversion(conversion) => Some(conversion),
@@ -42,7 +42,7 @@ pub(crate) fn evidence(
 ) -> Option<f64> {
     let (steep, asked) = Steep::watched(says);
     let mut curator = past_the_curator::watched(event, NoiseSource::insecure(draws.word()));
-    run(&problem(relation), plan, &[0.0], Elsewhere::new(steep, RECORDS), &mut curator, &Silent).ok()?;
+    run(&problem(relation), plan, &[0.0], ReadByObjective::new(steep, RECORDS), &mut curator, &Silent).ok()?;
     let (c, clip_norm) = (*numbers(&mut plan.clone())?, plan.schedule.clip_norm);
     let asked = asked.lock().ok()?;
     let all = asked.iter().zip(past_the_curator::seen(&curator)).map(|(asked, seen)| {

@@ -51,7 +51,7 @@ pub(crate) fn picks(
     seed: u64,
 ) -> Result<f64, CuratorError> {
     let facts = VertexFacts { loss: Loss::Absolute, clip_norm: entry, epsilon, relation: Relation::ZeroOut };
-    let pick = FeaturePick { law, facts, dimension: past_the_curator::made_up(data).rows.columns() as u64 };
+    let pick = FeaturePick { law, facts, dimension: past_the_curator::read_for_tests(data).rows.columns() as u64 };
     let mut curator = past_the_curator::uncharged(&pick.event().self_composed(picked), NoiseSource::insecure(seed));
     let mut scores = FeatureScores::new(data, facts, &SparseVector::default(), None)?;
     let mut seen = 0.0;

@@ -1,4 +1,4 @@
-//! A canary in running sums that begin anew, all of them seen (spec 07 §1.5, §2).
+//! A canary in running sums that begin anew, all of them seen (Liu 2024, Algorithm 21; docs/proofs/restarted-sums.md).
 
 use crate::worst_cases::methods::coordinate;
 use crate::worst_cases::sums::CLIP;
@@ -6,7 +6,7 @@ use dpopt_audit::draws::Draws;
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, Interactive, Leaf, RestartedPlan, Sensitive, past_the_curator};
 use dpopt_minimize::{
-    Batches, Directions, Elsewhere, MinimizePlan, MinimizeProblem, PerRecord, Rule, choose, run as minimize,
+    Batches, Directions, MinimizePlan, MinimizeProblem, PerRecord, ReadByObjective, Rule, choose, run as minimize,
 };
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::objective::Closures;
@@ -109,7 +109,7 @@ impl PerRecord for Steep {
 fn public() -> MinimizeProblem {
     MinimizeProblem {
         smoothness: Some(1.0),
-        elsewhere: true,
+        remote: true,
         ..MinimizeProblem::new(RECORDS as u64, 1, Neighbours::of_records(Relation::ReplaceOne))
     }
 }
@@ -124,7 +124,7 @@ pub(crate) fn one_pass(method: &str, (epsilon, delta): (f64, f64)) -> Result<Min
 /// What all sums of a pass say of the canary: of the nodes that it is in, Σ release·shift/σ², half of the log-likelihood ratio of its two signs. None if the pass was refused.
 pub(crate) fn evidence(plan: &MinimizePlan, sign: f64, draws: &mut Draws) -> Option<f64> {
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let source = Elsewhere::new(Steep { says: sign * 1e12, asked: Arc::clone(&asked) }, RECORDS);
+    let source = ReadByObjective::new(Steep { says: sign * 1e12, asked: Arc::clone(&asked) }, RECORDS);
     let mut curator = past_the_curator::watched(plan.certificate.event(), NoiseSource::insecure(draws.word()));
     minimize(&public(), plan, &[0.0], source, &mut curator, &Silent).ok()?;
     let (s, Batches::Once(sums)) = (&plan.schedule, plan.schedule.batches) else { return None };

@@ -1,5 +1,5 @@
 //! Sparse gradients: one record of several entries, a batch with its halves, a sketch seen before the next query
-//! (spec 15 §2, §3, §6).
+//! (Ghazi et al. 2024, Algorithms 2, 3 and 6).
 
 use dpopt_audit::draws::Draws;
 use dpopt_draws::{SKETCH_EXPONENT, Sketch};
@@ -138,8 +138,9 @@ impl Sketches {
     /// Log-likelihood ratio of e_0 in one release, its matrix seen.
     pub(crate) fn one(&self, with: bool, draws: &mut Draws) -> f64 {
         let mut source = NoiseSource::insecure(draws.word());
-        let released =
-            self.sum(with, 0).and_then(|sum| self.mechanism.sketch(past_the_curator::made_up(&sum), &mut source).ok());
+        let released = self
+            .sum(with, 0)
+            .and_then(|sum| self.mechanism.sketch(past_the_curator::read_for_tests(&sum), &mut source).ok());
         released.map_or(f64::NAN, |(sketch, noisy)| self.log_ratio(&sketch, &noisy, 0))
     }
 
@@ -159,7 +160,7 @@ impl Sketches {
             let sum = self.sum(with, longest as u32)?;
             let noisy = self
                 .mechanism
-                .through(&second, past_the_curator::made_up(&sum), &mut source.stream(Purpose::Noise, 0))
+                .through(&second, past_the_curator::read_for_tests(&sum), &mut source.stream(Purpose::Noise, 0))
                 .ok()?;
             Some(self.log_ratio(&second, &noisy, longest))
         };

@@ -3,7 +3,9 @@
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, past_the_curator};
-use dpopt_minimize::{Directions, Elsewhere, MinimizePlan, MinimizeProblem, PerRecord, SpiderSchedule, choose, run};
+use dpopt_minimize::{
+    Directions, MinimizePlan, MinimizeProblem, PerRecord, ReadByObjective, SpiderSchedule, choose, run,
+};
 use dpopt_noise::NoiseSource;
 use dpopt_optimize::{MethodOptions, RunError};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
@@ -11,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 /// Records of a run; all but the first say 0.
 pub(super) const RECORDS: usize = 50;
-/// Beyond every clip.
+/// A slope beyond every clip norm.
 const STEEP: f64 = 1e12;
 
 /// A record that says `says` of itself, and what it was asked: for a gradient (none), or for a change on so long a way.
@@ -58,7 +60,7 @@ impl PerRecord for Steep {
 pub(crate) fn problem(relation: Relation) -> MinimizeProblem {
     MinimizeProblem {
         smoothness: Some(1.0),
-        elsewhere: true,
+        remote: true,
         ..MinimizeProblem::new(RECORDS as u64, 1, Neighbours::of_records(relation))
     }
 }
@@ -80,7 +82,7 @@ pub(crate) fn plan(
     choose(&problem(relation), budget, &options).map_err(|e| e.to_string())
 }
 
-/// One gradient and one change, whose way is `way`: the loss is said to be so flat that the first step ends where the ball does.
+/// One gradient and one change, whose way is `way`: the loss is taken to be so flat that the first step ends where the ball does.
 pub(crate) fn far_plan(budget: (f64, f64), way: f64) -> Result<MinimizePlan, String> {
     let budget = Budget::new(budget.0, budget.1).map_err(|e| e.to_string())?;
     let options = MethodOptions::of("spider")
@@ -95,7 +97,7 @@ pub(crate) fn far_plan(budget: (f64, f64), way: f64) -> Result<MinimizePlan, Str
     choose(&flat, budget, &options).map_err(|e| e.to_string())
 }
 
-/// Its numbers.
+/// Spider's schedule in a plan.
 pub(crate) fn numbers(plan: &mut MinimizePlan) -> Option<&mut SpiderSchedule> {
     plan.schedule.spider.as_mut()
 }
@@ -110,7 +112,7 @@ pub(crate) fn evidence(
     draws: &mut Draws,
 ) -> Option<f64> {
     let (steep, asked) = Steep::watched(says);
-    let source = Elsewhere::new(steep, RECORDS);
+    let source = ReadByObjective::new(steep, RECORDS);
     let mut curator = past_the_curator::watched(event, NoiseSource::insecure(draws.word()));
     run(&problem(relation), plan, &[0.0], source, &mut curator, &Silent).ok()?;
     let (s, spider) = (&plan.schedule, plan.schedule.spider?);

@@ -1,4 +1,4 @@
-//! A canary in a stream of gradient sums with correlated noise, all steps seen (spec 19 §5, spec 07 §1).
+//! A canary in a stream of gradient sums with correlated noise, all steps seen (docs/proofs/correlated.md).
 
 use crate::worst_cases::methods::coordinate;
 use crate::worst_cases::sums::CLIP;

@@ -1,4 +1,4 @@
-//! Canaries in noisy sums: clipped, summed on the grid, released through the curator (spec 19 §1, spec 20 §1.4).
+//! Canaries in noisy sums: clipped, summed on the grid, released through the curator (docs/proofs/gaussian-sum.md).
 
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::{Clipped, CuratorError, Gaussian, GridSum, Mechanism, Sensitive, past_the_curator};
@@ -26,7 +26,7 @@ pub(crate) fn canaries(rows: usize, features: usize, targets: &[f32]) -> Sensiti
 
 /// Noisy sums of clipped gradients of the absolute loss at weight 0, in the canary's coordinate and in units of C.
 ///
-/// `event` is what the curator is opened for; a planted bug may open it for another one than is claimed.
+/// `event` is what the curator is opened for; an injected fault may open it for another one than is claimed.
 pub(crate) struct GradientSums {
     event: Event,
     rows: usize,
@@ -69,7 +69,7 @@ impl GradientSums {
 }
 
 impl GradientSums {
-    /// One Poisson batch and its release; a planted bug gives out 0 without noise when the batch is empty.
+    /// One Poisson batch and its release; an injected fault gives out 0 without noise when the batch is empty.
     pub(crate) fn batch(
         &self,
         examples: &Sensitive<Examples>,
@@ -90,20 +90,20 @@ impl GradientSums {
 
 /// A sum release as the library makes it, sensitivity 1: contributions clipped to integers on the grid, then the Gaussian
 /// mechanism through the curator.
-pub(crate) struct SumDoor {
+pub(crate) struct SumMechanism {
     quantizer: Quantizer,
     mechanism: Gaussian,
     event: Event,
     grid: Grid,
 }
 
-impl SumDoor {
+impl SumMechanism {
     /// Noise of standard deviation `noise_std` on sums in `dimension` coordinates whose terms are clipped to 1 in l2.
     pub(crate) fn new(noise_std: f64, dimension: usize) -> Self {
         Self::clipping(Norm::L2, noise_std, dimension)
     }
 
-    /// The same with another norm in the clip.
+    /// Noise of standard deviation `noise_std` on sums in `dimension` coordinates whose terms are clipped to 1 in `norm`.
     pub(crate) fn clipping(norm: Norm, noise_std: f64, dimension: usize) -> Self {
         // fine against C = 1
         let grid = Grid::new(-20);
@@ -117,7 +117,7 @@ impl SumDoor {
         self.grid
     }
 
-    /// What a record may contribute.
+    /// Contribution of a record, clipped, on the grid.
     pub(crate) fn clipped(&self, record: &[f64]) -> Vec<i64> {
         let (mut values, mut out) = (record.to_vec(), Vec::new());
         self.quantizer.quantize(&mut values, &mut out);

@@ -44,7 +44,7 @@ fn every_clip_keeps_a_record_within_the_noise_s_unit() {
             Clipped::new(linear, s.clip_norm, grid).unwrap().sum_batch(&scaled, batch, &weights)
         };
         let norm = dpopt_objective::geometry::norm(
-            &past_the_curator::made_up(&sum).units().iter().map(|&u| grid.to_f64(u)).collect::<Vec<_>>(),
+            &past_the_curator::read_for_tests(&sum).quanta().iter().map(|&u| grid.to_f64(u)).collect::<Vec<_>>(),
         );
         assert!(norm <= s.clip_norm && norm > 0.999 * s.clip_norm, "{euclidean_clip}: {norm}");
     }

@@ -24,7 +24,7 @@ fn examples(n: usize, d: usize, seed: u64) -> Examples {
     examples
 }
 
-/// Spec 03 §2: k = εn/(G_ΔD) on a ball, with the public quadratic that gives the chain its certificate.
+/// The pure mechanism (Liu 2024, equation 3.2) with k = εn/(G_ΔD) on a ball, and with the public quadratic that gives the chain its certificate.
 #[test]
 fn the_pure_mechanism_on_a_ball_follows_its_law() {
     let (n, d, radius, epsilon) = (20usize, 2usize, 1.0, 4.0);

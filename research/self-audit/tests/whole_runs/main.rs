@@ -13,7 +13,7 @@ use dpopt_privacy::{Neighbours, Relation};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
-/// Rows under zero-out.
+/// Public facts of `rows` records under zero-out.
 fn facts(rows: u64, features: usize, loss: Loss) -> Problem {
     Problem::new(rows, features, loss, Neighbours::of_records(Relation::ZeroOut))
 }

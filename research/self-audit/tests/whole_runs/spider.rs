@@ -20,7 +20,7 @@ fn problem(records: u64, dimension: usize, relation: Relation) -> MinimizeProble
     }
 }
 
-fn told() -> MethodOptions {
+fn options() -> MethodOptions {
     MethodOptions::of("spider").with("initial_gap", 0.003)
 }
 
@@ -34,7 +34,7 @@ fn noise_of_changes_is_in_proportion_to_the_way() {
     let records = 1u64;
     let d = 400;
     let problem = problem(records, d, Relation::ZeroOut);
-    let options = told().with("steps", 1u64).with("fresh_gradients", 1u64).with("second_stage", 0.0);
+    let options = options().with("steps", 1u64).with("fresh_gradients", 1u64).with("second_stage", 0.0);
     let mut plan = choose(&problem, budget(), &options).unwrap();
     // one record is all noise, which would end the walk
     plan.schedule.spider.as_mut().unwrap().drift = f64::MAX;
@@ -76,7 +76,7 @@ fn a_change_is_clipped_to_the_way_whatever_a_record_says() {
         |x: &[f64], a: &f64, g: &mut [f64]| g[0] = a * if x[0] == 0.0 { -1e9 } else { 1e9 },
     );
     let problem = problem(20, 1, Relation::ZeroOut);
-    let options = told().with("steps", 1u64).with("fresh_gradients", 1u64).with("second_stage", 0.0);
+    let options = options().with("steps", 1u64).with("fresh_gradients", 1u64).with("second_stage", 0.0);
     let mut plan = choose(&problem, budget(), &options).unwrap();
     // next to no noise: what is left of a release is what the record adds
     let s = plan.schedule.spider.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! What the copies of a finite Fourier window may have added to δ (spec 18 §3.3, §3.6).
+//! What the copies of a finite Fourier window may have added to δ (docs/proofs/accounting-pld.md, "Lower bound").
 //!
 //! The periodic sum at ε is Σ_i e^(λ′iW)·δ(ε + iW). The copies on the left have δ ≤ 1; those on the right are bounded by
 //! Chernoff at orders θ above the folding tilt λ′: δ(x) ≤ e^(K(θ) − θx).
@@ -12,7 +12,7 @@ use super::spectrum::Part;
 pub(crate) struct Copies {
     tilt: f64,
     width: f64,
-    /// (θ, K(θ)), rounded up.
+    /// Orders θ of Chernoff bounds with K(θ), the logarithm of the composed moment E e^(θL), rounded up.
     orders: Vec<(f64, f64)>,
 }
 

@@ -19,9 +19,9 @@ const DEVIATIONS: f64 = 15.5;
 /// Largest shift that is convolved: Q-masses stay far from underflow.
 const LARGEST_SHIFT: f64 = 12.0;
 /// Largest number of steps that is told from more of them: fewer steps bound more. Rounding grows with the number of steps.
-const MOST_STEPS: u64 = 1 << 22;
+const MAX_STEPS: u64 = 1 << 22;
 /// Largest number of steps for which the attained pair is worked out: its masses are whole to 1e-9.
-const MOST_ATTAINED: u64 = 1 << 10;
+const MAX_ATTAINED: u64 = 1 << 10;
 /// The finest lattice of positions is 2^−40, far above their rounding.
 const FINEST: i32 = 40;
 /// Laws that are kept: one question asks for the same ones again and again.
@@ -255,7 +255,7 @@ impl Law {
             }
         }
         let most_terms = f64::from(dense.iter().map(|cell| cell.2).max().unwrap_or(0));
-        // the ends that matter to nobody
+        // the ends that change nothing
         let value = |at: usize| ((first + at as i64) as f64 * step).exp();
         let (mut lost, mut missing) = (0.0, 0.0);
         let (mut start, mut end) = (0, size - 1);
@@ -367,7 +367,7 @@ fn law(steps: u64, mu: f64, side: Side) -> Option<Arc<Law>> {
     static RECENT: Mutex<Vec<(Asked, Arc<Law>)>> = Mutex::new(vec![]);
     // positions of sums closer to each other than the finest lattice
     let resolved = (mu * exp2(FINEST - 6)).powi(2);
-    let steps = steps.min(MOST_STEPS).min(resolved as u64);
+    let steps = steps.min(MAX_STEPS).min(resolved as u64);
     if steps <= 1 || !(mu <= LARGEST_SHIFT) {
         return None;
     }
@@ -393,7 +393,7 @@ pub(crate) fn sides(steps: u64, mu: f64) -> Option<Sides> {
 
 /// The pair of the mechanism that adds the record's vector to one of `steps` answers, from below.
 pub(crate) fn attained(steps: u64, mu: f64) -> Option<Sides> {
-    if !(2..=MOST_ATTAINED).contains(&steps) {
+    if !(2..=MAX_ATTAINED).contains(&steps) {
         return None;
     }
     let law = law(steps, mu, Side::Below).filter(|law| law.n == steps as f64)?;

@@ -1,4 +1,4 @@
-//! Pairs with finitely many losses, and the symmetric pair of a privacy profile known at some points (spec 18 §0, Lemmas A and B).
+//! Pairs with finitely many losses, and the symmetric pair of a privacy profile known at some points (docs/proofs/accounting-pld.md, "Hull").
 
 use super::pair::{Masses, Pair, PointLosses, U};
 
@@ -17,9 +17,9 @@ pub(crate) enum Rest {
     /// What the listed masses leave: as uncertain as their sum. For pairs that are never sampled, which gives it a finite loss.
     #[default]
     Left,
-    /// This, to a rounding of 1.
+    /// This mass, to a rounding of 1.
     Rounded(f64),
-    /// This: no rounding of others may make a mass of it that could be told apart.
+    /// Exactly this mass: rounding of the others must not add to it.
     Exactly(f64),
 }
 
@@ -68,7 +68,7 @@ impl Pair for Atoms {
 
 impl Atoms {
     /// Upper bounds (ε, δ) of one order's profile at any real ε, increasing: the pair whose profile is the lower convex
-    /// hull, in γ = e^ε, of the points and (0, 1), constant beyond the last one (Lemma A).
+    /// hull, in γ = e^ε, of the points and (0, 1), constant beyond the last one.
     pub fn hull(points: &[(f64, f64)]) -> Self {
         let gap = |i: usize, j: usize| points[i].0.exp() * (points[j].0 - points[i].0).exp_m1();
         let mut hull: Vec<usize> = vec![];

@@ -19,21 +19,22 @@ use crate::accountant::gdp;
 use crate::accountant::integer_shift::IntegerShift;
 use dpopt_event::special::ln_binomial_mass;
 use dpopt_event::{Event, Relation};
+use dpopt_process::stop::paced;
 use std::sync::Arc;
 
 /// How a pair will be used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Use {
-    /// At one ε, for one release: the mechanism may be chosen for that ε.
+    /// For one release at one ε: the mechanism may be chosen for that ε.
     Alone,
-    /// In compositions: one mechanism for all of them.
+    /// In compositions at every ε: one mechanism for all of them.
     Composed,
 }
 
 /// Rounding of stated and computed parameters, taken off: sums of a thousand parts lie within 1e-12.
 const DOWN: f64 = 1.0 - 1e-12;
 /// Copies of a record in a sample with replacement that are told apart.
-const MOST_COPIES: u64 = 64;
+const MAX_COPIES: u64 = 64;
 
 /// The attained pairs of a part of a simplified event; `None` where none is known.
 pub(crate) fn sides(part: &Event, relation: Relation, how: Use) -> Option<Sides> {
@@ -85,13 +86,13 @@ pub(crate) fn sides(part: &Event, relation: Relation, how: Use) -> Option<Sides>
             let mu = gaussian(event, relation)? * DOWN;
             let p = 1.0 / *source_dataset_size as f64;
             let weight = |j: u64| ln_binomial_mass(j, *sample_size, p, 1.0 - p);
-            let copies = (0..=MOST_COPIES.min(*sample_size)).map(|j| (j as f64 * mu, weight(j)));
+            let copies = (0..=MAX_COPIES.min(*sample_size)).map(|j| (j as f64 * mu, weight(j)));
             let mut copies: Vec<(f64, f64)> = copies.filter(|(_, ln)| *ln > f64::NEG_INFINITY).collect();
             // a sum may count at most so many copies: one copy still moves it by one, and all further ones lie there
             let rest = 1.0 - copies.iter().map(|(_, ln)| ln.exp()).sum::<f64>();
-            if *sample_size > MOST_COPIES && rest > 0.0 {
+            if *sample_size > MAX_COPIES && rest > 0.0 {
                 // what may be rounding is not taken for a shift
-                copies.push((if rest > 1e-9 { MOST_COPIES as f64 * mu } else { 0.0 }, rest.ln()));
+                copies.push((if rest > 1e-9 { MAX_COPIES as f64 * mu } else { 0.0 }, rest.ln()));
             }
             shifted(copies)
         }
@@ -196,7 +197,7 @@ fn user(k: u64, event: &Event, relation: Relation, how: Use) -> Option<Sides> {
             Some(Sides::symmetric(DiscreteGaussianPair::new(*sigma, line(*sensitivity, *dimension, relation, k))))
         }
         Event::PoissonSampled { sampling_probability: q, event }
-            if relation != Relation::ReplaceOne && k <= MOST_COPIES =>
+            if relation != Relation::ReplaceOne && k <= MAX_COPIES =>
         {
             let mu = gaussian(event, relation)? * DOWN;
             let shifts = (0..=k).map(|j| (j as f64 * mu, ln_binomial_mass(j, k, *q, 1.0 - q)));
@@ -274,13 +275,13 @@ pub(crate) fn delta_floor(event: &Event, relation: Relation, epsilon: f64) -> f6
         }
     };
     let Ok(exact) = event.exact(relation) else { return 0.0 };
-    for (part, _) in &exact.parts {
+    for (part, _) in paced(&exact.parts) {
         if let Some(sides) = sides(part, relation, Use::Alone) {
             look(sides, None);
         }
     }
     for leaves in alternatives(event, relation) {
-        for (sides, count) in leaves.sides {
+        for (sides, count) in paced(leaves.sides) {
             look(sides, Some(count));
         }
     }

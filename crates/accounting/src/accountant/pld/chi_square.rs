@@ -1,4 +1,4 @@
-//! Gaussian noise behind a public random scale X ~ χ²_m: shift μ√(X/m) (spec 15 §2).
+//! Gaussian noise behind a public random scale X ~ χ²_m: shift μ√(X/m) (docs/proofs/l1-recovery.md).
 //!
 //! For every γ the Gaussian profile H_γ(μ) is a convex function of its own value at γ = 1, v = 2Φ(μ/2) − 1, since
 //! ∂H_γ/∂μ = φ(μ/2 − ε/μ) and so dH_γ/dv = e^(ε/2 − ε²/(2μ²)) grows with μ. Moving the mass of a short interval of X to its
@@ -77,7 +77,7 @@ pub(crate) fn pair(degrees_of_freedom: u64, mu: f64) -> PublicMixture {
 mod tests {
     use super::*;
 
-    /// Spec 18 §10: m = 50, μ0 = 1/4.5391.
+    /// The reference value for m = 50 and μ0 = 1/4.5391.
     #[test]
     fn one_step_profile() {
         let m = pair(50, 1.0 / 4.5391).masses(&[1.0]);

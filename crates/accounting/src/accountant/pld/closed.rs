@@ -1,4 +1,5 @@
-//! Pairs with closed distribution functions of the loss: Laplace, bounded range, discrete mechanisms (spec 18 §1).
+//! Pairs with closed distribution functions of the loss: Laplace, bounded range, discrete mechanisms
+//! (docs/proofs/accounting-pld.md, "Pairs").
 
 use super::atoms::{Atoms, Rest};
 use super::pair::{Masses, Pair, PointLosses, U};
@@ -72,11 +73,11 @@ impl Pair for BoundedRangePair {
 }
 
 /// Largest number of atoms that are listed one by one.
-const MOST_ATOMS: u64 = 100_000;
+const MAX_ATOMS: u64 = 100_000;
 
 /// Discrete Laplace noise of decay `a` under an integer shift: losses a(|x| − |x − shift|). `None` if there are too many.
 pub(crate) fn discrete_laplace(a: f64, shift: u64) -> Option<Atoms> {
-    if shift > MOST_ATOMS {
+    if shift > MAX_ATOMS {
         return None;
     }
     let s = shift as f64;

@@ -1,11 +1,11 @@
-//! ε(δ) and δ(ε) of a composition in one direction: setting, lattice, spectrum, reading (spec 18 §3.4).
+//! ε(δ) and δ(ε) of a composition in one direction: setting, lattice, spectrum, reading (docs/proofs/accounting-pld.md).
 
 use super::alias::Copies;
 use super::grid::LARGEST_LOSS;
+#[cfg(test)]
+use super::injected::{Bug, is as injected};
 use super::lattice::connect_the_dots;
 use super::pair::{Pair, U};
-#[cfg(test)]
-use super::planted::{Bug, is as planted};
 use super::setting::{Draws, Setting};
 use super::spectrum::Spectrum;
 use super::tilt::Target;
@@ -67,7 +67,7 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Optio
     let parts = setting.parts(|pair, step, index, _| connect_the_dots(pair, step, index))?;
     let Setting { step, points, fold_tilt: lambda, .. } = setting;
     #[cfg(test)]
-    let lambda = if planted(Bug::NoTilt) { 1e-3 } else { lambda };
+    let lambda = if injected(Bug::NoTilt) { 1e-3 } else { lambda };
     let copies = quality.bracket.then(|| Copies::new(&parts, lambda, points as f64 * step));
     Some(PreparedPart { spectrum: Spectrum::new(&parts, lambda, points), copies, step, points, lambda })
 }
@@ -158,7 +158,7 @@ fn between(low: f64, step: f64, above: f64, below: f64, delta: f64) -> f64 {
     }
     let share = ((above - delta) / (above - below)).clamp(0.0, 1.0);
     #[cfg(test)]
-    if planted(Bug::LinearInEpsilon) {
+    if injected(Bug::LinearInEpsilon) {
         return low + share * step;
     }
     let e = low + (share * step.exp_m1()).ln_1p();
@@ -302,8 +302,8 @@ mod tests {
         let target = 0.5 * (above + below);
         let sound = between(0.0, 1.0, above, below, target);
         assert!(lattice.profile(sound) <= target * (1.0 + 1e-14) && sound < 0.7);
-        let wrong = super::super::planted::with(Bug::LinearInEpsilon, || between(0.0, 1.0, above, below, target));
-        assert!(lattice.profile(wrong) > target * 1.01, "the planted bug was not noticed: {wrong}");
+        let wrong = super::super::injected::with(Bug::LinearInEpsilon, || between(0.0, 1.0, above, below, target));
+        assert!(lattice.profile(wrong) > target * 1.01, "the injected fault was not noticed: {wrong}");
     }
 
     #[test]

@@ -138,14 +138,14 @@ pub(crate) fn several(sigma: f64, square: f64) -> Option<Atoms> {
 }
 
 /// Largest square of a shift whose divisors are tried one by one.
-const MOST_DIVIDED: f64 = 1e10;
+const MAX_DIVIDED: f64 = 1e10;
 /// Points at which profiles of lines are read.
-const MOST_POINTS: f64 = 8192.0;
+const MAX_POINTS: f64 = 8192.0;
 
 /// How much the law of ⟨e, y⟩ can exceed that of one discrete Gaussian variable, summed over the part that is kept, for every
 /// primitive e with |e|² ≤ `square`; and what is not kept (docs/proofs/accounting-integers.md, "Large noise").
 fn missing_from_lines(sigma: f64, square: f64) -> f64 {
-    if square > MOST_DIVIDED {
+    if square > MAX_DIVIDED {
         return f64::INFINITY;
     }
     let pi2 = std::f64::consts::PI.powi(2);
@@ -163,7 +163,7 @@ fn lines(sigma: f64, square: f64, missing: f64) -> Atoms {
         .map(|g| DiscreteGaussianPair::new(sigma * square.sqrt() / g, square / g))
         .collect();
     let far = (KEPT * sigma * square.sqrt()).ceil();
-    let stride = (2.0 * far / MOST_POINTS).ceil().max(1.0);
+    let stride = (2.0 * far / MAX_POINTS).ceil().max(1.0);
     let points: Vec<(f64, f64)> = (-(far / stride) as i64..=(far / stride) as i64)
         // the losses of the finest kind, of which the others are a part
         .map(|k| 0.5 * (square + 2.0 * stride * k as f64) / sigma / sigma)
@@ -180,12 +180,12 @@ fn lines(sigma: f64, square: f64, missing: f64) -> Atoms {
 /// Deviations of each sum that are kept; the rest, below 1e-35, counts as +∞.
 const KEPT: f64 = 12.5;
 /// Multiplications that are worth an exact profile.
-const MOST_WORK: u64 = 30_000_000;
+const MAX_WORK: u64 = 30_000_000;
 /// Largest square of a shift whose shapes are listed.
-const MOST_SQUARE: f64 = 36.0;
+const MAX_SQUARE: f64 = 36.0;
 
 fn every_shift(sigma: f64, square: f64) -> Option<Atoms> {
-    if square > MOST_SQUARE || sigma > SUMMED {
+    if square > MAX_SQUARE || sigma > SUMMED {
         return None;
     }
     let n = square as usize;
@@ -206,7 +206,7 @@ fn every_shift(sigma: f64, square: f64) -> Option<Atoms> {
             sum
         })
         .sum();
-    if work > MOST_WORK {
+    if work > MAX_WORK {
         return None;
     }
     let law: Vec<f64> = (0..width)

@@ -1,5 +1,5 @@
 //! Samples of fixed size: the symmetrised amplification of the replace-one profile, and the directed zero-out form
-//! (spec 18 §2.3, §2.4).
+//! (Balle, Barthe, Gaboardi 2018; docs/proofs/accounting-pld.md).
 //!
 //! The slot of an absent record is filled by another record, so zero-out has the replace-one constants too.
 //!
@@ -153,7 +153,7 @@ mod tests {
         m.p[1] - epsilon.exp() * m.q[1]
     }
 
-    /// Spec 18 §10: σ per replace-one sensitivity.
+    /// Reference values in high precision (mpmath); σ is per replace-one sensitivity.
     #[test]
     fn one_step_profiles() {
         for (q, sigma, e, value) in [(0.01, 0.5, 0.5, 7.193618314043e-4), (0.3, 1.0, -0.4, 0.3562965013601)] {

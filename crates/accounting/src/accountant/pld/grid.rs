@@ -1,8 +1,8 @@
-//! Where to cut the loss axis: a fine core, coarse tails, and the Fourier window (spec 18 §3.2).
+//! Where to cut the loss axis: a fine core, coarse tails, and the Fourier window (docs/proofs/accounting-pld.md).
 
-use super::pair::{Pair, PointLosses, U};
 #[cfg(test)]
-use super::planted::{Bug, is as planted};
+use super::injected::{Bug, is as injected};
+use super::pair::{Pair, PointLosses, U};
 use super::tilt::{Cumulants, View, total};
 
 /// Largest one-step loss kept on a grid: e^loss must stay far from overflow.
@@ -10,7 +10,7 @@ pub(crate) const LARGEST_LOSS: f64 = 600.0;
 /// No lattice point lies higher: e^loss is finite there, with room for a mass's error. What is above counts as +∞.
 const HIGHEST_POINT: f64 = LARGEST_LOSS + 1.0;
 /// Borders per part; a grid that needs more is made coarser in its tails.
-const MOST_CELLS: f64 = 400_000.0;
+const MAX_CELLS: f64 = 400_000.0;
 
 /// Smallest x > 0 (within 10 %, from above) with `tail(x) <= mass`; `LARGEST_LOSS` if there is none below.
 fn quantile(mass: f64, tail: impl Fn(f64) -> f64) -> f64 {
@@ -64,7 +64,7 @@ pub(crate) struct Widths<'a> {
     view: &'a View,
     /// Width limit of each cell of the view that does not depend on the scale.
     limit: Vec<f64>,
-    /// density^(−1/3) of each cell.
+    /// (Tilted density)^(−1/3) of each cell: its width before scaling.
     shape: Vec<f64>,
     /// Tilted mass of each cell.
     mass: Vec<f64>,
@@ -74,7 +74,7 @@ impl<'a> Widths<'a> {
     /// `negligible`: a tilted mass that may be inflated to without harm.
     pub fn new(view: &'a View, lambda: f64, negligible: f64) -> Self {
         #[cfg(test)]
-        let lambda = if planted(Bug::UntiltedWidths) { 1e-6 } else { lambda };
+        let lambda = if injected(Bug::UntiltedWidths) { 1e-6 } else { lambda };
         let c = view.cumulants(lambda);
         let cells = view.loss.len();
         let (mut limit, mut shape, mut mass) =
@@ -90,7 +90,7 @@ impl<'a> Widths<'a> {
         }
         // at an extreme tilt the caps alone would take too many cells
         let needed: f64 = (0..cells).map(|i| (view.high[i] - view.low[i]) / limit[i]).sum();
-        let relax = (needed / (0.25 * MOST_CELLS)).max(1.0);
+        let relax = (needed / (0.25 * MAX_CELLS)).max(1.0);
         limit.iter_mut().for_each(|l| *l *= relax);
         Self { view, limit, shape, mass }
     }
@@ -124,7 +124,7 @@ impl<'a> Widths<'a> {
         // a scale within 2 % of the best one costs nothing that is seen
         while high - low > 0.02 {
             let middle = 0.5 * (low + high);
-            let too_fine = self.cells(middle.exp(), finest) > MOST_CELLS;
+            let too_fine = self.cells(middle.exp(), finest) > MAX_CELLS;
             if too_fine || excess(middle.exp()) < 0.5 * finest * finest { low = middle } else { high = middle }
         }
         low.exp()
@@ -184,7 +184,7 @@ impl<'a> Widths<'a> {
             let room = ((v.high[cell] - here) / step).ceil().max(1.0);
             let wanted = (self.width(cell, scale, step) / step).floor().max(1.0);
             // whatever the widths say, the number of points is bounded
-            let stride = if index.len() as f64 > 2.0 * MOST_CELLS { room } else { wanted.min(room) };
+            let stride = if index.len() as f64 > 2.0 * MAX_CELLS { room } else { wanted.min(room) };
             let next = k.saturating_add(stride as i64).min(last);
             k = if k < 0 && next > 0 { 0 } else { next };
             index.push(k);

@@ -1,14 +1,15 @@
-//! Connect-the-dots: a pair rounded to atoms on a lattice of losses whose profile is never below the pair's (spec 18 §3.1).
+//! Connect-the-dots: a pair rounded to atoms on a lattice of losses whose profile is never below the pair's
+//! (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022).
 
-use super::pair::{Pair, U};
 #[cfg(test)]
-use super::planted::{Bug, is as planted};
+use super::injected::{Bug, is as injected};
+use super::pair::{Pair, U};
 
 /// P-masses at the losses `index[i]`·`step` and at +∞.
 #[derive(Clone, Debug)]
 pub(crate) struct Lattice {
     pub step: f64,
-    /// Strictly increasing.
+    /// Lattice points that carry mass: strictly increasing.
     pub index: Vec<i64>,
     pub mass: Vec<f64>,
     pub infinite: f64,
@@ -17,13 +18,13 @@ pub(crate) struct Lattice {
 }
 
 /// Chord interpolation of the profile at the lattice points `index` (strictly increasing, at least one).
-/// Masses are moved up by their error bounds, so that the result dominates the exact one (spec 18 §3.3). `None` where they are
+/// Masses are moved up by their error bounds, so that the result dominates the exact one. `None` where they are
 /// not a probability law: then nothing is certified.
 pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> Option<Lattice> {
     let borders: Vec<f64> = index.iter().map(|&k| k as f64 * step).collect();
     let m = pair.masses(&borders);
     #[cfg(test)]
-    let m = if planted(Bug::IgnoredErrors) {
+    let m = if injected(Bug::IgnoredErrors) {
         super::pair::Masses { p_error: vec![0.0; m.p.len()], q_error: vec![0.0; m.p.len()], ..m }
     } else {
         m
@@ -44,7 +45,7 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> O
         // a: the part of the cell's mass at its lower end; rounded down
         let lower = ((q_top - slack - p) / (step * (index[i + 1] - index[i]) as f64).exp_m1()).clamp(0.0, p);
         #[cfg(test)]
-        let lower = if planted(Bug::RoundedDown) { p } else { lower };
+        let lower = if injected(Bug::RoundedDown) { p } else { lower };
         mass[i] += lower;
         mass[i + 1] += p - lower;
     }
@@ -58,7 +59,7 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> O
     let largest = borders[0].abs().max(top.abs());
     let infinite = p - finite;
     #[cfg(test)]
-    let infinite = if planted(Bug::DroppedInfinity) { 0.0 } else { infinite };
+    let infinite = if injected(Bug::DroppedInfinity) { 0.0 } else { infinite };
     Lattice { step, index, mass, infinite, loss_error: 4.0 * U * (1.0 + largest) }.complete()
 }
 
@@ -72,11 +73,11 @@ impl Lattice {
         let total = self.mass.iter().sum::<f64>() + self.infinite;
         let sound = self.mass.iter().all(sound) && sound(&self.infinite) && total >= 1.0 - LOST;
         #[cfg(test)]
-        let sound = sound || planted(Bug::IgnoredErrors) || planted(Bug::DroppedInfinity);
+        let sound = sound || injected(Bug::IgnoredErrors) || injected(Bug::DroppedInfinity);
         sound.then_some(self)
     }
 
-    /// Profile at e^epsilon.
+    /// The privacy profile δ(ε) of the lattice's atoms at `epsilon`.
     #[cfg(test)]
     pub fn profile(&self, epsilon: f64) -> f64 {
         let mut sum = self.infinite;

@@ -19,7 +19,7 @@ pub(crate) struct Tilted<'a> {
 }
 
 /// A direct sum turns by one frequency at a time; more turns than this would cost digits.
-const MOST_FREQUENCIES: usize = 512;
+const MAX_FREQUENCIES: usize = 512;
 /// Windows around the mean: all points nearer than 2^(2k − 1).
 const WINDOWS: usize = 28;
 /// Distances 2^k and 3·2^k are looked at, for k below this.
@@ -164,7 +164,7 @@ pub(crate) fn few(parts: &[Tilted], centres: &[i64], points: usize, depth: f64) 
         return None;
     }
     let needed = needed(parts, centres, points, depth)?;
-    (needed <= MOST_FREQUENCIES && TERM * knots * needed as f64 <= transforms).then_some(needed)
+    (needed <= MAX_FREQUENCIES && TERM * knots * needed as f64 <= transforms).then_some(needed)
 }
 
 /// The lattice point nearest to the mean.
@@ -175,7 +175,7 @@ pub(crate) fn centre(part: &Tilted) -> i64 {
 
 /// Σ w e^(−iθ(k − centre)) at the frequencies 0..`needed` of `points`, each with a bound on its rounding.
 pub(crate) fn sums(part: &Tilted, centre: i64, points: usize, needed: usize) -> Vec<(Complex<f64>, f64)> {
-    /// Terms that turn together.
+    /// Number of terms of the sum whose phases are advanced together.
     const BLOCK: usize = 64;
     const LANES: usize = 8;
     let modulus = points as i64;

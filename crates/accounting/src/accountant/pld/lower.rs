@@ -1,4 +1,4 @@
-//! Certified lower bound of the same composition: merging outcomes is post-processing (spec 18 §3.6).
+//! Certified lower bound of a composition: merging outcomes is post-processing (docs/proofs/accounting-pld.md, "Lower bound").
 //!
 //! Cells are bundled so that the merged loss ln(P/Q) of each bundle is a lattice point: what is lost is of second order.
 //! It says how much of an upper bound is numerical slack; it is never a claim.
@@ -136,8 +136,8 @@ struct PreparedPair {
 }
 
 fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<PreparedPair> {
-    const MOST_POINTS: usize = 1 << 18;
-    let setting = Setting::new(draws, target, delta, tolerance, MOST_POINTS)?;
+    const MAX_POINTS: usize = 1 << 18;
+    let setting = Setting::new(draws, target, delta, tolerance, MAX_POINTS)?;
     let parts = setting.parts(|pair, step, index, atoms| Some(merged(pair, step, &index, atoms)))?;
     if parts.iter().any(|(lattice, _)| lattice.index.is_empty()) {
         return None;

@@ -1,5 +1,5 @@
 //! Gaussian pairs with mixtures: presence as a mixture of shifts, Poisson sampling under replace-one, public mixtures
-//! (spec 18 §2.2, §2.4, §2.5).
+//! (docs/proofs/accounting-pld.md, "Pairs").
 
 use super::pair::{Masses, Pair, PointLosses, U, normal_cells};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl Pair for PoissonReplacePair {
 /// One of several pairs at random, the choice being visible.
 #[derive(Clone, Debug)]
 pub(crate) struct PublicMixture {
-    /// (probability, pair).
+    /// The pairs, each with the public probability that it is drawn.
     pub parts: Vec<(f64, Arc<dyn Pair>)>,
     /// Probability of an infinite loss, set aside for what was left out.
     pub infinite: f64,
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Spec 18 §2.5: k = 4 records, q = .01, σ = 2.
+    /// Reference values for a user of k = 4 records, q = .01, σ = 2.
     #[test]
     fn a_user_with_four_sampled_records() {
         let weight = |j: i32| [1.0, 4.0, 6.0, 4.0, 1.0][j as usize] * 0.01f64.powi(j) * 0.99f64.powi(4 - j);
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Spec 18 §10, one-step profiles under replace-one.
+    /// One-step profiles under replace-one: reference values in high precision (mpmath).
     #[test]
     fn poisson_replace_one() {
         for (q, sigma, e, value) in [(0.01, 1.0, 0.5, 2.455648058485e-7), (0.3, 2.0, 0.4, 0.01457406359276)] {

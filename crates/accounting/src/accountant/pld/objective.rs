@@ -1,4 +1,4 @@
-//! Privacy profiles of objective perturbation at the exact minimiser (spec 17 §3.2–3.4, §7.1).
+//! Privacy profiles of objective perturbation at the exact minimiser (docs/proofs/objective-perturbation-profile.md).
 //!
 //! Valid at ε ≥ 0 in both orders; negative losses come from the mirror image and the convex hull (`Atoms::symmetric`).
 //! Never a Gaussian in a composition: below R²/λ − m the determinant costs.
@@ -12,11 +12,11 @@ use dpopt_event::special::{gaussian_ln_delta_upper, normal_cdf};
 /// Upper bound of δ(ε) for ε ≥ 0, non-increasing, in both orders of the neighbours.
 #[derive(Clone, Debug)]
 pub(crate) enum ObjectiveProfile {
-    /// Theorem A: δ(ε) = E(1 − e^(ε − f(U)))₊.
+    /// Slopes in [0, 1] with curvature at most c(1 − c): δ(ε) = E(1 − e^(ε − f(U)))₊.
     Monotone(TheoremA),
     /// `sum` of weights·H(ε − shift; μ), valid from `shift` on.
     Gaussians { shift: f64, sum: Vec<(f64, f64)> },
-    /// Theorem B: loss ≤ shift + μ²/2 + |N(0, μ²)|.
+    /// Slopes and curvature bounded: loss ≤ shift + μ²/2 + |N(0, μ²)|.
     Folded { shift: f64, mu: f64 },
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum ObjectiveProfile {
 /// most 1, so chords between knots and slope 1 beyond the last knot bound it from above.
 #[derive(Clone, Debug)]
 pub(crate) struct TheoremA {
-    /// 1/σ = √(2m).
+    /// 1/σ = √(2m): the mean shift of the linear term in standard deviations.
     mu: f64,
     /// Cells of U from left to right, on each of which f lies below a line.
     cells: Vec<Cell>,
@@ -165,7 +165,7 @@ impl ObjectiveProfile {
             (GlmLink::Monotone, Relation::ZeroOut | Relation::AddOrRemove) => {
                 Ok(Self::Monotone(TheoremA::new(noise_multiplier, regularization)))
             }
-            // v = g_a − g_b is affine in the slopes, so the loss is largest at one of three vertices (spec 17 §3.4)
+            // v = g_a − g_b is affine in the slopes, so the loss is largest at one of three vertices
             (GlmLink::Monotone, Relation::ReplaceOne) => {
                 Ok(Self::Gaussians { shift: up((0.25 * rho).ln_1p()), sum: vec![(1.0, 2.0 * mu), (2.0, mu)] })
             }
@@ -238,7 +238,7 @@ mod tests {
         ObjectiveProfile::new(sigma, lambda, GlmLink::Monotone, Relation::ZeroOut).unwrap()
     }
 
-    /// Spec 17 §3.2: the f-bound at ε = 1 and σ = 1/μ(1, 1e-5), for fractions of the threshold λ = 0.965320.
+    /// The bound by f of docs/proofs/objective-perturbation-profile.md at ε = 1 and σ = 1/μ(1, 1e-5), for fractions of the threshold λ = 0.965320.
     #[test]
     fn theorem_a_at_fractions_of_the_threshold() {
         let (sigma, threshold) = (3.730631634816, 0.965320);
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Spec 17 §3.3: (σ, λ, ε) with β = 1/4.
+    /// Smooth links: (σ, λ, ε) with β = 1/4.
     #[test]
     fn theorem_b() {
         for (sigma, lambda, epsilon, value) in [
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Spec 17 §3.4 (replace-one) and §7.1 (three classes): σ at δ = 1e-5.
+    /// Replace-one with a monotone link, and three classes: σ at δ = 1e-5.
     #[test]
     fn replace_one_and_softmax() {
         for (sigma, epsilon, lambda) in [(7.898747, 1.0, 4.0), (65.21828, 0.1, 40.0), (2.273006, 4.0, 1.0)] {

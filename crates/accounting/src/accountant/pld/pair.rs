@@ -1,4 +1,4 @@
-//! Pairs of distributions (P, Q) seen through their privacy loss L = ln dP/dQ: exact masses of loss intervals (spec 18 §3.1).
+//! Pairs of distributions (P, Q) seen through their privacy loss L = ln dP/dQ: exact masses of loss intervals.
 
 use libm::erfc;
 use std::fmt::Debug;
@@ -32,7 +32,7 @@ pub(crate) trait Pair: Debug + Send + Sync {
 /// Losses with a mass of their own, as far as they are few.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PointLosses {
-    /// In no particular order.
+    /// The losses that carry mass by themselves, in no particular order.
     pub losses: Vec<f64>,
     /// Whether the loss takes no other finite value.
     pub only: bool,

@@ -1,4 +1,4 @@
-//! Poisson sampling of a directed pair: ((1−q)Q + qP, Q) and its reverse (spec 18 §2.2).
+//! Poisson sampling of a directed pair: ((1−q)Q + qP, Q) and its reverse (Zhu, Dong, Wang 2022).
 
 use super::pair::{Masses, Pair, PointLosses, U};
 
@@ -57,7 +57,7 @@ mod tests {
         m.p[1] - epsilon.exp() * m.q[1]
     }
 
-    /// Spec 18 §10, one-step profiles (mpmath).
+    /// One-step profiles: reference values in high precision (mpmath).
     #[test]
     fn one_step_profiles() {
         let pair = |q: f64, s: f64| PoissonPair { probability: q, base: GaussianPair { mu: 1.0 / s } };

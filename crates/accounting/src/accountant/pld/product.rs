@@ -1,7 +1,7 @@
 //! Several releases on *one* sample: the pair of their composition as a list of losses, by direct convolution.
 //!
 //! Every term is positive, so rounding is relative; masses are moved up by more than it. The list dominates the
-//! composition at every γ > 0, as sampling it afterwards needs (spec 18 §2.2, §2.3).
+//! composition at every γ > 0, as sampling it afterwards needs.
 
 use super::atoms::{Atoms, Rest};
 use super::grid::{aligned_step, coarse_borders};
@@ -15,9 +15,9 @@ const TAIL: f64 = 1e-32;
 /// Lattice points per standard deviation of the composed loss.
 const PER_DEVIATION: f64 = 400.0;
 /// Most lattice points of a composition.
-const MOST_POINTS: f64 = 16_384.0;
+const MAX_POINTS: f64 = 16_384.0;
 /// More points than this are given up: four times what a sum without a heavy tail needs.
-const TOO_MANY: f64 = 4.0 * MOST_POINTS;
+const TOO_MANY: f64 = 4.0 * MAX_POINTS;
 /// From so many draws on a sum is near a Gaussian …
 const MANY: u64 = 1 << 16;
 /// … of which [`TAIL`] leaves 24 deviations; no fewer than this are kept, however it is skewed.
@@ -32,7 +32,7 @@ struct Dense {
     first: i64,
     mass: Vec<f64>,
     infinite: f64,
-    /// At most this mass of Q has none of P: loss −∞. It is worked out, not taken for what the masses leave: those are moved up, and
+    /// Upper bound on the mass of Q that has no mass of P: loss −∞. It is worked out, not taken for what the masses leave: those are moved up, and
     /// what they are too large would be missing here.
     gone: f64,
 }
@@ -78,7 +78,7 @@ impl Dense {
         self
     }
 
-    /// Of one draw, from its lattice: what Q has beyond the Q-masses of the lattice, which are at most its own in every cell but the
+    /// The masses of one draw, from its lattice. `gone` is what Q has beyond the Q-masses of the lattice, which are at most its own in every cell but the
     /// first, whose P-mass was moved up by its error.
     fn of(lattice: Lattice, first: i64) -> Self {
         let mut dense = Self { step: lattice.step, first, mass: lattice.mass, infinite: lattice.infinite, gone: 0.0 };
@@ -144,7 +144,7 @@ pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
     }
     let wanted = variance.sqrt() / PER_DEVIATION;
     // a heavy tail wants more room than its deviation says
-    let least = (widest / MOST_POINTS).max(20.0 * variance.sqrt() / MOST_POINTS);
+    let least = (widest / MAX_POINTS).max(20.0 * variance.sqrt() / MAX_POINTS);
     let atoms: Vec<_> = parts.iter().map(|(pair, t)| (pair.atoms(), *t)).collect();
     let step = aligned_step(wanted, least, &atoms);
     let mut total: Option<Dense> = None;

@@ -1,4 +1,4 @@
-//! Where a composition is looked at: truncation, tilt, lattice step and Fourier window (spec 18 §3.2, §3.4). Upper and lower bounds share
+//! Where a composition is looked at: truncation, tilt, lattice step and Fourier window. Upper and lower bounds share
 //! it and differ in how a pair is put on the lattice.
 
 use super::grid::{Widths, aligned_step, coarse_borders, step_for, window};
@@ -20,17 +20,17 @@ pub(crate) struct Setting<'a> {
     draws: &'a Draws,
     views: Vec<(View, u64)>,
     atoms: Vec<(PointLosses, u64)>,
-    /// The saddle point.
+    /// The saddle point λ: where the Rényi bound of the composed loss is stationary.
     lambda: f64,
     /// A tilted mass that may be inflated without harm.
     negligible: f64,
     /// ε that is looked at: the target, or what Chernoff says of it.
     pub epsilon: f64,
-    /// Lattice step.
+    /// The lattice step Δ, in ε.
     pub step: f64,
-    /// Points of the window.
+    /// Number of lattice points of the Fourier window.
     pub points: usize,
-    /// Tilt to fold with.
+    /// The tilt λ′ of the masses that are folded into the window.
     pub fold_tilt: f64,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Setting<'a> {
     /// draw's loss is beyond the grid for sure.
     pub fn new(draws: &'a Draws, target: Target, delta: f64, tolerance: f64, most_points: usize) -> Option<Self> {
         let count: f64 = draws.iter().map(|d| d.1 as f64).sum();
-        // spec 18 §3.2: truncate before tilting, at a hundred-thousandth of δ over all steps
+        // truncate before tilting (the far tail makes the tilted moments explode), at a hundred-thousandth of δ over all steps
         let tail_mass = (1e-5 * delta / count).max(1e-300);
         let negligible = 1e-9 / count;
         // what one view of many gets wrong about its part is lost in the sum

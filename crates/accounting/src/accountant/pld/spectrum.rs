@@ -1,4 +1,4 @@
-//! Composition by one forward Fourier transform of the tilted masses, with an a-posteriori rounding bound (spec 18 §3.3).
+//! Composition by one forward Fourier transform of the tilted masses, with an a-posteriori rounding bound (docs/proofs/accounting-pld.md, "Transform").
 //!
 //! The periodic sum counts every true term at least once and adds only non-negative copies, so the result is an
 //! upper bound for every window length. Rounding is relative to the *tilted* measure: δ = 1e-30 costs nothing extra.
@@ -7,6 +7,7 @@ use super::lattice::Lattice;
 use super::low_frequencies::{self, Tilted, shift_phase};
 use super::pair::U;
 use super::parallel;
+use dpopt_process::stop::{paced, point};
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::cell::RefCell;
@@ -36,7 +37,7 @@ pub(crate) struct Spectrum {
     ln_inflation: f64,
     /// Probability that some draw has an infinite loss, rounded up.
     pub infinite: f64,
-    /// Σ T·(rounding of losses).
+    /// How much larger the composed loss may be than the lattice says: Σ T·(rounding of one loss).
     pub loss_error: f64,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Spectrum {
 enum Reading {
     /// (frequency, F·G, weight 1 or 2 for the conjugate).
     Sum(Vec<(u64, Complex<f64>)>),
-    /// All lattice points.
+    /// The value of that sum at every lattice point of the window.
     Table(Vec<f64>),
 }
 
@@ -184,7 +185,7 @@ impl Product {
     fn new(parts: &[(&Tilted, i64)], few: Option<usize>, points: usize) -> Self {
         let mut ln_growth = 0.0;
         let mut kept: Vec<Kept> = Vec::new();
-        for (number, (part, centre)) in parts.iter().enumerate() {
+        for (number, (part, centre)) in paced(parts.iter().enumerate()) {
             let transform = match few {
                 Some(needed) => Transform::Few(low_frequencies::sums(part, *centre, points, needed), *centre),
                 None => Transform::all(part, points),
@@ -252,7 +253,7 @@ impl Spectrum {
             // 1 − Π(1 − m)^T, by logarithms
             ln_finite += t * (-lattice.infinite.min(1.0)).ln_1p() * (1.0 + 8.0 * U);
             loss_error += t * lattice.loss_error;
-            // spec 18 §3.3 (b): exponentials; the same sum normalises and enters K, so its error cancels
+            // the exponentials' rounding; one sum both normalises and enters K, so its error cancels
             let ends = [lattice.index[0], lattice.index[lattice.index.len() - 1]];
             let largest = ends.iter().map(|k| (lambda * (*k as f64 * step)).abs()).fold(0.0, f64::max);
             ln_inflation += t * (4.0 * largest + 8.0) * U;
@@ -311,6 +312,7 @@ impl Spectrum {
 
     /// Upper bound on δ(jΔ) without the mass at +∞, and how much of it is rounding.
     pub fn delta(&self, j: i64) -> (f64, f64) {
+        point();
         let value = match &self.reading {
             Reading::Table(table) => table[j.rem_euclid(self.points as i64) as usize],
             Reading::Sum(terms) => {
@@ -341,7 +343,7 @@ impl Spectrum {
         if lower.is_finite() { lower } else { f64::NEG_INFINITY }
     }
 
-    /// Rényi (Chernoff) bound of the same lattice at the tilt: ε at δ, without the mass at +∞.
+    /// Rényi (Chernoff) bound of the lattice at the tilt: ε at δ, without the mass at +∞.
     pub fn renyi_epsilon(&self, delta: f64) -> f64 {
         let l = self.lambda;
         // max over u of (1 − e^−u)e^(−λu) = λ^λ/(1+λ)^(1+λ)
@@ -350,7 +352,7 @@ impl Spectrum {
         (ln + constant - delta.ln()) / l * (1.0 + 4.0 * U)
     }
 
-    /// The same bound as δ at ε, without the mass at +∞.
+    /// Rényi (Chernoff) bound of the lattice at the tilt: δ at ε, without the mass at +∞.
     pub fn renyi_delta(&self, epsilon: f64) -> f64 {
         let l = self.lambda;
         let constant = -l * (1.0 / l).ln_1p() - l.ln_1p();
@@ -395,7 +397,7 @@ mod tests {
         Lattice { step, index: vec![-up, up], mass: vec![1.0 - p, p], infinite: 0.0, loss_error: 0.0 }
     }
 
-    /// Optimal composition of pure mechanisms, spec 18 §10.
+    /// Optimal composition of pure mechanisms (Kairouz, Oh, Viswanath 2015).
     #[test]
     fn composed_coins() {
         for (k, e, at, value) in [

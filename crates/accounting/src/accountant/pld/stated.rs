@@ -1,4 +1,5 @@
-//! Pairs of guarantees that are stated as numbers: lists of (ε, δ), Rényi curves, concentrated privacy (spec 18 §1, Lemma A).
+//! Pairs of guarantees that are stated as numbers: lists of (ε, δ), Rényi curves, concentrated privacy
+//! (docs/proofs/accounting-pld.md, "Hull").
 
 use super::atoms::Atoms;
 use super::grid::LARGEST_LOSS;
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn concentrated_profile_is_the_optimal_conversion() {
-        // ρ = .5: ε = 5.22153444453 at δ = 1e-6 (spec 18 §10)
+        // ρ = .5: ε = 5.22153444453 at δ = 1e-6
         let m = concentrated(0.5, 0.0).masses(&[5.22153444453]);
         let delta = m.p[1] - 5.22153444453f64.exp() * m.q[1];
         // between its points the profile is a chord: below one percent in δ

@@ -1,4 +1,4 @@
-//! Values of spec 18 §10 (Laplace inversion of the exact one-step transform, mpmath).
+//! Compositions against reference values: Laplace inversion of the exact one-step transform in high precision (mpmath).
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn dp_sgd(q: f64, sigma: f64, steps: u64) -> Event {
 }
 
 fn epsilon(event: &Event, delta: f64) -> Bound {
-    // before the gate, which would notice some planted mistakes by itself
+    // before the gate, which would notice some injected faults by itself
     Pld::default().claim_epsilon(event, Relation::ZeroOut, delta).unwrap()
 }
 
@@ -46,14 +46,14 @@ fn compositions_of_sampled_gaussians() {
     }
 }
 
-/// Coarse cells must be sized by the tilted mass: otherwise the tail is inflated (spec 18 §3.2).
+/// Coarse cells must be sized by the tilted mass: otherwise the tail is inflated.
 #[test]
 fn coarse_cells_follow_the_tilt() {
     let event = dp_sgd(0.01, 1.0, 1000);
-    let inflated = planted::with(planted::Bug::UntiltedWidths, || epsilon(&event, 1e-30).upper);
+    let inflated = injected::with(injected::Bug::UntiltedWidths, || epsilon(&event, 1e-30).upper);
     let fine = epsilon(&event, 1e-30).upper;
     assert!(fine < 9.3421, "{fine}");
-    assert!(inflated > 9.3421, "the planted bug was not noticed: {inflated}");
+    assert!(inflated > 9.3421, "the injected fault was not noticed: {inflated}");
 }
 
 fn epsilon_under(event: &Event, relation: Relation, delta: f64) -> f64 {
@@ -92,7 +92,7 @@ fn fixed_size_samples() {
     ] {
         close(epsilon_under(&sampled(m, n, sigma, steps), Relation::ReplaceOne, delta), truth, 1e-4);
     }
-    // zero-out, directed form (spec 18 §2.3, to three digits), never below the attack stated there
+    // zero-out, directed form (docs/proofs/accounting-pld.md, to three digits), never below the attack in the last column
     for (m, n, sigma, steps, delta, forward, backward, attack) in
         [(14, 1000, 3.308, 1000, 1e-5, 0.810, 0.695, 0.619), (1, 10, 5.0, 100, 1e-6, 1.305, 0.98, 1.020)]
     {
@@ -125,7 +125,7 @@ fn laplace_mixed_and_pure() {
     close(delta, 0.1032696321411, 1e-6);
 }
 
-/// The same release written as a mixture must cost the same; on the wrong side it comes out too small.
+/// A sampled Gaussian that is written as a mixture costs what the sampled Gaussian costs; with the mixture on the wrong side it comes out too small.
 #[test]
 fn a_mixture_is_present_against_absent() {
     let mixture = Event::MixtureOfGaussians {
@@ -135,8 +135,8 @@ fn a_mixture_is_present_against_absent() {
     };
     let event = Event::composed(vec![dp_sgd(0.01, 1.0, 500), mixture.self_composed(500)]);
     close(epsilon(&event, 1e-6).upper, 2.12451517, 1e-4);
-    let wrong = planted::with(planted::Bug::MixtureOnTheWrongSide, || epsilon(&event, 1e-6).upper);
-    assert!(wrong < 1.93, "the planted bug was not noticed: {wrong}");
+    let wrong = injected::with(injected::Bug::MixtureOnTheWrongSide, || epsilon(&event, 1e-6).upper);
+    assert!(wrong < 1.93, "the injected fault was not noticed: {wrong}");
 }
 
 #[test]
@@ -164,16 +164,16 @@ fn stated_curves_stay_above_what_they_describe() {
     assert!((zcdp / 5.22153444453 - 1.0).abs() < 1e-3, "{zcdp}");
 }
 
-/// Runs `value` as it is and with a planted bug; the truth must be covered by the first only.
-fn caught(bug: planted::Bug, truth: f64, value: impl Fn() -> f64) {
+/// Runs `value` as it is and with an injected fault; the truth must be covered by the first only.
+fn caught(bug: injected::Bug, truth: f64, value: impl Fn() -> f64) {
     let sound = value();
-    let wrong = planted::with(bug, &value);
+    let wrong = injected::with(bug, &value);
     assert!(sound >= truth, "{bug:?}: {sound} is below {truth}");
-    assert!(wrong < truth, "the planted bug {bug:?} was not noticed: {wrong} covers {truth}");
+    assert!(wrong < truth, "the injected fault {bug:?} was not noticed: {wrong} covers {truth}");
 }
 
 /// A record, its replacement and all others at the corners of an equilateral triangle: ((1−q)N(0) + qN(u₁), (1−q)N(0) + qN(u₂)) T times has the δ(1) in the fourth
-/// place, by the two-dimensional loss distribution on 1600² points, step 1e-4 (spec 10 §10.3). One order of one pair composed by itself claims less.
+/// place, by the two-dimensional loss distribution on 1600² points, step 1e-4. One order of one pair composed by itself claims less.
 #[test]
 fn corners_of_a_triangle_are_covered_by_the_mirrored_curve_only() {
     // (m of 1000, distance over noise, T, attained, one order, mirrored)
@@ -185,7 +185,7 @@ fn corners_of_a_triangle_are_covered_by_the_mirrored_curve_only() {
     ] {
         let event = Event::gaussian(2.0 / distance).sampled_without_replacement(1000, batch).self_composed(steps);
         let delta = || Pld::default().claim_delta(&event, Relation::ReplaceOne, 1.0).unwrap().upper;
-        let (sound, wrong) = (delta(), planted::with(planted::Bug::OneSidedFixedSize, delta));
+        let (sound, wrong) = (delta(), injected::with(injected::Bug::OneSidedFixedSize, delta));
         assert!((sound - mirrored).abs() < 1e-4, "{batch} {distance} {steps}: {sound}");
         assert!((wrong - one_order).abs() < 1e-4, "{batch} {distance} {steps}: {wrong}");
         assert!(wrong < attained && attained < sound);
@@ -193,12 +193,12 @@ fn corners_of_a_triangle_are_covered_by_the_mirrored_curve_only() {
 }
 
 #[test]
-fn planted_mistakes_fall_below_the_truth() {
-    use planted::Bug;
+fn injected_mistakes_fall_below_the_truth() {
+    use injected::Bug;
     let fixed = |steps| Event::gaussian(3.308).sampled_without_replacement(1000, 14).self_composed(steps);
     let replace = || epsilon_under(&fixed(1000), Relation::ReplaceOne, 1e-5);
     caught(Bug::OneSidedFixedSize, 1.36003784, replace);
-    // attained by an attack under zero-out in the same setting (spec 18 §2.3): .619; replace-one attains more than
+    // attained by an attack under zero-out in the same setting: .619; replace-one attains more than
     // the halved profile says
     caught(Bug::HalvedFixedSize, 0.99866282, replace);
     caught(Bug::ReplaceIsZeroOut, 3.21423096, || epsilon_under(&dp_sgd(0.01, 1.0, 1000), Relation::ReplaceOne, 1e-6));
@@ -214,11 +214,11 @@ fn planted_mistakes_fall_below_the_truth() {
 fn without_the_tilt_rounding_swamps_delta() {
     let coarse = Pld { quality: Quality::COARSE };
     let value = || coarse.claim_epsilon(&dp_sgd(1e-4, 0.6, 1_000_000), Relation::ZeroOut, 1e-9).unwrap();
-    let (sound, wrong) = (value(), planted::with(planted::Bug::NoTilt, value));
+    let (sound, wrong) = (value(), injected::with(injected::Bug::NoTilt, value));
     let rounding = |b: &Bound| b.slack.as_ref().unwrap().fft;
     assert!(sound.upper > 3.41209620 && sound.upper < 3.4132, "{}", sound.upper);
     assert!(rounding(&sound) < 1e-12);
-    assert!(wrong.upper > 3.5, "the planted bug was not noticed: {}", wrong.upper);
+    assert!(wrong.upper > 3.5, "the injected fault was not noticed: {}", wrong.upper);
 }
 
 /// What a sampler's error costs is verified at the ε that is returned.
@@ -231,16 +231,16 @@ fn total_variation_is_charged_at_the_returned_epsilon() {
     };
     let value = || epsilon(&event, 2e-6).upper;
     assert!(total(value()) <= 2e-6 * (1.0 + 1e-4), "{}", total(value()));
-    for bug in [planted::Bug::FlatTotalVariation, planted::Bug::UnverifiedFixedPoint] {
-        let wrong = planted::with(bug, value);
-        assert!(total(wrong) > 2e-6 * (1.0 + 1e-3), "the planted bug {bug:?} was not noticed");
+    for bug in [injected::Bug::FlatTotalVariation, injected::Bug::UnverifiedFixedPoint] {
+        let wrong = injected::with(bug, value);
+        assert!(total(wrong) > 2e-6 * (1.0 + 1e-3), "the injected fault {bug:?} was not noticed");
     }
     // no ε at all, and none that so little noise has
     let refusal = |event: Event| match Pld::default().epsilon(&event, Relation::ZeroOut, 1e-6) {
         Err(AccountingError::Unreachable(why)) => why,
         other => panic!("{other:?}"),
     };
-    assert!(refusal(dp_sgd(0.01, 1.0, 1000).approximate(1e-6)).contains("at any epsilon; use finer samplers"));
+    assert!(refusal(dp_sgd(0.01, 1.0, 1000).approximate(1e-6)).contains("at every epsilon; use finer samplers"));
     let why = refusal(Event::gaussian(0.05).approximate(1e-30));
     // ln(1e24)
     assert!(why.contains("too little noise") && why.contains("from epsilon 55.262 on"), "{why}");
@@ -264,7 +264,7 @@ impl<T: Pair> Pair for Wrong<T> {
     }
 }
 
-/// The three counterexamples of spec 18 §3.3: errors of the masses must be turned into dominating masses.
+/// Three counterexamples to adding rounding errors up relatively: errors of the masses must be turned into dominating masses.
 #[test]
 fn errors_of_one_step_masses_are_covered() {
     for (q, sigma, steps, delta, truth) in [
@@ -281,11 +281,11 @@ fn errors_of_one_step_masses_are_covered() {
             compose::epsilon(&draws, delta, Quality::FINE).unwrap().value - truth
         };
         let value = || compose::epsilon(&draws, delta, Quality::FINE).unwrap().value - slack;
-        caught(planted::Bug::IgnoredErrors, truth * (1.0 - 1e-9), value);
+        caught(injected::Bug::IgnoredErrors, truth * (1.0 - 1e-9), value);
     }
 }
 
-/// Failures of other accountants on record (spec 18 §10).
+/// Inputs on which other accountants were seen to abort, to jump or to return less than the truth.
 #[test]
 fn known_failures_of_other_accountants() {
     // aborts in others: large q; ε jumping to 3.8; ε = ∞ at δ ≤ 1e-15; below the truth: see the table above
@@ -450,7 +450,7 @@ fn random_allocation_composes() {
         let renyi = super::super::rdp::RdpAccountant.epsilon(&epochs(1.5), relation, 1e-6).unwrap().upper;
         assert!(renyi > bound.upper && renyi < 1.5 * bound.upper, "{renyi} {bound:?}");
     }
-    // in more of the steps more is told, up to all of them
+    // the more steps have it the larger the loss, up to all of them
     let several = |k| Event::RandomAllocation { event: Box::new(Event::gaussian(1.5)), num_selected: k, num_steps: 50 };
     let cost = |k| epsilon_under(&several(k), Relation::ZeroOut, 1e-6);
     assert!(cost(1) < cost(7) && cost(7) < cost(26) && cost(26) < cost(50));
@@ -505,7 +505,7 @@ fn an_extreme_tilt_certifies_nothing_by_overflow() {
     }
 }
 
-/// The same bits on a fresh thread as on one that has answered other questions before.
+/// An answer has identical bits on a fresh thread and on one that has computed other bounds before.
 #[test]
 fn an_answer_does_not_depend_on_earlier_ones() {
     let ask = |sigma: f64, steps| {

@@ -1,4 +1,4 @@
-//! The exponential tilt λ: where the Rényi bound of the composed loss is stationary (spec 18 §3.3, step 1).
+//! The exponential tilt λ: where the Rényi bound of the composed loss is stationary.
 //!
 //! Nothing here needs to be a bound: every λ > 0 gives a valid result, a good one gives a tight result.
 
@@ -61,9 +61,9 @@ impl View {
 /// What the composed loss shall be evaluated at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    /// ε at this δ.
+    /// Wanted is ε at this δ.
     Delta(f64),
-    /// δ at this ε.
+    /// Wanted is δ at this ε.
     Epsilon(f64),
 }
 

@@ -1,4 +1,4 @@
-//! Accountants that look right and are wrong (spec 18 §10), written out here: the truth, worked out by other means, refutes
+//! Accountants that look right and are wrong, written out here: the truth, worked out by other means, refutes
 //! each of them, and the accountant of this crate stands above it.
 
 use super::fixed_size::Symmetrised;

@@ -1,14 +1,15 @@
-//! From an event to the directed pairs of its leaves (spec 18 §0 "the one rule", §1, §2).
+//! From an event to the directed pairs of its leaves (docs/proofs/accounting-pld.md, "Pairs"): each
+//! order of the neighbours is composed by itself, and the larger result is taken at the end.
 
 use super::atoms::Atoms;
 use super::closed::{self, BoundedRangePair, LaplacePair};
 use super::discrete_gaussian::{DiscreteGaussianPair, several};
 use super::grid::LARGEST_LOSS;
+#[cfg(test)]
+use super::injected::{Bug, is as injected};
 use super::mixture::{PoissonReplacePair, ShiftMixturePair};
 use super::objective::ObjectiveProfile;
 use super::pair::{GatedPair, GaussianPair, Pair, Sides, U};
-#[cfg(test)]
-use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
 use super::{allocation, chi_square, fixed_size, product, stated, truncated};
 use crate::accountant::integer_shift::IntegerShift;
@@ -71,10 +72,10 @@ pub(crate) fn alternatives(event: &Event, relation: Relation) -> Result<Vec<Leav
             }
         }
         lists = next;
-        if lists.len() > MOST_ALTERNATIVES {
+        if lists.len() > MAX_ALTERNATIVES {
             return Err(unsupported(
                 relation,
-                format!("{parallel_nodes} Parallel nodes have more than {MOST_ALTERNATIVES} combinations of blocks"),
+                format!("{parallel_nodes} Parallel nodes have more than {MAX_ALTERNATIVES} combinations of blocks"),
             ));
         }
     }
@@ -86,9 +87,9 @@ pub(crate) fn alternatives(event: &Event, relation: Relation) -> Result<Vec<Leav
 }
 
 /// Combinations of blocks that are accounted one by one.
-const MOST_ALTERNATIVES: usize = 256;
+const MAX_ALTERNATIVES: usize = 256;
 
-/// Leaves being collected.
+/// Leaves of an event while they are collected.
 #[derive(Clone, Debug, Default)]
 struct Parts {
     sides: Vec<(Sides, u64)>,
@@ -286,7 +287,7 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
             let shift = sensitivity.saturating_mul(relation.sum_sensitivity() as u64);
             match closed::discrete_laplace(*noise_parameter, shift) {
                 Some(atoms) => Sides::symmetric(atoms),
-                None => return refuse("the sensitivity of DiscreteLaplace is too large; use coarser units".into()),
+                None => return refuse("the sensitivity of DiscreteLaplace is too large; use a coarser grid".into()),
             }
         }
         Event::RandomizedResponse { noise_parameter, num_buckets } if *noise_parameter > 0.0 => {
@@ -351,8 +352,8 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
             let pair = truncated::pair(*dataset_size, *q, *truncated_batch_size, mu, relation);
             if relation == Relation::ReplaceOne { Sides::symmetric(pair) } else { Sides::directed(pair) }
         }
-        Event::NonPrivate => return refuse("something is released without noise".into()),
-        Event::Unsupported => return refuse("the event says that it has no description".into()),
+        Event::NonPrivate => return refuse("a value is released without noise".into()),
+        Event::Unsupported => return refuse("the event has no description".into()),
         Event::RepeatAndSelect { .. } => match pure::worst(leaf, relation) {
             Some((epsilon, 0.0)) => Sides::symmetric(Atoms::symmetric(&[epsilon], &[0.0])),
             _ => return refuse("the best of a random number of runs is bounded by the rdp accountant only".into()),
@@ -394,7 +395,7 @@ fn mixture(standard_deviation: f64, sensitivities: &[f64], sampling_probs: &[f64
 
 fn shift_mixture(shifts: Vec<(f64, f64)>) -> Sides {
     #[cfg(test)]
-    if planted(Bug::MixtureOnTheWrongSide) {
+    if injected(Bug::MixtureOnTheWrongSide) {
         let sides = Sides::directed(ShiftMixturePair { shifts });
         return Sides { with_to_without: sides.without_to_with, without_to_with: sides.with_to_without };
     }
@@ -415,7 +416,7 @@ fn poisson(q: f64, event: &Event, relation: Relation) -> Result<Sides, Accountin
             Event::Gaussian { noise_multiplier } => {
                 let mu = (1.0 / noise_multiplier).next_up();
                 #[cfg(test)]
-                if planted(Bug::ReplaceIsZeroOut) {
+                if injected(Bug::ReplaceIsZeroOut) {
                     return Ok(Sides::directed(PoissonPair { probability: q, base: GaussianPair { mu } }));
                 }
                 Ok(Sides::symmetric(PoissonReplacePair { probability: q, mu }))
@@ -446,7 +447,7 @@ fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
     if !list.tested.is_empty() {
         return Err(unsupported(
             relation,
-            "a release that depends on a test stands inside another event; describe it beside that",
+            "a release that depends on a test stands inside another event; compose the two instead",
         ));
     }
     let mut sides = list.finish(0.0).sides;
@@ -456,7 +457,7 @@ fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
     let compose = |side: fn(&Sides) -> &Arc<dyn Pair>| {
         let parts: Vec<_> = sides.iter().map(|(s, t)| (side(s).clone(), *t)).collect();
         product::product(&parts).ok_or_else(|| {
-            unsupported(relation, "the releases on one sample spread over too wide a range; describe them by one event")
+            unsupported(relation, "the releases on one sample span too wide a range; describe them by one event")
         })
     };
     if sides.iter().all(|(s, _)| s.is_symmetric()) {
@@ -508,11 +509,11 @@ fn without_replacement(q: f64, event: &Event, relation: Relation) -> Result<Side
     };
     let base = whole(&replaced, Relation::ReplaceOne)?;
     #[cfg(test)]
-    if planted(Bug::OneSidedFixedSize) {
+    if injected(Bug::OneSidedFixedSize) {
         return Ok(Sides::symmetric(PoissonPair { probability: q, base: base.with_to_without }));
     }
     #[cfg(test)]
-    if planted(Bug::HalvedFixedSize) {
+    if injected(Bug::HalvedFixedSize) {
         let base = leaf_sides(&replaced, Relation::ZeroOut)?;
         return Ok(Sides::symmetric(fixed_size::without_replacement(q, base.with_to_without)));
     }
@@ -536,10 +537,10 @@ fn user_sides(k: u64, part: &Event, relation: Relation) -> Result<Sides, Account
 
 /// Whether a group of k has a pair of its own.
 pub(crate) fn has_group_pair(k: u64, part: &Event, relation: Relation) -> bool {
-    const MOST_RECORDS: u64 = 256;
+    const MAX_RECORDS: u64 = 256;
     match part {
         Event::PoissonSampled { event, .. } => {
-            relation != Relation::ReplaceOne && k <= MOST_RECORDS && gdp::mu(event, relation).is_ok()
+            relation != Relation::ReplaceOne && k <= MAX_RECORDS && gdp::mu(event, relation).is_ok()
         }
         _ => false,
     }

@@ -42,7 +42,7 @@ fn at_least(k: u64, n: u64, q: f64) -> f64 {
     (sum * (1.0 + INFLATION)).clamp(if k <= n && q > 0.0 { 1e-290 } else { 0.0 }, 1.0)
 }
 
-/// (m/n)·P{Bin(n, q) > m}, rounded up: the record is kept and somebody else has to go.
+/// (m/n)·P{Bin(n, q) > m}, rounded up: the record is kept and another one is left out.
 fn taken(n: u64, q: f64, most: u64) -> f64 {
     most as f64 / n as f64 * at_least(most.saturating_add(1), n, q)
 }
@@ -69,7 +69,7 @@ pub(crate) fn pair(n: u64, q: f64, most: u64, mu: f64, relation: Relation) -> Pu
         Relation::ReplaceOne => {
             (Arc::new(PoissonReplacePair { probability: q, mu }), Arc::new(without_replacement(kept, moved)))
         }
-        // nobody knows who was there: an absent record takes no place
+        // the size of the data is protected: an absent record takes no place
         Relation::AddOrRemove => (
             Arc::new(PoissonPair { probability: q, base: GaussianPair { mu } }),
             Arc::new(PoissonPair { probability: kept, base: moved }),

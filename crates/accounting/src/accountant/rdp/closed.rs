@@ -1,4 +1,4 @@
-//! Rényi divergences in closed form, and pairs as atoms of the privacy loss (spec 18 §4.2).
+//! Rényi divergences in closed form, and pairs as atoms of the privacy loss (Mironov 2017).
 
 use super::super::integer_shift::IntegerShift;
 use super::super::pure;
@@ -104,7 +104,7 @@ pub(super) fn pure(epsilon: f64, order: f64) -> f64 {
     (value / (order - 1.0)).clamp(0.0, epsilon)
 }
 
-/// The largest divergence of a pair whose loss lies in an interval of length ε (Dong, Durfee, Rogers 2020; spec 20 §2.2): the
+/// The largest divergence of a pair whose loss lies in an interval of length ε (Dong, Durfee, Rogers 2020): the
 /// loss takes the two ends t and t − ε, and the worst t is known. Never above αε²/8.
 pub(super) fn bounded_range(epsilon: f64, order: f64) -> f64 {
     if epsilon == 0.0 {

@@ -52,11 +52,11 @@ fn divergence(ln_excess: f64, order: f64) -> f64 {
 
 /// Panels of an integral at most. A pair that needs more has a divergence in the thousands at that order, where
 /// [`jointly_convex`] is as good.
-const MOST_PANELS: f64 = 20_000.0;
+const MAX_PANELS: f64 = 20_000.0;
 
 /// Whether panels of `width` cover `low` to `high`; not if one of them overflowed.
 fn coverable(low: f64, high: f64, width: f64) -> bool {
-    (high - low) / width <= MOST_PANELS
+    (high - low) / width <= MAX_PANELS
 }
 
 /// Upper bound from joint convexity of ∫P^α Q^(1−α), in either direction: the record takes part with probability p_j,
@@ -120,7 +120,7 @@ pub(super) fn poisson_gaussian(q: f64, mu: f64, order: f64) -> f64 {
     divergence(ln_integral(-REACH, high, mu, &[turn], ln_f), order)
 }
 
-/// Poisson sampling under replace-one: (1−q)N(0,1) + qN(μ,1) against (1−q)N(0,1) + qN(−μ,1) (spec 18 §2.2).
+/// Poisson sampling under replace-one: (1−q)N(0,1) + qN(μ,1) against (1−q)N(0,1) + qN(−μ,1) (docs/proofs/accounting-pld.md).
 pub(super) fn poisson_gaussian_replaced(q: f64, mu: f64, order: f64) -> f64 {
     // N(μ)^α N(−μ)^(1−α) has its peak at (2α − 1)μ: with q near 1 nothing else is in the sample
     let reach = 2.0 * order.max(2.0) * mu + REACH;
@@ -136,7 +136,7 @@ pub(super) fn poisson_gaussian_replaced(q: f64, mu: f64, order: f64) -> f64 {
     divergence(ln_integral(-reach, reach, mu, &[turn, -turn], ln_f), order)
 }
 
-/// Fixed-size sampling at rate q of a Gaussian with replace-one shift μ: the symmetrised pair of spec 18 §2.3, whose
+/// Fixed-size sampling at rate q of a Gaussian with replace-one shift μ: the symmetrised pair of docs/proofs/accounting-pld.md, whose
 /// positive losses are ln(1 − q + q·e^L) with the Q-mass of L, mirrored, and an atom at 0.
 pub(super) fn fixed_size_gaussian(q: f64, mu: f64, order: f64) -> f64 {
     let high = order.max(2.0) * mu + REACH;
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// A sample that leaves next to nobody out is nearly the Gaussian with shift 2μ, whose moment lies at (2α − 1)μ: against the
+    /// A sample that leaves almost no record out is nearly the Gaussian with shift 2μ, whose moment lies at (2α − 1)μ: against the
     /// trapezoidal rule far beyond that.
     #[test]
     fn replaced_records_in_nearly_all_samples() {

@@ -1,4 +1,4 @@
-//! Samples of a mechanism of which only the Rényi curve is known: of fixed size (spec 18 §4.4; Wang, Balle, Kasiviswanathan 2019,
+//! Samples of a mechanism of which only the Rényi curve is known: of fixed size (Wang, Balle, Kasiviswanathan 2019,
 //! Theorem 9), or Poisson (docs/proofs/accounting-sampled-curves.md). Where a pair is known, [`excess`](super::excess) is smaller.
 
 use dpopt_event::special::{ln_binomial, log_add_exp, log_sum_exp};

@@ -1,5 +1,5 @@
 //! A list of (ε, δ) as a pair: the lower convex hull of the points (0, 1), (e^ε, δ) is the profile of a pair that
-//! dominates (spec 18 §0, Lemma A), with atoms of the loss at its corners.
+//! dominates (docs/proofs/accounting-pld.md, "Hull"), with atoms of the loss at its corners.
 
 use dpopt_event::special::log_sum_exp;
 

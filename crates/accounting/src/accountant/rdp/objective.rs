@@ -1,4 +1,4 @@
-//! Rényi divergence of objective perturbation at its exact minimiser (spec 17 §3.2–3.4, §7.1).
+//! Rényi divergence of objective perturbation at its exact minimiser (docs/proofs/objective-perturbation-profile.md).
 //!
 //! Units: row norm R = 1, slope bound C = 1; m = 1/(2σ²), U ~ N(0, 2m), G = U + m.
 //! Monotone links: the loss is at most f(U) = max_{0≤c≤1} [cU + c²m + ln(1 + c(1−c)/λ)] ≥ max(0, G) in both

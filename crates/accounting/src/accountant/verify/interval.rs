@@ -86,7 +86,7 @@ impl Interval {
         Self { lo: self.lo.max(0.0), hi: self.hi.max(0.0) }
     }
 
-    /// e^x, increasing.
+    /// The interval of e^x, with both ends rounded outward.
     pub fn exp(self) -> Self {
         Self { lo: exp(self.lo).lo, hi: exp(self.hi).hi }
     }

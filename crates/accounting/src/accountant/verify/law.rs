@@ -50,7 +50,7 @@ impl Law {
         Self { first, exponent: self.exponent, mass, infinite }.trimmed(negligible).within(most)
     }
 
-    /// `times` draws.
+    /// The law of the sum of `times` independent draws.
     pub fn power(&self, times: u64, most: usize, negligible: f64) -> Self {
         let mut out = self.clone();
         for bit in (0..u64::BITS - 1 - times.leading_zeros()).rev() {
@@ -80,7 +80,7 @@ impl Law {
         self
     }
 
-    /// On a lattice coarse enough for `most` points.
+    /// This law on a lattice that is coarse enough for `most` points.
     pub fn within(mut self, most: usize) -> Self {
         while self.mass.len() > most {
             self = self.coarser();

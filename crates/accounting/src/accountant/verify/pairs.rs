@@ -8,7 +8,7 @@ use super::law::Law;
 pub(super) enum Pair {
     /// (1−q)·N(0,1) + q·N(μ,1) against N(0,1); the Gaussian mechanism at q = 1.
     Present { q: f64, mu: f64 },
-    /// The other order.
+    /// The absent record's side first: N(0,1) against (1−q)·N(0,1) + q·N(μ,1).
     Absent { q: f64, mu: f64 },
     /// Laplace laws at distance `shift` in units of the scale; the same in both orders.
     Laplace { shift: f64 },
@@ -236,7 +236,7 @@ mod tests {
             let exact = -f64::exp_m1(0.5 * (e - 1.0));
             assert!(laplace.delta(e) >= exact && laplace.delta(e) < exact * (1.0 + 1e-4));
         }
-        // spec 18 §10: q = .01, σ = 1; the other order ends at −ln(.99)
+        // reference values for q = .01, σ = 1; the other order ends at −ln(.99)
         let present = Pair::Present { q: 0.01, mu: 1.0 }.law(8192, 1e-20).unwrap();
         let exact = 2.214519013153e-7;
         assert!(present.delta(0.5) >= exact * (1.0 - 1e-12) && present.delta(0.5) < exact * 1.001);

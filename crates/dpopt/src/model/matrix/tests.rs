@@ -1,10 +1,12 @@
 //! Fits of matrices: labels and ranges that are found, units, what is refused before anything is read.
 
 use super::*;
-use crate::model::scheme::ClassLoss;
-use crate::model::units::UnitClipping;
-use crate::session::SessionError;
+use crate::model::fit::Fit;
+use crate::model::stage_plan::ClassLoss;
+use crate::run::UnitClipping;
+use crate::session::{Account, SessionError, default_delta};
 use dpopt_data::{Format, ReadOptions, open_bytes};
+use dpopt_mechanism::progress::Silent;
 use dpopt_objective::records::Bounding;
 use dpopt_privacy::Unit;
 use dpopt_privacy::ledger::{Quote, Receipt};
@@ -22,18 +24,42 @@ fn records() -> Bounded {
     bounding.dense((ROWS, 2), row, &targets).unwrap()
 }
 
-fn fit(target: Target, epsilon: f64) -> Arc<MatrixFit> {
-    let facts =
-        MatrixFacts { rows: ROWS as u64, features: 3, nonzeros: 3, row_norm: records().rows.norm_bound(), units: None };
-    let made = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, Some(1e-6)), MethodOptions::default());
-    Arc::new(made.unwrap())
+fn run(epsilon: f64) -> RunOptions {
+    RunOptions::within(epsilon).delta(1e-6).insecure_seed(1)
+}
+
+fn facts() -> MatrixFacts {
+    MatrixFacts { rows: ROWS as u64, features: 3, nonzeros: 3, row_norm: records().rows.norm_bound(), units: None }
+}
+
+fn fit(target: Target, epsilon: f64) -> Fit<BoundedMatrix> {
+    Fit::of_matrix(facts(), target, run(epsilon), MatrixOptions::default()).unwrap()
+}
+
+fn with_range(target: Target, epsilon: f64, range: TargetRange) -> Result<Fit<BoundedMatrix>, FitError> {
+    Fit::of_matrix(facts(), target, run(epsilon), MatrixOptions::default().range(range))
+}
+
+/// These rows, which are here.
+fn here(records: Bounded, owners: Option<&RowOwners>) -> MatrixRecords {
+    MatrixRecords::Here { records, labels: None, owners: owners.cloned() }
+}
+
+/// The rows of [`records`] with labels: `place(i)` is the label of row i, one of `occurring`.
+fn labelled(place: impl Fn(usize) -> f64, occurring: usize, owners: Option<&RowOwners>) -> MatrixRecords {
+    let records = Bounded { targets: (0..ROWS).map(place).collect(), ..records() };
+    let labels = Labels { rank: (0..occurring).collect() };
+    MatrixRecords::Here { records, labels: Some(labels), owners: owners.cloned() }
+}
+
+fn taken(fit: &Fit<BoundedMatrix>, records: MatrixRecords) -> Result<MatrixFitted, FitError> {
+    fit.run_on(records, &Silent)
 }
 
 #[test]
 fn classes_are_fitted_one_against_the_rest_within_one_budget() {
     let target = Target::Classes { loss: HINGE, known: Some(3) };
-    let run = fit(target, 4.0).open("run", None, Some(1), None).unwrap();
-    let fitted = run.fit(records(), 3, None).unwrap();
+    let fitted = taken(&fit(target, 4.0), here(records(), None)).unwrap();
     assert_eq!((fitted.planned.models, fitted.solutions.len(), fitted.releases.len()), (3, 3, 3));
     let names: Vec<&str> = fitted.guarantee.stages.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["model 1 of 3", "model 2 of 3", "model 3 of 3"]);
@@ -47,44 +73,59 @@ fn classes_are_fitted_one_against_the_rest_within_one_budget() {
 
 #[test]
 fn the_range_of_a_target_is_found_within_its_share_and_the_model_within_the_rest() {
-    let fit = Arc::into_inner(fit(Target::Number(Loss::Squared), 4.0)).unwrap().finding_range().unwrap();
-    assert!(fit.finds_range() && fit.division.bounds.unwrap().epsilon() == 4.0 * 0.05);
-    let mut run = Arc::new(fit).open("run", None, Some(1), None).unwrap();
-    let targets: Vec<f64> = (0..ROWS).map(|i| if i % 100 == 0 { f64::NAN } else { 500.0 + (i % 50) as f64 }).collect();
-    let (lower, upper) = run.find_range(&targets, None).unwrap();
+    let fit = with_range(Target::Number(Loss::Squared), 4.0, TargetRange::Found).unwrap();
+    assert!(fit.finds_range() && fit.budget_split.bounds.unwrap().epsilon() == 4.0 * 0.05);
+    let target = |i: usize| if i.is_multiple_of(100) { f64::NAN } else { 500.0 + (i % 50) as f64 };
+    let raw = Bounded { targets: (0..ROWS).map(target).collect(), ..records() };
+    let fitted = taken(&fit, here(raw, None)).unwrap();
+    let (lower, upper) = fitted.range.unwrap();
     assert!((400.0..500.0).contains(&lower) && (545.0..650.0).contains(&upper), "{lower} {upper}");
-    assert!(run.find_range(&targets, None).is_err(), "found twice");
-    let fitted = run.fit(records(), 0, None).unwrap();
     assert_eq!(fitted.guarantee.stages.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["bounds", "model"]);
     assert!(fitted.guarantee.certified_epsilon <= 4.0 && fitted.guarantee.recompute().faults.is_empty());
+    // known beforehand, it costs nothing, and the rows are the same
+    let known = with_range(Target::Number(Loss::Squared), 4.0, TargetRange::Known(lower, upper)).unwrap();
+    let raw = Bounded { targets: (0..ROWS).map(target).collect(), ..records() };
+    let fitted = taken(&known, here(raw, None)).unwrap();
+    assert_eq!((fitted.range, fitted.guarantee.stages.len()), (Some((lower, upper)), 1));
 }
 
 #[test]
 fn ranges_of_classes_and_of_few_rows_are_not_looked_for() {
-    let classes = Arc::into_inner(fit(Target::Classes { loss: HINGE, known: Some(3) }, 4.0)).unwrap();
-    assert!(classes.finding_range().is_err());
+    assert!(with_range(Target::Classes { loss: HINGE, known: Some(3) }, 4.0, TargetRange::Found).is_err());
     // 30 % of this would need more rows
-    let few = Arc::into_inner(fit(Target::Number(Loss::Squared), 0.05)).unwrap().finding_range().unwrap();
-    assert!(!few.finds_range() && few.division.bounds.is_none());
-    assert!(Arc::new(few).open("run", None, Some(1), None).unwrap().find_range(&[0.0; ROWS], None).is_err());
+    let few = with_range(Target::Number(Loss::Squared), 0.05, TargetRange::Found).unwrap();
+    assert!(!few.finds_range() && few.budget_split.bounds.is_none());
+    assert_eq!(taken(&few, here(records(), None)).unwrap().range, Some((-1.0, 1.0)));
 }
 
 #[test]
 fn labels_are_found_within_their_share_and_models_within_the_rest() {
     let target = Target::Classes { loss: HINGE, known: None };
-    let mut run = fit(target, 4.0).open("run", None, Some(1), None).unwrap();
-    assert_eq!(run.frequent_labels(vec![990, 2, 990, 990]).unwrap(), [0, 2, 3]);
-    assert!(run.frequent_labels(vec![990, 990]).is_err(), "found twice");
-    let fitted = run.fit(records(), 3, None).unwrap();
-    assert_eq!(fitted.guarantee.stages.len(), 4);
+    // the second of four occurs twice
+    let place = |i: usize| match i {
+        3 | 4 => 1.0,
+        i if i.is_multiple_of(100) => f64::NAN,
+        i => [0.0, 2.0, 3.0][i % 3],
+    };
+    let fitted = taken(&fit(target, 4.0), labelled(place, 4, None)).unwrap();
+    assert_eq!(fitted.labels.as_deref(), Some(&[0, 2, 3][..]));
+    assert_eq!((fitted.guarantee.stages.len(), fitted.solutions.len()), (4, 3));
     assert!(fitted.guarantee.stages[0].epsilon == 4.0 * 0.05 && fitted.guarantee.certified_epsilon <= 4.0);
     assert!(fitted.guarantee.recompute().faults.is_empty());
-    // declared classes are not looked for
-    let mut run = fit(Target::Classes { loss: HINGE, known: Some(3) }, 4.0).open("run", None, Some(1), None).unwrap();
-    assert!(run.frequent_labels(vec![990, 990]).is_err());
+    // in the order that is asked for, and the models with them
+    let records = labelled(place, 4, None);
+    let MatrixRecords::Here { records, owners, .. } = records else { panic!("here") };
+    let labels = Some(Labels { rank: vec![3, 2, 1, 0] });
+    let turned = taken(&fit(target, 4.0), MatrixRecords::Here { records, labels, owners }).unwrap();
+    assert_eq!(turned.labels.as_deref(), Some(&[3, 2, 0][..]));
+    assert!(turned.solutions[2].weights[0] < 0.0 && fitted.solutions[0].weights[0] < 0.0);
+    // declared classes are not looked for, and undeclared ones not forgotten
+    let known = fit(Target::Classes { loss: HINGE, known: Some(3) }, 4.0);
+    assert!(taken(&known, labelled(place, 4, None)).is_err());
+    assert!(taken(&fit(target, 4.0), here(self::records(), None)).is_err());
 }
 
-/// Whose the rows are: `persons` in turn, but the first row of ten nobody's.
+/// Whose the rows are: `persons` in turn, but the first row of ten without an owner.
 fn owners(persons: usize) -> RowOwners {
     let name = |i: usize| if i.is_multiple_of(10) { String::new() } else { format!("p{}", i % persons) };
     let rows: String = (0..ROWS).map(|i| name(i) + ",0\n").collect();
@@ -92,84 +133,72 @@ fn owners(persons: usize) -> RowOwners {
     RowOwners::read(&*table, "person").unwrap()
 }
 
-fn fit_by_unit(target: Target, units: UnitFacts, epsilon: f64) -> Result<Arc<MatrixFit>, FitError> {
-    let row_norm = records().rows.norm_bound();
-    let facts = MatrixFacts { rows: ROWS as u64, features: 3, nonzeros: 3, row_norm, units: Some(units) };
-    let made = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, None), MethodOptions::default());
-    made.map(Arc::new)
+fn fit_by_unit(target: Target, units: UnitFacts, range: TargetRange) -> Result<Fit<BoundedMatrix>, FitError> {
+    let facts = MatrixFacts { units: Some(units), ..facts() };
+    let run = RunOptions::within(4.0).insecure_seed(1);
+    Fit::of_matrix(facts, target, run, MatrixOptions::default().range(range))
 }
 
 #[test]
 fn units_are_planned_for_and_run_on() {
     let target = Target::Classes { loss: HINGE, known: Some(3) };
+    let by_unit = |units| fit_by_unit(target, units, TargetRange::Scaled);
     let owners = owners(301);
     for most_rows in [None, NonZeroU64::new(4)] {
         let units = UnitFacts { count: owners.units(), most_rows, clipping: UnitClipping::Auto, kept: None };
-        let fit = fit_by_unit(target, units, 4.0).unwrap();
+        let fit = by_unit(units).unwrap();
         assert_eq!(fit.budget().delta(), default_delta(owners.units()));
-        let fitted = fit.clone().open("run", None, Some(1), None).unwrap().fit(records(), 3, Some(&owners)).unwrap();
+        let fitted = taken(&fit, here(records(), Some(&owners))).unwrap();
         assert_eq!((fitted.guarantee.unit, fitted.guarantee.protected()), (Unit::User, "person"));
         assert!(fitted.guarantee.recompute().faults.is_empty() && fitted.guarantee.certified_epsilon <= 4.0);
         assert!(fitted.solutions[0].weights[0] < 0.0 && fitted.solutions[2].weights[0] > 0.0);
         // without the owners a row would be taken for a unit
-        let run = || fit.clone().open("run", None, Some(1), None).unwrap();
-        assert!(run().fit(records(), 3, None).is_err());
-        assert!(run().find_labels(&vec![0; ROWS], 1, None).is_err());
+        assert!(taken(&fit, here(records(), None)).is_err());
     }
-    let rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
-    assert!(rows.fit(records(), 3, Some(&owners)).is_err(), "planned for rows");
+    let rows = self::fit(target, 4.0);
+    assert!(taken(&rows, here(records(), Some(&owners))).is_err(), "planned for rows");
     let few = UnitFacts { count: 1, most_rows: None, clipping: UnitClipping::Auto, kept: None };
-    assert!(matches!(fit_by_unit(target, few, 4.0), Err(FitError::Option(why)) if why.starts_with("1 units")));
+    assert!(matches!(by_unit(few), Err(FitError::Option(why)) if why.to_string().starts_with("1 units")));
     // a public number of units is one of places; fewer than have rows are a bug of the caller, who counted them
     let places = UnitFacts { count: 450, most_rows: None, clipping: UnitClipping::Auto, kept: None };
-    let run = fit_by_unit(target, places, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
-    assert!(run.fit(records(), 3, Some(&owners)).is_ok());
+    assert!(taken(&by_unit(places).unwrap(), here(records(), Some(&owners))).is_ok());
     let other = UnitFacts { count: 7, most_rows: None, clipping: UnitClipping::Auto, kept: None };
-    let run = fit_by_unit(target, other, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
-    assert!(run.fit(records(), 3, Some(&owners)).is_err());
-}
-
-/// Parts that are not to be asked.
-struct Unasked;
-
-impl Parts for Unasked {
-    fn ask(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, dpopt_objective::records::PartsFailed> {
-        panic!("asked")
-    }
+    assert!(taken(&by_unit(other).unwrap(), here(records(), Some(&owners))).is_err());
 }
 
 #[test]
 fn a_range_of_units_is_not_found_in_parts_of_rows() {
     let units = UnitFacts { count: ROWS as u64, most_rows: None, clipping: UnitClipping::Auto, kept: None };
-    let fit = Arc::into_inner(fit_by_unit(Target::Number(Loss::Squared), units, 4.0).unwrap()).unwrap();
-    let mut run = Arc::new(fit.finding_range().unwrap()).open("run", None, Some(1), None).unwrap();
-    assert!(run.finds_range());
-    let parts: Arc<dyn Parts> = Arc::new(Unasked);
-    assert!(matches!(run.find_range_elsewhere(&parts, &[(2000, 0)]), Err(FitError::Option(_))));
-    // refused like that, it is still to be found
-    assert!(run.finds_range());
+    let number = Target::Number(Loss::Squared);
+    assert!(fit_by_unit(number, units, TargetRange::Found).unwrap().finds_range());
+    let mut remote = MethodOptions::default();
+    remote.remote = true;
+    let options = MatrixOptions::default().methods(remote).range(TargetRange::Found);
+    let refused = Fit::of_matrix(MatrixFacts { units: Some(units), ..facts() }, number, run(4.0), options);
+    assert!(refused.err().unwrap().to_string().contains("secret choice"));
 }
 
 #[test]
 fn a_unit_says_one_label_however_many_rows_it_has() {
     let target = Target::Classes { loss: HINGE, known: None };
     let owners = owners(301);
-    let units = UnitFacts { count: owners.units(), most_rows: None, clipping: UnitClipping::Auto, kept: None };
-    let found = |place: &dyn Fn(usize) -> i64, owners: &RowOwners, units| {
-        let mut run = fit_by_unit(target, units, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
-        let places: Vec<i64> = (0..ROWS).map(place).collect();
-        run.find_labels(&places, 3, Some(owners))
+    let of = |owners: &RowOwners| UnitFacts {
+        count: owners.units(),
+        most_rows: None,
+        clipping: UnitClipping::Auto,
+        kept: None,
+    };
+    let found = |place: &dyn Fn(usize) -> f64, owners: &RowOwners| {
+        let fit = fit_by_unit(target, of(owners), TargetRange::Scaled).unwrap();
+        taken(&fit, labelled(place, 3, Some(owners))).map(|fitted| fitted.labels)
     };
     // all rows of each person have one label; every third person's is none of the three
-    let label = |i: usize| [0, 2, -1][i % 301 % 3];
-    assert_eq!(found(&label, &owners, units).unwrap(), [0, 2]);
+    let label = |i: usize| [0.0, 2.0, -1.0][i % 301 % 3];
+    assert_eq!(found(&label, &owners).unwrap(), Some(vec![0, 2]));
     // two persons with half of the rows each: as rows, both labels are frequent
-    let two = self::owners(2);
-    let facts = UnitFacts { count: two.units(), most_rows: None, clipping: UnitClipping::Auto, kept: None };
-    assert!(found(&|i| (i % 2) as i64, &two, facts).is_err());
-    let mut rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
-    let places: Vec<i64> = (0..ROWS as i64).map(|i| i % 2).collect();
-    assert_eq!(rows.find_labels(&places, 2, None).unwrap(), [0, 1]);
+    let half = |i: usize| (i % 2) as f64;
+    assert!(found(&half, &self::owners(2)).is_err());
+    assert_eq!(taken(&fit(target, 4.0), labelled(half, 2, None)).unwrap().labels, Some(vec![0, 1]));
 }
 
 /// What each charge was for.
@@ -191,12 +220,14 @@ fn the_whole_budget_is_charged_once_and_a_later_error_says_so() {
     let charges = Arc::new(Mutex::new(Vec::new()));
     for known in [Some(3), None] {
         let target = Target::Classes { loss: ClassLoss::Logistic, known };
-        let book = Box::new(Book(charges.clone()));
-        let run = fit(target, 2.0).open("run", Some(book), None, None).unwrap();
+        let run = RunOptions::within(2.0).delta(1e-6).account(Arc::new(Book(charges.clone())));
+        let fit = Fit::of_matrix(facts(), target, run, MatrixOptions::default()).unwrap();
         // rows of another shape than was planned for
         let narrow = Bounding::in_ball(1, 1.0, 0.0).unwrap();
-        let narrow = narrow.dense((ROWS, 1), |_| [0.5], &vec![1.0; ROWS]).unwrap();
-        assert!(matches!(run.fit(narrow, 3, None), Err(FitError::Spent(_))));
+        let records = narrow.dense((ROWS, 1), |_| [0.5], &vec![1.0; ROWS]).unwrap();
+        let labels = known.is_none().then(|| Labels { rank: vec![0, 1] });
+        let result = taken(&fit, MatrixRecords::Here { records, labels, owners: None });
+        assert!(matches!(result, Err(FitError::Spent(_))));
     }
     assert_eq!(*charges.lock().unwrap(), [(2.0, 1e-6), (2.0, 1e-6)]);
 }
@@ -204,22 +235,26 @@ fn the_whole_budget_is_charged_once_and_a_later_error_says_so() {
 #[test]
 fn what_cannot_run_is_refused_before_the_charge() {
     let charges = Arc::new(Mutex::new(Vec::new()));
-    let open = |options: MethodOptions, accountant: Option<&'static dyn Accountant>| {
-        let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2, units: None };
+    let tried = |options: MethodOptions, accountant: Option<&'static dyn Accountant>, records: MatrixRecords| {
         let target = Target::Classes { loss: ClassLoss::Logistic, known: None };
-        let fit = MatrixFit::new(facts, target, Relation::ZeroOut, (1.0, None), options)?;
+        let run = RunOptions::within(1.0).account(Arc::new(Book(charges.clone())));
+        let asked = MatrixOptions::default().methods(options).accountant(accountant);
+        let fit = Fit::of_matrix(facts(), target, run, asked)?;
         assert_eq!(fit.budget().delta(), default_delta(3000));
-        Arc::new(fit).open("run", Some(Box::new(Book(charges.clone()))), None, accountant).map(drop)
+        taken(&fit, records).map(drop)
     };
-    assert!(matches!(open(MethodOptions::default().by("no-such"), None), Err(FitError::NotApplicable(_))));
+    let places = || labelled(|i| (i % 3) as f64, 3, None);
+    assert!(matches!(tried(MethodOptions::default().by("no-such"), None, places()), Err(FitError::NotApplicable(_))));
     // squared loss only
     let other = MethodOptions::default().by("sufficient-statistics");
-    assert!(matches!(open(other, None), Err(FitError::NotApplicable(_))));
+    assert!(matches!(tried(other, None, places()), Err(FitError::NotApplicable(_))));
     // an accountant without a bound for how labels are found
     let gdp = dpopt_privacy::accountant::all().iter().copied().find(|a| a.name() == "gdp");
-    assert!(matches!(open(MethodOptions::default(), gdp), Err(FitError::Option(_))));
+    assert!(matches!(tried(MethodOptions::default(), gdp, places()), Err(FitError::Option(_))));
+    // targets that are no places of labels
+    assert!(tried(MethodOptions::default(), None, here(records(), None)).is_err());
     assert!(charges.lock().unwrap().is_empty());
-    assert!(open(MethodOptions::default(), None).is_ok());
+    assert!(tried(MethodOptions::default(), None, places()).is_ok());
     assert_eq!(charges.lock().unwrap().len(), 1);
 }
 
@@ -227,11 +262,10 @@ fn what_cannot_run_is_refused_before_the_charge() {
 #[test]
 fn labels_are_found_at_any_epsilon() {
     for (epsilon, delta) in [(30.0, 1e-7), (50.0, 1e-6), (50.0, 1e-9), (300.0, 1e-6)] {
-        let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2, units: None };
         let target = Target::Classes { loss: ClassLoss::Logistic, known: None };
-        let options = MethodOptions::default();
-        let fit = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, Some(delta)), options).unwrap();
-        assert!(Arc::new(fit).open("run", None, Some(1), None).is_ok(), "{epsilon} {delta}");
+        let run = RunOptions::within(epsilon).delta(delta);
+        let fit = Fit::of_matrix(facts(), target, run, MatrixOptions::default()).unwrap();
+        assert!(fit.quote().is_ok() && fit.stages().unwrap().len() == 2, "{epsilon} {delta}");
     }
 }
 

@@ -14,7 +14,7 @@ pub enum Scale {
 /// One axis of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Beside the axis.
+    /// Label that stands beside the axis.
     pub label: String,
     /// How numbers are mapped.
     pub scale: Scale,
@@ -33,7 +33,7 @@ impl Axis {
         Self { label: label.into(), scale: Scale::Log, range: None }
     }
 
-    /// Fixes its ends.
+    /// Fixes the two ends of the axis.
     pub fn from_to(mut self, low: f64, high: f64) -> Self {
         self.range = Some((low, high));
         self

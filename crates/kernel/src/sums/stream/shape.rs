@@ -27,13 +27,13 @@ pub enum Batching {
     /// Its position among all records says it: for records that stay where they are whatever others hold.
     #[default]
     Position,
-    /// A secret coin of its own, thrown once: any batch is as likely as any other, whoever else is there.
+    /// A secret coin of its own, thrown once: any batch is as likely as any other, whatever other records there are.
     Coin,
     /// Its place in a public random order: as [`Position`](Self::Position), for records whose order may say something of them.
     Shuffled,
     /// The one that it came with: records come batch by batch ([`GradientStream::next_arrived`]), one pass and no second.
     Arrival,
-    /// The same, for units that have one record in each of at most so many batches, wherever these are.
+    /// The one that it came with, where a privacy unit has one record in each of at most so many batches, wherever these are.
     Arrivals(u64),
 }
 
@@ -49,7 +49,7 @@ impl Batching {
 pub struct StreamShape {
     /// Batches of an epoch.
     pub batches: usize,
-    /// T, over all epochs.
+    /// Number T of steps, over all epochs.
     pub steps: usize,
     /// How noises are correlated.
     pub correlation: Correlation,
@@ -86,7 +86,7 @@ impl StreamShape {
         })
     }
 
-    /// The same for units with one record in each of at most `count` batches of a single pass, wherever these are.
+    /// l2 sensitivity of the whole stream, in clip norms, for privacy units with one record in each of at most `count` batches of a single pass, wherever these are.
     pub fn sensitivity_of_arrivals(&self, count: u64) -> Result<f64, CuratorError> {
         let count = count.min(self.steps as u64);
         match self.factor()? {
@@ -123,7 +123,7 @@ impl StreamShape {
     }
 }
 
-/// Of a batch: whole and disjoint for every number of records and of batches.
+/// Positions of a batch: together the batches are all records, and disjoint, for every number of records and of batches.
 pub(super) fn positions(records: u64, batch: usize, batches: usize) -> Range<usize> {
     let (n, m, batch) = (u128::from(records), batches as u128, batch as u128);
     (n * batch / m) as usize..(n * (batch + 1) / m) as usize

@@ -32,7 +32,7 @@ fn examples(n: usize, d: usize) -> Sensitive<Examples> {
 #[test]
 fn sensitivities() {
     let sensitivity = |correlation, batches, steps| StreamShape { batches, steps, correlation }.sensitivity().unwrap();
-    // spec 19 §5.5 and spec 07 §1.4
+    // worked values of the banded square root and of trees
     assert!((sensitivity(Correlation::Banded, 512, 512) - 1.7470).abs() < 1e-4);
     assert!((sensitivity(Correlation::Banded, 128, 512) - 3.2312).abs() < 1e-4);
     assert!((sensitivity(Correlation::Independent, 64, 512) - 8f64.sqrt()).abs() < 1e-8);
@@ -157,12 +157,12 @@ fn vectors_made_elsewhere_are_the_gradients_of_the_batch() {
             let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(8));
             curator.open(&plan).unwrap()
         };
-        let (mut here, mut elsewhere) = (open(), open());
+        let (mut here, mut remote) = (open(), open());
         let data = examples(n as usize, d);
         for _ in 0..steps {
             let expected = here.next(&data, &[0.0; 3]).unwrap();
             // slopes of −1 times the rows, in two parts
-            let released = elsewhere.next_in_parts(|positions, sum| {
+            let released = remote.next_in_parts(|positions, sum| {
                 let (first, rest) = (positions[0] as usize, positions.len() / 2);
                 let unit = |i: usize, out: &mut Vec<f64>| out.extend((0..d).map(|j| f64::from(i % d == j)));
                 sum.add(rest, |k, out| unit(first + k, out))?;
@@ -176,11 +176,11 @@ fn vectors_made_elsewhere_are_the_gradients_of_the_batch() {
                 assert!((a - b).abs() <= room, "{correlation:?}: {a} {b}");
             }
         }
-        assert!(elsewhere.next_in_parts(|_, _| Ok::<_, CuratorError>(())).is_err(), "the plan is used up");
+        assert!(remote.next_in_parts(|_, _| Ok::<_, CuratorError>(())).is_err(), "the plan is used up");
     }
 }
 
-/// Of 23 records in 4 batches.
+/// A stream over 23 records in 4 batches.
 fn recursive_sums(plan: &StreamPlan<Slopes>, records: &[f64], points: &[Vec<f64>], in_parts: bool) -> Vec<Vec<f64>> {
     let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(8));
     let mut stream = curator.open(plan).unwrap();
@@ -204,7 +204,7 @@ fn recursive_sums(plan: &StreamPlan<Slopes>, records: &[f64], points: &[Vec<f64>
 
 type Slopes = dpopt_objective::objective::Closures<fn(&[f64], &f64) -> f64, fn(&[f64], &f64, &mut [f64])>;
 
-/// ½a·x² of one number.
+/// The objective ½a·x² for records a and one weight x.
 fn slopes() -> Slopes {
     let value: fn(&[f64], &f64) -> f64 = |x, a| 0.5 * a * x[0] * x[0];
     let slope: fn(&[f64], &f64, &mut [f64]) = |x, a, g| g[0] = a * x[0];
@@ -233,14 +233,14 @@ fn a_record_moves_a_recursive_stream_by_one_clipped_vector() {
         let of = |records: &[f64], in_parts| recursive_sums(&plan, records, &points, in_parts);
         let calm = vec![0.5; 23];
         let base = of(&calm, false);
-        assert_eq!(base, of(&calm, true), "{correlation:?} {batching:?}: in memory and elsewhere");
+        assert_eq!(base, of(&calm, true), "{correlation:?} {batching:?}: in memory and in parts");
         // telescoping: noise aside, all increments add up to T times the last gradient of as many records as a batch has
         let nothing = of(&[0.0; 23], false);
         for t in 1..=4 {
             let size = plan.shape.batch_size(23, t - 1) as f64;
             let weighted = t as f64 * points[t][0] - (t - 1) as f64 * points[t - 1][0];
-            let told = base[t - 1][0] - nothing[t - 1][0];
-            assert!((told - size * 0.5 * weighted).abs() < 0.01, "{correlation:?} {t}: {told}");
+            let total = base[t - 1][0] - nothing[t - 1][0];
+            assert!((total - size * 0.5 * weighted).abs() < 0.01, "{correlation:?} {t}: {total}");
         }
         let mut batches_of = Vec::new();
         for i in 0..23 {
@@ -404,7 +404,7 @@ fn records_that_others_can_move_are_not_cut_by_position() {
         Err(CuratorError::Shape),
         "others than those that were dealt"
     );
-    // how many there are is nobody's to know under add-or-remove, but they stay the same
+    // their number is protected under add-or-remove, but they stay the same
     assert_eq!(next(Batching::Coin, &units(3), Relation::AddOrRemove), Ok(()));
     assert_eq!(next(Batching::Coin, &units(4), Relation::AddOrRemove), Err(CuratorError::Shape));
     // rows of which a unit has two may stand unit by unit
@@ -440,7 +440,7 @@ fn moved_of_the_noised(shape: StreamShape, moved: &[Vec<f64>]) -> f64 {
 /// What a unit has (row, target); and what all of them have in the order in which they are met.
 type Held = Vec<([f32; 2], f32)>;
 
-/// The exact sums of all steps; `coins` goes with the units, wherever they stand: what coins of their own come to in both worlds.
+/// The exact sums of all steps; `coins` goes with the units, wherever they stand: as coins of their own would in both worlds.
 fn dealt_sums(shape: StreamShape, world: &[(usize, Held)], coins: &[usize]) -> Vec<Vec<f64>> {
     let (mut rows, mut targets, mut of_row) = (Rows::new(2), Vec::new(), Vec::new());
     // every second row first, so that a unit's rows are not together

@@ -33,12 +33,12 @@ impl Coordinate {
         Self { q, at_zero: 2.0 * ln_gamma(1.0 + 1.0 / q).exp(), quotients: (0..500).map(quotient).collect() }
     }
 
-    /// Where e^(zu − u^q) is largest, z ≥ 0.
+    /// The point u at which e^(zu − u^q) is largest, z ≥ 0.
     fn mode(&self, z: f64) -> f64 {
         (z / self.q).powf(1.0 / (self.q - 1.0))
     }
 
-    /// At z ≥ 0.
+    /// The cumulants at z ≥ 0.
     pub(super) fn cumulants(&self, z: f64) -> Cumulants {
         let mode = self.mode(z);
         if (self.q - 1.0) * mode.powf(self.q) > LARGEST {
@@ -66,7 +66,7 @@ impl Coordinate {
         Cumulants { ln_k: k.ln(), mean, variance: second - mean * mean }
     }
 
-    /// By the trapezoidal rule around the mode.
+    /// The cumulants by the trapezoidal rule around the mode.
     fn around(&self, mode: f64, z: f64) -> Cumulants {
         let q = self.q;
         let width = 1.0 / (q * (q - 1.0) * mode.powf(q - 2.0)).sqrt();

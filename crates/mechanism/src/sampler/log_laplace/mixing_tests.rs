@@ -1,4 +1,4 @@
-//! The spectral gap of alternating chains in one dimension, on grids (spec 05 B3).
+//! The spectral gap of alternating chains in one dimension, on grids (docs/proofs/value-sampler.md, "Mixing").
 
 use dpopt_objective::synthetic::Lcg;
 
@@ -112,7 +112,7 @@ fn kinked_losses_never_mix_more_slowly_than_the_bound() {
     assert!(least > 0.998, "{least}");
 }
 
-/// Isoperimetry of a thin slab at 0 for e^(−mψ), ψ = ln(sinh(bx)/(bx)) + x²/2, b² = 3/m: 4.3·m, where the source's lemma claims
+/// Isoperimetry of a thin slab at 0 for e^(−mψ), ψ = ln(sinh(bx)/(bx)) + x²/2, b² = 3/m: 4.3·m, where Liu 2024, Lemma 5.3.7 claims
 /// √m/12.
 #[test]
 fn the_lemma_of_the_source_fails_for_small_moduli() {

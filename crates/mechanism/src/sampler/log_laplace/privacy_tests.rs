@@ -1,4 +1,5 @@
-//! What the source prints about privacy in this geometry, and what it costs (spec 05 B6 and its list of what not to copy).
+//! What Liu 2024, Proposition 5.5.6 says of privacy in this geometry, and what it costs (docs/proofs/value-sampler.md, "What is printed and is not
+//! private").
 
 use super::*;
 use dpopt_privacy::special::{gaussian_ln_delta, gaussian_mu};

@@ -1,4 +1,4 @@
-//! How much the regulariser ηψ varies over the unit ball of l_p, and how to reach l_1 (spec 05 B4, B6).
+//! How much the regulariser ηψ varies over the unit ball of l_p, and how to reach l_1 (Liu 2024, section 5.5.1).
 
 use super::peak::Peak;
 use dpopt_privacy::special::{ln_gamma, log_sum_exp};

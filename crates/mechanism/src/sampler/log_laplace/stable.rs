@@ -9,7 +9,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 
 pub(super) struct Stable {
     c: f64,
-    /// ln A(0).
+    /// ln A(0), the smallest value of ln A(u).
     ln_least: f64,
     /// ln(A/A(0)) and ln(weight/π·A) at each node.
     nodes: Vec<(f64, f64)>,
@@ -45,7 +45,7 @@ impl Stable {
         Self { c, ln_least, nodes }
     }
 
-    /// ln μ(e^τ).
+    /// ln μ(e^τ): the logarithm of the density of the mixing law.
     pub(super) fn ln_density(&self, tau: f64) -> f64 {
         let rest = 1.0 - self.c;
         let ln_b = -tau * self.c / rest;

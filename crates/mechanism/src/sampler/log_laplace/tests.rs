@@ -16,7 +16,7 @@ fn quartic(dimension: usize) -> LogLaplace {
     LogLaplace::new(dimension, 4.0 / 3.0, 1.0).unwrap()
 }
 
-/// λ from μ alone, as the source says: (A(U)/E)^((1−c)/c).
+/// λ from μ alone, as Liu 2024 has it: (A(U)/E)^((1−c)/c).
 fn stable_draw(c: f64, stream: &mut Stream) -> f64 {
     let (u, e) = (PI * stream.uniform(), -stream.uniform().ln());
     let rest = 1.0 - c;
@@ -63,7 +63,7 @@ fn one_dimension_is_gaussian_for_every_p() {
 #[test]
 fn values_in_two_dimensions() {
     let psi = quartic(2);
-    // 4801² grid of spec 05's review
+    // sums over a grid of 4801² points
     for (x, value) in [([0.0, 0.0], 1.310_532_925_9), ([1.0, 0.5], 1.687_569_8), ([2.0, -1.0], 2.844_946_3)] {
         assert!((psi.value(&x) - value).abs() < 1e-7, "{x:?}: {}", psi.value(&x));
     }
@@ -211,7 +211,7 @@ fn radii_at_zero_are_gamma() {
 
 #[test]
 fn ranges() {
-    // spec 05 B4: p = 1.5, radius 1
+    // p = 1.5, radius 1
     for (d, a, least, printed) in [
         (10, 0.01, 38.204, 1043.1),
         (100, 1e-4, 2744.94, 90521.0),

@@ -1,4 +1,4 @@
-//! Restricted Gaussian oracle C: exact rejection from the tangent of the potential (spec 03 §5.4).
+//! Restricted Gaussian oracle C: exact rejection from the tangent of the potential (docs/proofs/proximal-sampler.md).
 //!
 //! Around a reference w with g ∈ ∂F(w), convexity gives F(x) ≥ F(w) + ⟨g, x − w⟩. So x ~ N(c, Λ⁻¹I) on the domain with
 //! Λ = m + 1/η, c = (m·x_c + y/η − g)/Λ, accepted with probability e^(−b), b = F(x) − F(w) − ⟨g, x − w⟩ ≥ 0, has exactly
@@ -10,7 +10,7 @@ use crate::sampler::potential::Potential;
 use crate::sampler::wide::Wide;
 use dpopt_noise::Stream;
 
-/// Oracle C.
+/// Exact rejection from the tangent of a convex potential.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Convexity {
     /// Added to b: at least the error of the computed potential and tangent (public).
@@ -23,7 +23,7 @@ pub struct Convexity {
     pub reference_distance: f64,
     /// References that are tried at most.
     pub references: u32,
-    /// At most so many proposals, then [`Exhausted`]. The caller accounts for it.
+    /// Largest number of proposals, after which the draw is [`Exhausted`]. The caller accounts for it.
     pub proposals: Option<u64>,
     /// Evaluate all of [`proposals`](Self::proposals) and [`references`](Self::references), whatever is accepted.
     pub constant_time: bool,

@@ -1,4 +1,4 @@
-//! Restricted Gaussian oracle B: a density ratio on all data, cut at M (spec 03 §5.3).
+//! Restricted Gaussian oracle B: a density ratio on all data, cut at M (docs/proofs/proximal-sampler.md).
 //!
 //! x, z independent from 𝒢 ∝ e^(−m‖·−x_c‖²/2 − ‖·−y‖²/(2η)) on the domain; x is accepted with probability
 //! min(e^(F(z)−F(x)), M)/M. With differences of F between two points Lipschitz of constant g_0, v = η·g_0² ≤ ln M/2 gives

@@ -1,5 +1,5 @@
 //! Restricted Gaussian oracle A: a randomly truncated power series of the density ratio, a few terms of the data per
-//! proposal (spec 03 §5.2, spec 05 B2; thesis Algorithms 14 and 16). Optimal in the number of queries; the step is short,
+//! proposal (Liu 2024, Algorithms 14 and 16). Optimal in the number of queries; the step is short,
 //! 1/(ηg_0²) = 162 at a distance of 1e-6.
 //!
 //! x, z independent from 𝒢 as in [`super::ratio`]; ρ = 1 + Σ_(b ≤ a) Π_(i ≤ b) (f_(j_i)(z) − f_(j_i)(x)) with P(a ≥ b) = 1/b!;
@@ -21,7 +21,7 @@ use std::f64::consts::PI;
 pub enum Products {
     /// The first b of the same a indices. Products of one series then depend on each other, which no mean notices.
     Prefix,
-    /// Fresh indices for each product, as thesis Algorithm 16 prints it.
+    /// Fresh indices for each product, as Liu 2024, Algorithm 16 prints it.
     Fresh,
 }
 
@@ -98,7 +98,7 @@ fn scaled_upper_gamma(b: u32, x: f64) -> f64 {
     value
 }
 
-/// Γ(b/2).
+/// The gamma function at b/2.
 fn half_gamma(b: u32) -> f64 {
     scaled_upper_gamma(b, 0.0)
 }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use dpopt_noise::{NoiseSource, Purpose};
 
-    /// 1/v of spec 05 B2's review, whose last digit is rounded up in places.
+    /// The error of a step, and 1/v with shared and with fresh indices; the last digits are rounded up in places.
     const TABLE: [(f64, f64, f64); 7] = [
         (1e-2, 49.238, 57.742),
         (1e-4, 102.369, 113.176),
@@ -217,7 +217,7 @@ mod tests {
                 assert!(total_variation(v, products) <= delta && total_variation(1.001 * v, products) > delta);
             }
         }
-        // the source's 10⁴·ln(1/δ) is 760 to 940 times what is needed
+        // 10⁴·ln(1/δ), as Liu 2024 has it, is 760 to 940 times what is needed
         for (delta, prefix, _) in TABLE {
             let larger = 1e4 * -delta.ln() / prefix;
             assert!((755.0..945.0).contains(&larger), "{larger}");

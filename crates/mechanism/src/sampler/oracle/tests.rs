@@ -10,7 +10,7 @@ fn stream(seed: u64) -> Stream {
     NoiseSource::insecure(seed).stream(Purpose::Sampling, 0)
 }
 
-/// `count` draws of one oracle at one y in one dimension, m = 1 around 0 on all of R unless said otherwise.
+/// `count` draws of one oracle at one y in one dimension, m = 1 around 0 on all of R unless a test sets another.
 struct Setting {
     convexity: f64,
     centre: f64,
@@ -55,7 +55,7 @@ fn follows(mut sample: Vec<f64>, law: &Tabulated) {
     kolmogorov(&mut sample, |x| law.cdf(x));
 }
 
-/// (1/4)Σ|x − a_i|: the source's test.
+/// The potential (1/4)Σ|x − a_i|, which has corners.
 fn distances() -> impl Potential {
     const A: [f64; 4] = [-1.0, 0.2, 0.5, 2.0];
     Terms {
@@ -151,7 +151,7 @@ fn the_parabola_of_strongly_convex_losses_is_centred_at_the_reference() {
     let (sample, tally) = setting.draws(&corner, &oracle, 40_000, 4);
     follows(sample, &law);
     assert!(!tally.not_convex);
-    // the planted bug by hand: c = (4·x_c + y/η − g_w)/Λ at w = −.3
+    // the injected fault by hand: c = (4·x_c + y/η − g_w)/Λ at w = −.3
     let (w, g, precision) = (-0.3f64, -6.0 - 1.2, 14.0f64);
     let c = (4.0 + 2.0 - g) / precision;
     let value = |x: f64| 6.0 * (x - 0.4).abs() + 2.0 * x * x;

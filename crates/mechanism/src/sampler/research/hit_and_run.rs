@@ -12,7 +12,7 @@ const DOUBLINGS: u32 = 60;
 /// `point` after so many rounds for e^(−F), F = scale·value convex, infinite outside of the target's set; `width` is about how far F takes to
 /// rise by 1. `point` must have a finite F; where F does not rise by 1 on both sides of a line, so that no law is seen on it, the point stays.
 ///
-/// Each slice is drawn by exact rejection, up to the rounding of F. How far the last point is from the target nobody here can say.
+/// Each slice is drawn by exact rejection, up to the rounding of F. How far the last point is from the target is not known.
 pub fn hit_and_run<P: Potential>(potential: &P, point: &mut [f64], width: f64, rounds: u64, stream: &mut Stream) {
     let beta = potential.scale();
     let mut direction = vec![0.0; point.len()];

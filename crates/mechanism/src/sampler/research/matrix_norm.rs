@@ -1,4 +1,4 @@
-//! r(M) = (c/2)‖M‖²_{S_q}, 1-strongly convex in the Schatten norm S_p, 1 ≤ p ≤ 2 (spec 04 §A5): [`NormSquare`] of the singular values.
+//! r(M) = (c/2)‖M‖²_{S_q}, 1-strongly convex in the Schatten norm S_p, 1 ≤ p ≤ 2 (Liu 2024, chapter 4): [`NormSquare`] of the singular values.
 
 use crate::sampler::norm_square::{NormSquare, best_exponent};
 use dpopt_objective::solver::Spectrum;
@@ -6,15 +6,15 @@ use dpopt_objective::solver::Spectrum;
 /// Singular values of a matrix, and their vectors.
 #[derive(Clone, Debug)]
 pub struct Singular {
-    /// In falling order, as many as the smaller side.
+    /// The singular values in falling order, as many as the smaller side.
     pub values: Vec<f64>,
     rows: usize,
-    /// Of each value the left and the right vector, one after the other.
+    /// The left and the right vector of each value, one after the other.
     vectors: Vec<Vec<f64>>,
 }
 
 impl Singular {
-    /// Of a matrix whose entries stand row by row; `None` where they are not finite, or the iteration does not end.
+    /// The decomposition of a matrix whose entries stand row by row; `None` where they are not finite, or the iteration does not end.
     ///
     /// Values are the largest eigenvalues of ((0, M), (Mᵀ, 0)), each eigenvector a left and a right vector over √2: as exact as eigenvalues of symmetric matrices
     /// are, also of matrices of low rank. Where a value is 0 up to rounding its two vectors are not of length 1.
@@ -60,7 +60,7 @@ pub struct SchattenSquare {
 }
 
 impl SchattenSquare {
-    /// With the q that makes c smallest; `None` for p outside of [1, 2] or no entries.
+    /// The regulariser with the q that makes c smallest; `None` for p outside of [1, 2] or no entries.
     pub fn new(p: f64, rows: usize, columns: usize) -> Option<Self> {
         let side = rows.min(columns);
         if !(1.0..=2.0).contains(&p) || side == 0 {

@@ -59,12 +59,19 @@ def add_low_rank(
 ) -> list[Any]:
     """Freezes a model and puts adapters of low rank beside its linear layers, in place; gives the adapters' weights, for an optimizer.
 
-    Args:
-        model: changed in place; it must not be a linear layer itself.
-        names: of the linear layers; by default all of them.
-        rank: numbers that an adapter goes through.
-        scale: factor on what an adapter adds.
+    Parameters
+    ----------
+    model
+        Changed in place; it must not be a linear layer itself.
+    names
+        Of the linear layers; by default all of them.
+    rank
+        Numbers that an adapter goes through.
+    scale
+        Factor on what an adapter adds.
 
+    Examples
+    --------
     >>> import torch, dpopt.torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(40, 80), torch.nn.Tanh(), torch.nn.Linear(80, 2))
     >>> sum(p.numel() for p in dpopt.torch.add_low_rank(model, ["0"], rank=2))
@@ -83,7 +90,9 @@ def add_low_rank(
     trained = []
     for name in sorted(wanted):
         parent, _, last = name.rpartition(".")
-        adapter = LowRank(model.get_submodule(name), rank, scale)  # type: ignore[arg-type]
+        base = model.get_submodule(name)
+        assert isinstance(base, nn.Linear)
+        adapter = LowRank(base, rank, scale)
         setattr(model.get_submodule(parent), last, adapter)
         trained += [adapter.down.weight, adapter.up.weight]
     return trained

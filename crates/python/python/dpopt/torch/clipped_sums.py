@@ -1,4 +1,4 @@
-"""A private step for gradients that were clipped and added up elsewhere, as Opacus' ghost clipping leaves them in ``p.grad``."""
+"""A private step for gradients that another library clipped and added up, as Opacus' ghost clipping leaves them in ``p.grad``."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ class ClippedSumOptimizer(ClippedSums, AroundOptimizer):
     Ghost clipping stays Opacus': that adding or removing a record moves ``p.grad`` by at most `clip_norm` over all parameters together, rounding of float32
     included, is your word (clip to a per cent less than you state), and the grade is "research". :class:`dpopt.torch.PrivateOptimizer` enforces its clip.
 
-    Args:
-        optimizer: any torch optimizer; its parameters that require gradients are trained.
-        terms: `dataset_size`, `sampling_probability`, `steps`, `clip_norm`, `epsilon` or `noise_multiplier`, `delta`, `relation`, `budget`, `insecure_seed`
-            of :class:`dpopt.ClippedSums`.
+    Parameters
+    ----------
+    optimizer
+        Any torch optimizer; its parameters that require gradients are trained.
+    terms
+        `dataset_size`, `sampling_probability`, `steps`, `clip_norm`, `epsilon` or `noise_multiplier`, `delta`, `relation`, `budget`, `insecure_seed`
+        of :class:`dpopt.ClippedSums`.
     """
 
     #: what Opacus' loss asks its optimizer for: ``p.grad`` is a sum, and never divided by how many records there are
@@ -72,8 +75,10 @@ class ClippedSumOptimizer(ClippedSums, AroundOptimizer):
     def step(self, clipped_sum: Any = None) -> bool:  # type: ignore[override]
         """One private step on the sum in ``p.grad`` and what was accumulated. Always True: the weights moved.
 
-        Args:
-            clipped_sum: left out; sums without ``p.grad`` are for :class:`dpopt.ClippedSums`.
+        Parameters
+        ----------
+        clipped_sum
+            Left out; sums without ``p.grad`` are for :class:`dpopt.ClippedSums`.
         """
         if clipped_sum is not None:
             raise ValueError("the sum is taken from p.grad; for one of another kind there is dpopt.ClippedSums")

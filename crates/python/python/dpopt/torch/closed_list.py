@@ -23,7 +23,7 @@ OWN, COUNT, SHAPE, NONE = "own", "count", "shape", "none"
 
 
 class NotListed(Exception):
-    """The walk ended; the message says where."""
+    """The trace ended; the message says where."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -292,17 +292,19 @@ def _hooked(model: nn.Module) -> str | None:
 class _Stand(fx.Proxy):
     """Stands for a tensor in a trace. It is none, and code that asks (isinstance) may go another way on tensors: who asks is noted."""
 
+    tracer: _Tracer
+
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         caller = sys._getframe(1)
         # functions of torch ask too, from the frame of whoever calls them
         asks = {"isinstance", "__class__"} & set(caller.f_code.co_names)
         if asks and caller.f_globals.get("__name__", "").partition(".")[0] != "torch":
-            self.tracer.asked = True  # type: ignore[attr-defined]
+            self.tracer.asked = True
         return type(self)
 
     def __len__(self) -> int:
-        self.tracer.asked = True  # type: ignore[attr-defined]
+        self.tracer.asked = True
         raise TypeError("a trace has no lengths")
 
 
@@ -334,7 +336,7 @@ def _not_given(root: nn.Module, inputs: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _of_somebody(output: torch.Tensor) -> str | None:
-    """A step back that somebody wrote (torch.autograd.Function), of which a trace shows the way forward only."""
+    """A backward pass that a user wrote (torch.autograd.Function), of which a trace shows the way forward only."""
     seen, rest = set(), [output.grad_fn]
     while rest:
         step = rest.pop()
@@ -356,12 +358,16 @@ def _close(found: Any, real: Any) -> bool:
 
 
 def walk(model: nn.Module, inputs: tuple[Any, ...], trained: list[Any]) -> str | None:
-    """Whether the model's output for a record is that record's own by construction: None, or where the walk ended.
+    """Whether the model's output for a record is that record's own by construction: None, or where the trace ended.
 
-    Args:
-        model: what is trained, as it will be run.
-        inputs: a made-up batch: what the forward pass takes, records on the first axis.
-        trained: the parameters that the optimizer moves.
+    Parameters
+    ----------
+    model
+        What is trained, as it will be run.
+    inputs
+        A made-up batch: what the forward pass takes, records on the first axis.
+    trained
+        The parameters that the optimizer moves.
     """
     found = _hooked(model)
     if found is not None:

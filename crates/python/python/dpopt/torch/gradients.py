@@ -133,7 +133,7 @@ def _rule(module: nn.Module, x: Any) -> Rule | None:
         return _convolution if plain.padding_mode == "zeros" and plain.padding != "same" else None
     if kind is nn.Embedding:
         return _embedding
-    if kind is nn.LayerNorm and x.dim() > len(module.normalized_shape):  # type: ignore[arg-type]
+    if isinstance(module, nn.LayerNorm) and kind is nn.LayerNorm and x.dim() > len(module.normalized_shape):
         return _layer_norm
     return None
 
@@ -141,11 +141,16 @@ def _rule(module: nn.Module, x: Any) -> Rule | None:
 class PerRecord:
     """Records the per-record gradients of `parameters` in backward passes over the batch that is :attr:`awaited`.
 
-    Args:
-        model: what is trained.
-        parameters: those of its parameters that the optimizer moves.
-        mean: the loss is a mean over the records of the batch that is handed in, not their sum.
-        loss: of each record by itself: slopes at the model's output are then its own, whatever loss the backward pass begins with.
+    Parameters
+    ----------
+    model
+        What is trained.
+    parameters
+        Those of its parameters that the optimizer moves.
+    mean
+        The loss is a mean over the records of the batch that is handed in, not their sum.
+    loss
+        Of each record by itself: slopes at the model's output are then its own, whatever loss the backward pass begins with.
     """
 
     def __init__(self, model: nn.Module, parameters: list[Any], mean: bool, loss: RecordLoss | None = None) -> None:
@@ -249,7 +254,7 @@ class PerRecord:
         else:
             return own.to(slopes.dtype)
         raise Refused(
-            f"loss= failed on the batch ({failed}), and why is not shown, since it may hold values of records"
+            f"loss= failed on the batch ({failed}), and its message is not shown, since it may contain values of records"
         )
 
     @property
@@ -274,7 +279,7 @@ class PerRecord:
         return [self._found.get(id(p)) for p in parameters]
 
     def take(self, parameters: list[Any]) -> list[Any]:
-        """The same; their room is the caller's from then on."""
+        """Per-record gradients as :meth:`gradients` gives them; the caller owns their memory from then on."""
         taken = self.gradients(parameters)
         self._room, self._found = {}, {}
         return taken
@@ -302,8 +307,7 @@ class PerRecord:
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if not tensors or any(t.dim() == 0 or len(t) != self._awaited for t in (slopes, *tensors)):
             raise Refused(
-                f"{label}: the first axis of what goes in and out must be the records of the batch; what is the same for all (positions of a sequence, say) is given to it "
-                "once for each record, x.expand(len(batch), …), so that each record's part of the gradient is known; or freeze the module"
+                f"{label}: the first axis of its inputs and outputs must be the records of the batch; pass what all records share (for example positions of a sequence) once for each record, x.expand(len(batch), …), so that per-record gradients are known, or freeze the module"
             )
         g = slopes.detach()
         if self._mean:
@@ -378,8 +382,7 @@ class PerRecord:
         parameter.grad = None
         if id(parameter) not in self._found:
             raise Refused(
-                f"the weights {name} are used by no module that holds them, so their per-record gradients are not known; give gradients "
-                "of your own (torch.func.vmap) to dpopt.torch.PrivateOptimizer"
+                f"the weights {name} are not used by the module that holds them, so that their per-record gradients are unknown; give your own gradients (torch.func.vmap) to dpopt.torch.PrivateOptimizer"
             )
 
 

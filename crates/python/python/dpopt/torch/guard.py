@@ -62,13 +62,12 @@ def refuse_untrained(model: nn.Module, parameters: list[Any]) -> None:
     names = sorted(whole) + [n for n in mine if n.rpartition(".")[0] not in whole]
     shown = ", ".join(f'"{n}"' for n in names[:4]) + (", …" if len(names) > 4 else "")
     raise ValueError(
-        f"the model has weights with requires_grad that its optimizer does not have ({_first(others)}): a backward pass would leave the records' raw gradients there, "
-        f"for whatever looks at them. Freeze them: give the optimizer dpopt.torch.train_only(model, [{shown}]); or give it all weights"
+        f"the model has weights with requires_grad that its optimizer does not have ({_first(others)}): a backward pass would leave the records' raw gradients in them. Freeze them: give the optimizer dpopt.torch.train_only(model, [{shown}]); or give it all weights"
     )
 
 
 def refuse_weights_of_loss(loss: Any) -> None:
-    """Refuses a loss with weights of its own, whose gradients nobody would clip."""
+    """Refuses a loss with weights of its own, whose gradients would not be clipped."""
     if isinstance(loss, nn.Module) and any(p.requires_grad for p in loss.parameters()):
         raise ValueError(
             "the loss has weights with requires_grad, and a backward pass would leave raw gradients of the records there; make them a part of the model, or freeze "
@@ -103,11 +102,16 @@ def refuse_training_mode(model: nn.Module) -> None:
 class Guard:
     """Refuses, at a pass through the model, what was not there when it was made private.
 
-    Args:
-        model: gets a hook before its forward pass, and before that of each module that normalizes by statistics.
-        parameters: what the private optimizer trains; None: no backward pass follows.
-        recording: whether a backward pass over records is awaited.
-        open: whether the training has steps to come, so that no pass may leave statistics of records.
+    Parameters
+    ----------
+    model
+        Gets a hook before its forward pass, and before that of each module that normalizes by statistics.
+    parameters
+        What the private optimizer trains; None: no backward pass follows.
+    recording
+        Whether a backward pass over records is awaited.
+    open
+        Whether the training has steps to come, so that no pass may leave statistics of records.
     """
 
     def __init__(

@@ -7,9 +7,9 @@ is left early and entered again. Which records are in a batch, and how many, is 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from torch.utils.data import (
 )
 
 from .._repeats import Form, of_arrays
-from .made_up import UnknownFormError, of_example, public_item, zeros
+from .synthetic import UnknownFormError, of_example, public_item, zeros
 
 #: Entries of per-record gradients that are held at a time, if nothing else was asked for: 256 MiB of float32.
 ENTRIES = 1 << 26
@@ -35,13 +35,16 @@ ENTRIES = 1 << 26
 class Source:
     """Records by position, from a data set, a loader (its data set and `collate_fn`), or arrays of equal length.
 
-    Args:
-        data: as in :func:`make_private`.
-        example: a batch of records that are not sensitive, in the form that the loader gives; None: there is none.
+    Parameters
+    ----------
+    data
+        As in :func:`make_private`.
+    example
+        A batch of records that are not sensitive, in the form that the loader gives; None: there is none.
     """
 
     def __init__(self, data: Any, example: Any = None) -> None:
-        #: of a loader
+        #: Records of a batch of the loader; None where `data` is no loader.
         self.batch_size: int | None = None
         self._collate: Callable[[list[Any]], Any] = default_collate
         #: whether the types of the records were looked up in records
@@ -105,12 +108,12 @@ class Source:
 
     @property
     def collate(self) -> Callable[[list[Any]], Any] | None:
-        """Somebody's function that puts records together; None where it is the usual one."""
+        """The user's function that puts records together; None where it is the usual one."""
         return None if self._collate is default_collate else self._collate
 
     @property
     def is_of_tensors(self) -> bool:
-        """Whether what is given at a position is that row of tensors, and nothing that somebody's code makes of others."""
+        """Whether what is given at a position is that row of tensors, and nothing that the user's code makes of others."""
         data = self._data
         while type(data) is Subset:
             data = data.dataset
@@ -120,11 +123,13 @@ class Source:
         """A batch of one made-up record; None where its form cannot be known without reading one."""
         return None if self._form is None else self._form()
 
-    def made_up(self) -> Any:
+    def synthetic(self) -> Any:
         """A batch of one record of zeros.
 
-        Raises:
-            TypeError: if the form of the records is not known, and is none that can be made up.
+        Raises
+        ------
+        TypeError
+            If the form of the records is not known, and is none that can be made up.
         """
         if self._form is None:
             self._form = self._form_of_a_record()
@@ -138,7 +143,7 @@ class Source:
         except Exception as why:
             failed = type(why).__name__
         raise ValueError(
-            f"collate_fn does not take a record of zeros ({failed}), which stands for one where a batch is empty; give example=, a batch of records that are not sensitive"
+            f"collate_fn does not take a record of zeros ({failed}), which stands in for an empty batch; give example=, a batch of non-sensitive records"
         )
 
     def _form_of_a_record(self) -> Callable[[], Any]:
@@ -153,8 +158,7 @@ class Source:
             alone = zeros(item)
             return partial(self._collated, alone)
         raise TypeError(
-            f"a batch without records gives one record of zeros, and of {unknown} none can be made up; give example=, a batch of records that are not sensitive in the "
-            "form that the loader gives (it is looked at before anything is charged)"
+            f"an empty batch is replaced by a record of zeros, which cannot be built from {unknown}; give example=, a batch of non-sensitive records in the form that the loader returns (it is read before anything is charged)"
         )
 
 
@@ -162,15 +166,14 @@ def refuse_repeats(source: Source) -> None:
     """Refuses a data set that has a record in several places, where each place is protected by itself."""
     if _repeats(source._data):
         raise ValueError(
-            "positions repeat in the data set (Subset, ConcatDataset), so that a record is in several places, and what is protected is each place by itself; give each record "
-            "once, or say whose every place is: units=, max_rows_per_unit="
+            "positions repeat in the data set (Subset, ConcatDataset), so that a record is at several positions, each of which is protected only by itself; give each record once, or give the owner of each position: units=, unit=dpopt.Unit(max_rows=...)"
         )
 
 
 def _repeats(data: Any) -> bool:
     if type(data) is Subset:
         positions = np.asarray(data.indices)
-        places = len(data.dataset)  # type: ignore[arg-type]
+        places = len(cast(Sized, data.dataset))
         # counted from the end where they are negative
         return len(np.unique(np.where(positions < 0, positions + places, positions))) < len(positions) or _repeats(
             data.dataset
@@ -195,8 +198,7 @@ def refuse_sampler(loader: Any) -> None:
         why = "the loader's RandomSampler draws with replacement, or a part of the records"
     if why is not None:
         raise ValueError(
-            f"{why}, and no use could be made of it: batches are Poisson samples of all records of the data set, drawn here. Give a plain DataLoader(dataset, batch_size=…), "
-            "and for a part of the records one of torch.utils.data.Subset(dataset, positions)"
+            f"{why}, which would have no effect: batches are Poisson samples of all records, drawn by dpopt. Give a plain DataLoader(dataset, batch_size=…); for a part of the records use torch.utils.data.Subset(dataset, positions)"
         )
 
 
@@ -206,8 +208,10 @@ class PoissonLoader:
     A batch without records gives one record of zeros, whose gradient is not counted: the loop takes as many steps as was planned,
     whatever was drawn.
 
-    Attributes:
-        physical_batch_size: the most records at a time.
+    Attributes
+    ----------
+    physical_batch_size
+        The most records at a time.
     """
 
     def __init__(self, source: Source, optimizer: Any, batches: int, physical_batch_size: int) -> None:
@@ -227,14 +231,14 @@ class PoissonLoader:
     def _parts(self) -> Iterator[Any]:
         optimizer = self._optimizer
         # what cannot be made up is an error in every pass, whatever is drawn
-        self._source.made_up()
+        self._source.synthetic()
         last = min(optimizer.steps_taken + self._batches, optimizer.planned_steps)
         while optimizer.steps_taken < last:
             part = optimizer._next_part(self.physical_batch_size)
-            batch = self._source.at(part) if len(part) else self._source.made_up()
+            batch = self._source.at(part) if len(part) else self._source.synthetic()
             optimizer._handed(batch)
             yield batch
             if optimizer._awaits():
                 raise RuntimeError(
-                    "the optimizer has not stepped on the last part; leaving a part out would let its records decide about each other"
+                    "the optimizer has not stepped on the last part of the batch; call step() for every part, since leaving one out would make the release depend on its records"
                 )

@@ -23,8 +23,10 @@ from .._batches import Batches, stated
 from .._by_unit import UnitMeans, Units, ids_alone, settled, unused
 from .._copies import GoesOnOnce
 from .._plan import Privacy
+from .._public_facts import Unit, unit_facts
 from .._reading import positive, whole
 from .._self_check import Evidence
+from .._settings import knows_its_keywords
 from ..ledger import Ledger
 from .ranks import refuse_steps, warn_of_ranks
 from .resume import AroundOptimizer
@@ -35,43 +37,62 @@ except ImportError as error:  # pragma: no cover - depends on the environment
     raise ImportError("dpopt.torch needs PyTorch; pip install torch") from error
 
 
-#: What the guarantee rests on where gradients come from nobody knows where.
+#: What the guarantee rests on where gradients come from code outside of the library.
 OWN_WORD = "that each gradient is that of its own record and of no other is your word (make_private, or gradients= and example=, have it tried)"
 
 
 class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
     """Clip, noise, step. Schedulers of learning rates take it, or the optimizer inside.
 
-    Args:
-        optimizer: any torch optimizer; its parameters that require gradients are trained.
-        dataset_size: public number of records n; with `units`, of units, of whom some may have no row.
-        sampling_probability: q of the Poisson batches.
-        steps: planned number of steps; one more is refused.
-        clip_norm: l2 bound C on a record's gradient over all parameters.
-        epsilon, delta: what all steps together may spend; the least noise is found by calibration. Or
-        noise_multiplier: noise standard deviation over C, instead of `epsilon`.
-        relation: ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
-        budget: a :class:`dpopt.Ledger`, charged when the optimizer is made (needs `epsilon`).
-        insecure_seed: reproducible noise for tests.
-        scales: √C per parameter (a tensor of its shape, or a number), for a clip ‖g‖_C ≤ `clip_norm` and noise of that shape: from
-            public moments (:func:`ellipsoid`), or from released gradients. Default: a ball. Privacy does not depend on it.
-        units: whose rows they are, one id for each row of the data: persons with several rows are protected as a whole. Batches are then
-            Poisson samples of *units*, drawn by :meth:`sample` and by nothing else, which gives rows of the drawn units; the mean of a
-            unit's gradients is clipped as one vector, however many rows it has. A row without an id is nobody's and in no batch.
-        max_rows_per_unit: with `units`, the most rows of a unit in a batch: of one with more, a uniform choice by secret coins, made anew
-            for each batch. Must be given.
-        gradients: ``gradients(*batch)`` gives one tensor (batch × parameter shape) per trained parameter, in the optimizer's order: what :meth:`step_on` calls. It is tried
-            on `example` before anything is charged, and what is found is refused; the grade is then ``"checked"`` as long as nothing but :meth:`step_on` steps.
-            Without it nobody has seen where gradients come from: that each is its own record's is your word, and the grade ``"research"``.
-        example: with `gradients`, a batch of at least two records that are not sensitive, in the form that :meth:`step_on` is given.
+    Parameters
+    ----------
+    optimizer
+        Any torch optimizer; its parameters that require gradients are trained.
+    dataset_size
+        Public number of records n; with `units`, of units, of whom some may have no row.
+    sampling_probability
+        q of the Poisson batches.
+    steps
+        Planned number of steps; one more is refused.
+    clip_norm
+        l2 bound C on a record's gradient over all parameters.
+    epsilon, delta
+        What all steps together may spend; the least noise is found by calibration. Or
+    noise_multiplier
+        Noise standard deviation over C, instead of `epsilon`.
+    relation
+        ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
+    budget
+        A :class:`dpopt.Ledger`, charged when the optimizer is made (needs `epsilon`).
+    insecure_seed
+        Reproducible noise for tests.
+    scales
+        √C per parameter (a tensor of its shape, or a number), for a clip ‖g‖_C ≤ `clip_norm` and noise of that shape: from
+        public moments (:func:`ellipsoid`), or from released gradients. Default: a ball. Privacy does not depend on it.
+    units
+        Whose rows they are, one id for each row of the data: persons with several rows are protected as a whole. Batches are then
+        Poisson samples of *units*, drawn by :meth:`sample` and by nothing else, which gives rows of the drawn units; the mean of a
+        unit's gradients is clipped as one vector, however many rows it has. A row without an id is nobody's and in no batch.
+    unit
+        What is public of them: ``dpopt.Unit(max_rows=...)``, the most rows of a unit in a batch: of one with more, a uniform choice by secret
+        coins, made anew for each batch. Must be given.
+    gradients
+        ``gradients(*batch)`` gives one tensor (batch × parameter shape) per trained parameter, in the optimizer's order: what :meth:`step_on` calls. It is tried
+        on `example` before anything is charged, and what is found is refused; the grade is then ``"checked"`` as long as nothing but :meth:`step_on` steps.
+        Without it nobody has seen where gradients come from: that each is its own record's is your word, and the grade ``"research"``.
+    example
+        With `gradients`, a batch of at least two records that are not sensitive, in the form that :meth:`step_on` is given.
 
-    Attributes:
-        noise_multiplier: what is added, over `clip_norm`.
+    Attributes
+    ----------
+    noise_multiplier
+        What is added, over `clip_norm`.
     """
 
     #: of its runs in ledgers and reports
     _name = "PrivateOptimizer"
 
+    @knows_its_keywords
     def __init__(
         self,
         optimizer: Any,
@@ -88,14 +109,14 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
         insecure_seed: int | None = None,
         scales: Sequence[Any] | None = None,
         units: Any = None,
-        max_rows_per_unit: int | None = None,
+        unit: Unit | None = None,
         gradients: Callable[..., Any] | None = None,
         example: Any = None,
     ) -> None:
         #: where per-sample gradients come from, if it is known
         self._gradients = gradients
         if units is None:
-            unused(max_rows_per_unit=max_rows_per_unit)
+            unused(unit)
         self._around(optimizer)
         refuse_steps(optimizer)
         warn_of_ranks()
@@ -112,15 +133,15 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
         self._relation = relation = accounting._relation(relation)
         if units is not None and relation == "add-or-remove":
             raise ValueError(
-                "units= is not for add-or-remove here: gradients come in parts, where parts end depends on who else is in a batch, and so does the rounding of "
-                'a unit\'s mean; use relation="zero-out" or "replace-one"'
+                "units= does not work with add-or-remove here: batches are processed in parts, whose ends depend on the other members of the batch, and so "
+                'does the rounding of a unit\'s mean; use relation="zero-out" or "replace-one"'
             )
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         self._seed = seed
         self._one_at_a_time = relation == "add-or-remove"
         #: who is protected, where it is not each record by itself
         self._units: Units | None = units if isinstance(units, Units) or units is None else self._read_units(
-            units, max_rows_per_unit, relation, seed
+            units, unit, relation, seed
         )  # fmt: skip
         #: of the batch that was drawn: what becomes of its rows
         self._means: UnitMeans | None = None
@@ -143,11 +164,13 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
         """Why a record's gradient is believed to be its own."""
         if gradients is None:
             if example is not None:
-                raise ValueError("example is what gradients= is tried on; give both, or leave it out")
+                raise ValueError(
+                    "example has no effect without gradients=, which is tested on it; give both, or leave it out"
+                )
             return Evidence("research", OWN_WORD)
         if not callable(gradients) or example is None:
             raise ValueError(
-                "gradients must be a function of a batch, and example a batch of at least two records that are not sensitive, on which it is tried"
+                "gradients must be a function of a batch, and example must be a batch of at least two non-sensitive records to test it on"
             )
         from .self_check import pools_of, try_gradients
 
@@ -156,7 +179,9 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
     def step_on(self, *batch: Any) -> bool:
         """One private step on a batch (or, with nothing, on an empty one): `gradients` is called with it. Always True: the weights moved."""
         if self._gradients is None:
-            raise ValueError("give gradients= and example= when the optimizer is made, or step with gradients")
+            raise ValueError(
+                "there are no gradients; give gradients= and example= to the constructor, or call step with gradients"
+            )
         self._add_on(batch)
         self._release()
         return True
@@ -184,11 +209,13 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
         # how many records there are may be protected: the plan must not fail by it
         return 1 << 40 if relation == "add-or-remove" else self.dataset_size
 
-    def _read_units(self, ids: Any, most: Any, relation: str, seed: int | None) -> Units:
+    def _read_units(self, ids: Any, unit: Any, relation: str, seed: int | None) -> Units:
         """The units of ids that came alone: there are `dataset_size` of them."""
         given = ids_alone(ids)
+        most = unit_facts(unit, ("max_rows",), "dataset_size is how many units there are").max_rows
+        public = Unit(max_rows=most, count=self.dataset_size)
         return settled(
-            given, given.rows, relation, n_units=self.dataset_size, max_rows_per_unit=most, seed=seed, bounded=True,
+            given, given.rows, relation, unit=public, seed=seed, bounded=True,
             name="dataset_size",
         )  # fmt: skip
 
@@ -234,16 +261,20 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
         """Indices of a fresh Poisson batch for the next step (may be empty). They are as secret as the records. With `units`: rows of the
         units that were drawn, unit by unit; gradients must come in this order, in one part or several.
 
-        Args:
-            n_records: how many records there are, where `dataset_size` is a guess of it (add-or-remove).
+        Parameters
+        ----------
+        n_records
+            How many records there are, where `dataset_size` is a guess of it (add-or-remove).
 
-        Raises:
-            RuntimeError: while a batch that was drawn waits for its :meth:`step`, whatever is in it: batches are not drawn until one suits.
+        Raises
+        ------
+        RuntimeError
+            While a batch that was drawn waits for its :meth:`step`, whatever is in it: batches are not drawn until one suits.
         """
         self._refuse_beyond_plan()
         records = self.dataset_size if n_records is None else whole(n_records, "n_records")
         if records != self.dataset_size and (self._units is not None or self._relation != "add-or-remove"):
-            raise ValueError("n_records is not dataset_size, which is public under this relation; leave it out")
+            raise ValueError("n_records differs from dataset_size, which is public under this relation; leave it out")
         return _torch.from_numpy(self._drawn(records))
 
     def _drawn(self, records: int) -> np.ndarray:
@@ -269,7 +300,7 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
     def _refuse_undrawn(self) -> None:
         if self._units is not None and self._training.waiting() is None:
             raise RuntimeError(
-                "with units= a batch is drawn by sample(), before its gradients are made, also one that turns out empty"
+                "with units= every batch must be drawn with sample() before its gradients are computed, even if it turns out empty; call sample() first"
             )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -316,8 +347,10 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
         """Clips the gradients of a part of the batch and adds them to its sum; :meth:`step` releases it. Nothing else of them is kept, but for
         the sum over a unit whose other rows are still to come: a batch larger than the memory comes in parts.
 
-        Args:
-            per_sample_gradients: as in :meth:`step`; ``p.grad_sample`` is forgotten.
+        Parameters
+        ----------
+        per_sample_gradients
+            As in :meth:`step`; ``p.grad_sample`` is forgotten.
         """
         self._refuse_beyond_plan()
         if self._gradients is not None:
@@ -332,9 +365,11 @@ class PrivateOptimizer(GoesOnOnce, AroundOptimizer):
     def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> bool:  # type: ignore[override]
         """One private step. Call it for empty batches too (without per-sample gradients: noise only). Always True: the weights moved.
 
-        Args:
-            per_sample_gradients: one tensor (batch × parameter shape) per trained parameter, in the optimizer's order.
-                Default: ``p.grad_sample``.
+        Parameters
+        ----------
+        per_sample_gradients
+            One tensor (batch × parameter shape) per trained parameter, in the optimizer's order.
+            Default: ``p.grad_sample``.
         """
         self.accumulate(per_sample_gradients)
         self._release()

@@ -12,9 +12,11 @@ import torch
 
 from .. import accounting
 from .._by_unit import Units, ids_alone, settled, unused
+from .._public_facts import Unit
 from .._reading import whole
 from .._repeats import records_of
 from .._self_check import Evidence, Pool
+from .._settings import knows_its_keywords
 from .._warnings import warn
 from ..ledger import Ledger
 from .closed_list import foreign_hooks
@@ -39,9 +41,12 @@ class BatchOptimizer(PrivateOptimizer):
     """The optimizer that :func:`make_private` gives: it takes per-record gradients from the backward pass, and batches from its loader
     only.
 
-    Attributes:
-        noise_multiplier: what is added, over the clip norm.
-        optimizer: the optimizer inside.
+    Attributes
+    ----------
+    noise_multiplier
+        What is added, over the clip norm.
+    optimizer
+        The optimizer inside.
     """
 
     def __init__(
@@ -66,7 +71,9 @@ class BatchOptimizer(PrivateOptimizer):
 
     def step_on(self, *batch: Any) -> bool:
         """Refused: the loader gives the batches."""
-        raise RuntimeError("the loader of make_private gives the batches, and step() follows the backward pass")
+        raise RuntimeError(
+            "the optimizer of make_private takes no batch here; iterate over its loader, and call step() after the backward pass"
+        )
 
     def _recording(self) -> bool:
         return self._recorder.awaited is not None
@@ -76,7 +83,7 @@ class BatchOptimizer(PrivateOptimizer):
 
     def sample(self, n_records: int | None = None) -> Any:
         """Refused: the loader draws the batches."""
-        raise RuntimeError("the loader of make_private draws the batches; iterate over it")
+        raise RuntimeError("batches cannot be drawn here, since the loader of make_private draws them; iterate over it")
 
     def accumulate(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
         """Refused: :meth:`step` knows which parts of a batch are still to come."""
@@ -107,13 +114,13 @@ class BatchOptimizer(PrivateOptimizer):
         """Notes what the loop is given."""
         if self._shown and not isinstance(batch, (tuple, list)):
             raise ValueError(
-                "loss= is for batches (x, *targets), and the loader gives others; leave it out, or give a collate_fn"
+                "loss= needs batches (x, *targets), and the loader returns others; leave loss= out, or give a collate_fn"
             )
         inputs, _ = first_is_input(batch)
         self._recorder.hand_out(inputs[0] if inputs else None, rest_are_targets(batch))
 
     def _draw_secretly(self) -> None:
-        """Until :meth:`step`, PyTorch draws (masks of dropout) from coins that nobody knows, whatever its generator was seeded with."""
+        """Until :meth:`step`, PyTorch draws (masks of dropout) from secret coins, whatever its generator was seeded with."""
         if self._coins is None:
             self._coins = torch.get_rng_state()
         taken = self.steps_taken * 1_000_003 + self._part
@@ -132,17 +139,19 @@ class BatchOptimizer(PrivateOptimizer):
         the weights moved (a scheduler that counts steps goes on then, and only then)."""
         if per_sample_gradients is not None:
             raise ValueError(
-                "gradients come from the backward pass; for gradients of your own there is PrivateOptimizer"
+                "gradients were given, but they come from the backward pass here; use PrivateOptimizer for your own gradients"
             )
         self._refuse_beyond_plan()
         if not self._handed_out or self._rest is None:
-            raise RuntimeError("no batch: step() follows the backward pass of a part that the loader gave, once")
+            raise RuntimeError("no batch: call step() once after each backward pass of a part that the loader returns")
         self._rates = self._same_rates()
         gradients: list[Any] = []
         if self._part:
             gradients = self._recorder.gradients(self._parameters())
             if all(g is None for g in gradients):
-                raise RuntimeError("no gradients: loss.backward() of the part that the loader gave comes before step()")
+                raise RuntimeError(
+                    "no gradients: call loss.backward() for the part that the loader returned before step()"
+                )
         # it is over before it is added: interrupted here, none is added twice
         rest, self._rest, self._handed_out = self._rest, self._rest[self._part :], False
         try:
@@ -167,8 +176,7 @@ class BatchOptimizer(PrivateOptimizer):
         rates = [float(group["lr"]) for group in self.param_groups if "lr" in group]
         if self._rates and rates != self._rates:
             warn(
-                "a learning rate changed between two parts of a batch: how many parts a batch has is secret, and a schedule that counts them shows it; step the "
-                "scheduler where step() was True, or once a pass"
+                "a learning rate changed between two parts of a batch, which reveals the secret number of parts; step the scheduler only when step() returned True, or once per pass"
             )
         return rates
 
@@ -181,10 +189,13 @@ def _public_size(given: int | None, counted: int, relation: str) -> int:
     if given is None:
         return counted
     if whole(given, "dataset_size") != counted and not protected:
-        raise ValueError("dataset_size is not the number of records, which is public under this relation; leave it out")
+        raise ValueError(
+            "dataset_size differs from the number of records, which is public under this relation; leave it out"
+        )
     return given
 
 
+@knows_its_keywords
 def make_private(
     model: Any,
     optimizer: Any,
@@ -203,8 +214,7 @@ def make_private(
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
     units: Any = None,
-    max_rows_per_unit: int | None = None,
-    n_units: int | None = None,
+    unit: Unit | None = None,
     loss: Callable[..., Any] | None = None,
     example: Any = None,
 ) -> tuple[Any, BatchOptimizer, PoissonLoader]:
@@ -235,41 +245,59 @@ def make_private(
     One process, and one training: ``optimizer.state_dict()`` is a state from which this training goes on while its process lives, and no other. One that is
     interrupted is over; its weights are released and may be the start of another, which is planned and paid for by itself.
 
-    Args:
-        model: a module whose inputs and outputs have the records on their first axis; it is returned as it is, with hooks.
-        optimizer: any torch optimizer of the model's parameters, except those that call the loss themselves.
-        data: a data set with a length, a ``DataLoader`` of one (its data set, ``collate_fn`` and ``batch_size`` are taken; one that gives other records than all
-            of its data set is refused: ``torch.utils.data.Subset`` is a part), or a tuple of arrays.
-        epsilon, delta: what all steps together may spend; the least noise is found by calibration. Or
-        noise_multiplier: noise standard deviation over `max_grad_norm`, instead of `epsilon`.
-        epochs: passes over the loader; one more is refused.
-        batch_size: expected records per batch.
-        max_grad_norm: l2 bound C on a record's gradient over all trained parameters.
-        physical_batch_size: the most records at a time; default: as many as have 2^26 gradient entries (256 MiB).
-        loss_reduction: ``"mean"`` or ``"sum"``: how the loss treats the records that the loader gives.
-        relation: ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
-        dataset_size: number of records to plan for. Must be given, from public knowledge, under add-or-remove, which protects it;
-            otherwise it is the data's own.
-        budget: a :class:`dpopt.Ledger`, charged here (needs `epsilon`).
-        insecure_seed: reproducible noise and batches for tests.
-        units: whose records they are, one id for each: persons with several rows are protected as a whole. `batch_size` is then the expected
-            number of *units* in a batch, which are drawn as records are, and the mean of a unit's gradients is clipped as one vector,
-            however many rows it has (added up before that where they come in several parts). A row without an id is nobody's and in no batch.
-        max_rows_per_unit: with `units`, the most rows of a unit in a batch: of one with more, a uniform choice by secret coins, made anew
-            for each batch. Must be given.
-        n_units: public number of units, of whom some may have no row; counted unless the relation protects it, then a guess. It takes the
-            place of `dataset_size`.
-        loss: ``loss(output, *targets)`` of batches ``(x, *targets)``: what the loop calls ``backward`` of. Each record's slope at the model's output is then
-            made by this loss from that record alone, and the loop's own loss only begins the backward pass.
-        example: a batch of at least two records that are not sensitive (made-up ones, say), in the form that the loader gives them (with a ``collate_fn``: a list of
-            records that it takes): what model and loss are tried on, and what a batch without records looks like, with zeros for its numbers. Of arrays and of data sets of
-            tensors the form is known, and records are made up from it: numbers from a normal distribution, whole numbers 0 and 1. Of other data sets the form of an empty batch is that of
-            record 0, and nothing is tried; under add-or-remove, which protects whether there is a record, `example` must be given.
+    Parameters
+    ----------
+    model
+        A module whose inputs and outputs have the records on their first axis; it is returned as it is, with hooks.
+    optimizer
+        Any torch optimizer of the model's parameters, except those that call the loss themselves.
+    data
+        A data set with a length, a ``DataLoader`` of one (its data set, ``collate_fn`` and ``batch_size`` are taken; one that gives other records than all
+        of its data set is refused: ``torch.utils.data.Subset`` is a part), or a tuple of arrays.
+    epsilon, delta
+        What all steps together may spend; the least noise is found by calibration. Or
+    noise_multiplier
+        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
+    epochs
+        Passes over the loader; one more is refused.
+    batch_size
+        Expected records per batch.
+    max_grad_norm
+        l2 bound C on a record's gradient over all trained parameters.
+    physical_batch_size
+        The most records at a time; default: as many as have 2^26 gradient entries (256 MiB).
+    loss_reduction
+        ``"mean"`` or ``"sum"``: how the loss treats the records that the loader gives.
+    relation
+        ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
+    dataset_size
+        Number of records to plan for. Must be given, from public knowledge, under add-or-remove, which protects it;
+        otherwise it is the data's own.
+    budget
+        A :class:`dpopt.Ledger`, charged here (needs `epsilon`).
+    insecure_seed
+        Reproducible noise and batches for tests.
+    units
+        Whose records they are, one id for each: persons with several rows are protected as a whole. `batch_size` is then the expected
+        number of *units* in a batch, which are drawn as records are, and the mean of a unit's gradients is clipped as one vector,
+        however many rows it has (added up before that where they come in several parts). A row without an id is nobody's and in no batch.
+    unit
+        What is public of them, ``dpopt.Unit(max_rows=..., count=...)``. `max_rows` must be given, the most rows of a unit in a batch: of one with more, a
+        uniform choice by secret coins, made anew for each batch. `count` takes the place of `dataset_size`: counted unless the relation protects it,
+        then a guess.
+    loss
+        ``loss(output, *targets)`` of batches ``(x, *targets)``: what the loop calls ``backward`` of. Each record's slope at the model's output is then
+        made by this loss from that record alone, and the loop's own loss only begins the backward pass.
+    example
+        A batch of at least two records that are not sensitive (made-up ones, say), in the form that the loader gives them (with a ``collate_fn``: a list of
+        records that it takes): what model and loss are tried on, and what a batch without records looks like, with zeros for its numbers. Of arrays and of data sets of
+        tensors the form is known, and records are made up from it: numbers from a normal distribution, whole numbers 0 and 1. Of other data sets the form of an empty batch is that of
+        record 0, and nothing is tried; under add-or-remove, which protects whether there is a record, `example` must be given.
     """
     if loss_reduction not in ("mean", "sum"):
         raise ValueError(f'loss_reduction is {loss_reduction!r}; give "mean" or "sum"')
     if isinstance(optimizer, AroundOptimizer):
-        raise ValueError("the optimizer is private already; give the one inside")
+        raise ValueError("the optimizer is private already; give the inner optimizer, optimizer.optimizer")
     refuse_steps(optimizer)
     refuse_mixing(model)
     known = {id(p) for p in model.parameters()}
@@ -286,30 +314,31 @@ def make_private(
     one_at_a_time = relation == "add-or-remove"
     if one_at_a_time and physical_batch_size not in (None, 1):
         raise ValueError(
-            "under add-or-remove records go through the model one at a time, since products of matrices round a record's row by how many others there are; leave "
+            "under add-or-remove records go through the model one at a time, since the rounding of matrix products depends on the number of records; leave "
             'physical_batch_size out, or use relation="zero-out"'
         )
     if one_at_a_time and not source.form_is_public:
         raise ValueError(
-            "add-or-remove protects whether there is any record, so that none can be looked at for the form of a batch; give arrays with a dtype, a TensorDataset, or "
-            "example=, a batch of records that are not sensitive in the form that the loader gives"
+            "under add-or-remove no record may be read to find the form of a batch; give arrays with a dtype, a TensorDataset, or example=, a batch of non-sensitive records in the form that the loader returns"
         )
     if units is not None and relation == "add-or-remove":
         raise ValueError(
-            "units= is not for add-or-remove here: gradients come in parts, where parts end depends on who else is in a batch, and so does the rounding of "
-            'a unit\'s mean; use relation="zero-out" or "replace-one"'
+            "units= does not work with add-or-remove here: batches are processed in parts, whose ends depend on the other members of the batch, and so "
+            'does the rounding of a unit\'s mean; use relation="zero-out" or "replace-one"'
         )
     whose: Units | None = None
     if units is None:
-        unused(max_rows_per_unit=max_rows_per_unit, n_units=n_units)
+        unused(unit)
         refuse_repeats(source)
         dataset_size = _public_size(dataset_size, len(source), relation)
     elif dataset_size is not None:
-        raise ValueError("with units= no use is made of a number of records; give n_units, or leave both out")
+        raise ValueError(
+            "with units= the number of records has no effect; give unit=dpopt.Unit(count=...), or leave both out"
+        )
     else:
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         whose = settled(
-            ids_alone(units), len(source), relation, n_units=n_units, max_rows_per_unit=max_rows_per_unit, seed=seed, bounded=True
+            ids_alone(units), len(source), relation, unit=unit, seed=seed, bounded=True
         )  # fmt: skip
         dataset_size = whose.count
     what = "records" if whose is None else "units"

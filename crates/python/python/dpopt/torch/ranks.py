@@ -39,8 +39,7 @@ def refuse_parallel(model: nn.Module) -> None:
         found = _called(module, _MODULES)
         if found is not None:
             raise ValueError(
-                f"{found} ({name or 'the model'}) runs in several processes, or on several devices, at once, and each would draw batches and noise of its own: "
-                f"the same records would be released from several times, for the price of one. Train in one process; {_MODULES[found]}"
+                f"{found} ({name or 'the model'}) runs in several processes or on several devices, each of which would draw its own batches and noise, so that the same records would be used in several releases for the cost of one. Train in one process; {_MODULES[found]}"
             )
 
 
@@ -48,14 +47,14 @@ def refuse_steps(optimizer: Any) -> None:
     """Refuses an optimizer whose step is more than one use of a released gradient, or is shared with other processes."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError(
-            "LBFGS calls the loss many times in a step, each of which would be a release; use another optimizer"
+            "LBFGS evaluates the loss several times per step, each of which would be a release; use another optimizer"
         )
     of = [optimizer, *(p for group in optimizer.param_groups for p in group["params"])]
     for value in of:
         found = _called(value, _OPTIMIZERS if value is optimizer else _PARAMETERS)
         if found is not None:
             raise ValueError(
-                f"{found} is spread over several processes, and each would draw batches and noise of its own; train in one process, with the weights whole"
+                f"{found} is sharded over several processes, each of which would draw its own batches and noise; train in one process, with unsharded weights"
             )
 
 
@@ -71,8 +70,7 @@ def warn_of_ranks() -> None:
         ranks = int(given) if given.isdecimal() else 1
     if ranks > 1:
         warn(
-            f"this is one of {ranks} processes of torch.distributed: each that trains on the same records makes releases of its own, with noise of its own, and what "
-            "is stated covers those of this process alone. Train in one process, or on records that no other process has"
+            f"this is one of {ranks} processes of torch.distributed: each one that trains on the same records makes its own releases, and the guarantee covers those of this process only. Train in one process, or on records that no other process has"
         )
 
 

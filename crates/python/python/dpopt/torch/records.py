@@ -30,13 +30,18 @@ class RecordGradients:
     the clip of :func:`dpopt.minimize`, provided that a record's gradient depends on that record and the weights alone: modules that mix records are refused,
     and model and loss are tried on made-up records before anything is charged (:func:`dpopt.torch.check`). Dropout draws its masks from coins that nobody knows.
 
-    Args:
-        model: what is trained; parameters with ``requires_grad=False`` stay as they are. Its weights are those of the last call.
-        loss: from the model's outputs and what follows the first array of records; one number for each record (``reduction="none"``).
+    Parameters
+    ----------
+    model
+        What is trained; parameters with ``requires_grad=False`` stay as they are. Its weights are those of the last call.
+    loss
+        From the model's outputs and what follows the first array of records; one number for each record (``reduction="none"``).
 
-    Raises:
-        ValueError: a module mixes records or is not known, nothing is trained, or (in a call) there is not one loss for each record, or PyTorch
-            fails: why is not shown, since it may hold values of records.
+    Raises
+    ------
+    ValueError
+        A module mixes records or is not known, nothing is trained, or (in a call) there is not one loss for each record, or PyTorch
+        fails: why is not shown, since it may hold values of records.
     """
 
     def __init__(self, model: nn.Module, loss: Callable[..., torch.Tensor]) -> None:
@@ -73,7 +78,7 @@ class RecordGradients:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "RecordGradients records the backward passes of the model that it was made with, and not those of a copy; make another with a copy of the model"
+            "this RecordGradients belongs to another model, and a copied model needs its own; make another with the copy"
         )
 
     def start(self) -> dict[str, torch.Tensor]:
@@ -112,7 +117,7 @@ class RecordGradients:
                 output = self._model(x)
                 losses = self._loss(output, *more)
                 if not isinstance(losses, torch.Tensor) or losses.shape != (len(x),):
-                    raise Refused('the loss gave no array with one number for each record; give it reduction="none"')
+                    raise Refused('the loss did not return one number for each record; give it reduction="none"')
                 if self._by_record is None:
                     losses.sum().backward()
                 else:
@@ -127,8 +132,7 @@ class RecordGradients:
             self._recorder.awaited = None
         if failed is not None:
             raise ValueError(
-                f"the model or its loss failed ({failed}), and why is not shown, since it may hold values of records; run loss(model(x), …) on made-up "
-                "records of the same types and shapes: types, or labels that the model has no place for, are the usual reasons"
+                f"the model or its loss failed ({failed}), and its message is not shown, since it may contain values of records; run loss(model(x), …) on synthetic records of the same types and shapes: wrong types, and labels outside the model's outputs, are the usual causes"
             )
         rows = zip(self._parameters.items(), found)
         return {name: p.new_zeros((len(x), *p.shape)) if g is None else g for (name, p), g in rows}

@@ -28,7 +28,7 @@ class AroundOptimizer(torch.optim.Optimizer):
     def _around(self, optimizer: Any) -> None:
         """In place of the constructor of torch's optimizers: everything they keep is kept inside."""
         if isinstance(optimizer, AroundOptimizer):
-            raise ValueError("the optimizer is private already; give the one inside")
+            raise ValueError("the optimizer is private already; give the inner optimizer, optimizer.optimizer")
         self.optimizer = optimizer
         #: of this training, in this process
         self._training_name = secrets.token_hex(16)
@@ -50,7 +50,9 @@ class AroundOptimizer(torch.optim.Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused: clip and noise were planned for the weights that there are."""
-        raise RuntimeError("the noise was planned for the weights that the optimizer has; give it all of them at first")
+        raise RuntimeError(
+            "parameters cannot be added, since the noise was planned for the existing weights; give the optimizer all weights when it is made private"
+        )
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """On a step of the optimizer inside, which sees what was released."""
@@ -68,23 +70,25 @@ class AroundOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # type: ignore[override]
         """Puts the optimizer inside back to a state of this training; the training goes on from there, with the steps that it has left *now*.
 
-        Args:
-            state_dict: what :meth:`state_dict` of this very object gave; go on with the weights of that moment (``model.load_state_dict``).
+        Parameters
+        ----------
+        state_dict
+            What :meth:`state_dict` of this very object gave; go on with the weights of that moment (``model.load_state_dict``).
 
-        Raises:
-            dpopt.PrivacyError: if it is the state of another training: of another object, or of a process that has ended.
+        Raises
+        ------
+        dpopt.PrivacyError
+            If it is the state of another training: of another object, or of a process that has ended.
         """
         of = state_dict.get(_KEY) if isinstance(state_dict, Mapping) else None
         if not isinstance(of, Mapping):
             raise _core.PrivacyError(
-                "this state is of no private training; give what state_dict() of this optimizer gave, or hand moments from elsewhere to the one inside: "
+                "this is not the state of a private training; give what state_dict() of this optimizer returned, or load moments of another training into the inner optimizer: "
                 "optimizer.optimizer.load_state_dict(state)"
             )
         if of.get("training") != self._training_name:
             raise _core.PrivacyError(
-                "this state is of another training, and that one is over with its process: a file cannot say how much was released after it was written. What it "
-                "released was paid for, so keep its weights and start another training from them, planned for the steps that are missing and paid for by what the "
-                "ledger has left; moments come along by optimizer.optimizer.load_state_dict(state)"
+                "this state is of another training, which cannot be resumed, since a file cannot tell what was released after it was written. Keep its weights, which were paid for, and start another training from them for the remaining steps, within what the ledger has left; optimizer.optimizer.load_state_dict(state) restores the moments"
             )
         self.optimizer.load_state_dict({key: value for key, value in state_dict.items() if key != _KEY})
 

@@ -29,8 +29,8 @@ from .._self_check import (
     Pool,
     examine,
     first_that_runs,
-    made_up,
     of_example,
+    synthetic,
 )
 from .closed_list import walk
 from .gradients import PerRecord, refuse_mixing
@@ -60,7 +60,7 @@ class _WithoutDropout(TorchFunctionMode):
 
 @contextlib.contextmanager
 def secret_coins(seed: int | None = None) -> Iterator[None]:
-    """Random numbers that PyTorch draws in here come from coins that nobody knows (or from `seed`), and those outside go on as before."""
+    """Random numbers that PyTorch draws in here come from secret coins (or from `seed`), and those outside go on as before."""
     devices = (
         list(range(torch.cuda.device_count())) if torch.cuda.is_available() and torch.cuda.is_initialized() else []
     )
@@ -151,9 +151,12 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
 class Form:
     """How a batch is handed to model and loss.
 
-    Attributes:
-        inputs: what the model takes of a batch.
-        targets: what the loss takes beside the model's output.
+    Attributes
+    ----------
+    inputs
+        What the model takes of a batch.
+    targets
+        What the loss takes beside the model's output.
     """
 
     inputs: Callable[[Any], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -181,7 +184,7 @@ FORMS = (
 
 
 class _Stand(nn.Module):
-    """A loss that stands for one nobody has shown: every number of a record's output counts, each by a weight of its own."""
+    """A loss that stands for an unknown one: every number of a record's output counts, each by a weight of its own."""
 
     def forward(self, output: Any, *targets: Any) -> torch.Tensor:
         total: Any = 0.0
@@ -269,20 +272,31 @@ def try_model(
     each: bool = False,
     forms: Sequence[Form] = FORMS,
 ) -> Evidence:
-    """Tries the per-record gradients of a model on made-up records, and walks its forward pass.
+    """Tries the per-record gradients of a model on made-up records, and traces its forward pass.
 
-    Args:
-        model: what is trained, as it is (in training mode or not).
-        parameters: the trained ones.
-        pools: kinds of made-up records, in the order in which they are tried.
-        loss: of outputs and targets; None: nobody has shown it.
-        mean: the loss is a mean over the batch.
-        each: the loss gives one number for each record.
-        forms: how a batch may come to model and loss.
+    Parameters
+    ----------
+    model
+        What is trained, as it is (in training mode or not).
+    parameters
+        The trained ones.
+    pools
+        Kinds of made-up records, in the order in which they are tried.
+    loss
+        Of outputs and targets; None: nobody has shown it.
+    mean
+        The loss is a mean over the batch.
+    each
+        The loss gives one number for each record.
+    forms
+        How a batch may come to model and loss.
 
-    Raises:
-        NotOfOneRecord: a record's gradient depends on more than the record.
-        CannotBeTried: it fails on made-up records.
+    Raises
+    ------
+    NotOfOneRecord
+        A record's gradient depends on more than the record.
+    CannotBeTried
+        It fails on made-up records.
     """
     refuse_mixing(model)
     refuse_training_mode(model)
@@ -292,7 +306,8 @@ def try_model(
     sizes = SIZES if SIZES[-1] * numbers <= ENTRIES else (2, 3)
     recorder = PerRecord(model, parameters, mean=False)
     own = loss is None
-    trial = _Trial(model, parameters, recorder, _Stand() if own else loss, forms[0], mean and not own)  # type: ignore[arg-type]
+    judged: Callable[..., Any] = _Stand() if loss is None else loss
+    trial = _Trial(model, parameters, recorder, judged, forms[0], mean and not own)
     try:
         with _as_it_was(model):
             before = _kept(model)
@@ -381,7 +396,7 @@ def _first_pass(trial: _Trial, pool: Pool, size: int) -> None:
         raise
     except Exception as why:
         raise CannotBeTried(
-            f"a backward pass over {size} made-up records fails ({type(why).__name__}: {why})"
+            f"a backward pass over {size} synthetic records fails ({type(why).__name__}: {why})"
         ) from None
 
 
@@ -396,7 +411,7 @@ def _moved(made: Callable[[], Pool], device: Any) -> Pool:
 
 
 def _twice(trial: _Trial, pool: Pool) -> tuple[np.ndarray, np.ndarray]:
-    """The same gradients under two seeds of PyTorch's generator."""
+    """Gradients of one record under two seeds of PyTorch's generator, which are equal if the model draws nothing."""
     found = []
     for seed in (1, 2):
         batch = pool.at([0])
@@ -415,7 +430,7 @@ def _one_each(trial: _Trial, pool: Pool, each: bool) -> None:
     with torch.no_grad():
         losses = trial._loss(trial._forward(batch), batch)
     if losses.shape != (SIZES[0],):
-        raise CannotBeTried('the loss gave no array with one number for each record; give it reduction="none"')
+        raise CannotBeTried('the loss did not return one number for each record; give it reduction="none"')
 
 
 def pools_of(batch: Any, example: Any = None) -> list[Callable[[], Pool]]:
@@ -425,7 +440,7 @@ def pools_of(batch: Any, example: Any = None) -> list[Callable[[], Pool]]:
     leaves, spec = _pytree.tree_flatten(dict(given) if mapped else given)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     if not places:
-        raise CannotBeTried("a batch has no tensor in it; give example=, a batch of records that are not sensitive")
+        raise CannotBeTried("a batch holds no tensor; give example=, a batch of non-sensitive records")
     tensors = [leaves[i] for i in places]
 
     def whole(pool: Pool) -> Pool:
@@ -441,13 +456,17 @@ def pools_of(batch: Any, example: Any = None) -> list[Callable[[], Pool]]:
     # of one record its form is taken
     if example is not None and len(tensors[0]) > 1:
         return [lambda: whole(of_example(tensors))]
-    return [lambda sort=sort: whole(made_up(tensors, sort)) for sort in SORTS]  # type: ignore[misc]
+
+    def of_sort(sort: str) -> Pool:
+        return whole(synthetic(tensors, sort))
+
+    return [partial(of_sort, sort) for sort in SORTS]
 
 
 def pool_of_records(records: list[Any], collate: Callable[[list[Any]], Any]) -> Pool:
-    """Records as a data set has them, that are not sensitive, put together by somebody's function."""
+    """Records as a data set has them, that are not sensitive, put together by the user's function."""
     if len(records) < 2:
-        raise ValueError("example has fewer than two records; give at least two, that are not sensitive")
+        raise ValueError("example has fewer than two records; give at least two, which must not be sensitive")
 
     def scaled(factor: float) -> Any:
         def leaf(t: Any) -> Any:
@@ -476,9 +495,12 @@ def _special(pool: Pool, positions: Sequence[int], why: Exception) -> Exception:
 def try_losses(model: nn.Module, losses: Callable[..., Any], pools: Sequence[Callable[[], Pool]]) -> Evidence:
     """Tries losses that are called with a batch and give one number for each of its records.
 
-    Raises:
-        NotOfOneRecord: a record's loss depends on more than the record.
-        CannotBeTried: they fail on made-up records.
+    Raises
+    ------
+    NotOfOneRecord
+        A record's loss depends on more than the record.
+    CannotBeTried
+        They fail on made-up records.
     """
     refuse_training_mode(model)
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
@@ -489,7 +511,7 @@ def try_losses(model: nn.Module, losses: Callable[..., Any], pools: Sequence[Cal
         with torch.no_grad():
             found = losses(*(batch if isinstance(batch, (tuple, list)) else (batch,)))
         if not isinstance(found, torch.Tensor) or found.shape != (len(positions),):
-            raise CannotBeTried('the losses are no vector with one loss for each record; use reduction="none"')
+            raise CannotBeTried('the losses are not a vector with one loss for each record; use reduction="none"')
         return found.detach().cpu().double().numpy()[:, None]
 
     with _as_it_was(model):
@@ -518,9 +540,12 @@ def try_gradients(
 ) -> Evidence:
     """Tries a function that is called with a batch and gives per-record gradients, one tensor (records × shape) for each of `parameters`.
 
-    Raises:
-        NotOfOneRecord: a record's gradient depends on more than the record.
-        CannotBeTried: it fails on made-up records.
+    Raises
+    ------
+    NotOfOneRecord
+        A record's gradient depends on more than the record.
+    CannotBeTried
+        It fails on made-up records.
     """
 
     def said(pool: Pool, positions: Sequence[int]) -> np.ndarray:
@@ -532,7 +557,7 @@ def try_gradients(
             g is not None and g.shape != (len(positions), *p.shape) for p, g in zip(parameters, given)
         ):
             raise CannotBeTried(
-                "it gave no tensor of records × shape for each trained parameter, in the optimizer's order"
+                "it did not return a tensor of records × shape for each trained parameter, in the optimizer's order"
             )
         flat = [
             torch.zeros(len(positions), p.numel()) if g is None else g.detach().reshape(len(positions), -1).cpu()
@@ -567,17 +592,25 @@ def check(model: nn.Module, loss: Callable[..., Any], example: Any, *, mean: boo
     Records go one at a time and in batches of two sizes, in another order, with one replaced, one of zeros and one with very large numbers: a record's gradient must stay what it is,
     others' to the last bit; buffers and attributes of the model must not change.
 
-    Args:
-        model: a module; its trained parameters are those with ``requires_grad``.
-        loss: ``loss(output, *targets)``: a number, or one for each record.
-        example: a batch ``(x, *targets)`` of at least two records that are not sensitive: made-up or public ones.
-        mean: a loss that is one number is a mean over the batch, not a sum.
+    Parameters
+    ----------
+    model
+        A module; its trained parameters are those with ``requires_grad``.
+    loss
+        ``loss(output, *targets)``: a number, or one for each record.
+    example
+        A batch ``(x, *targets)`` of at least two records that are not sensitive: made-up or public ones.
+    mean
+        A loss that is one number is a mean over the batch, not a sum.
 
-    Returns:
-        What may be said of it: ``grade`` and ``why``.
+    Returns
+    -------
+    What may be said of it: ``grade`` and ``why``.
 
-    Raises:
-        ValueError: what is wrong, and the way out.
+    Raises
+    ------
+    ValueError
+        What is wrong, and the way out.
     """
     trained = [p for p in model.parameters() if p.requires_grad]
     if not trained:

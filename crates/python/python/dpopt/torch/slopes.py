@@ -26,8 +26,10 @@ _MODULES = (
 class RecordLoss:
     """``loss(output, *targets)`` of each record by itself: a batch of one record, so that no other has a part in it.
 
-    Args:
-        loss: from outputs and targets of a batch; a number, or one for each record.
+    Parameters
+    ----------
+    loss
+        From outputs and targets of a batch; a number, or one for each record.
     """
 
     def __init__(self, loss: Callable[..., Any]) -> None:
@@ -49,8 +51,7 @@ class RecordLoss:
             # of anything else no part is known to be one record's, and all of it would go into every record's loss
             if t is not None and not (isinstance(t, torch.Tensor) and t.dim() and len(t) == len(output)):
                 raise Refused(
-                    f"loss= is taken for one record at a time, and of a target of type {type(t).__name__} no part is known to be a record's: let the loader give tensors with "
-                    "the records on their first axis (or dictionaries, tuples and lists of such)"
+                    f"loss= is taken for one record at a time, and of a target of type {type(t).__name__} the part of one record is unknown; have the loader return tensors with the records on their first axis (or dictionaries, tuples and lists of such)"
                 )
         given = [None if t is None else t.to(output.device) for t in leaves]
         at = tuple(None if t is None else 0 for t in given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 
 from .. import _core, accounting
 from .._reading import positive, whole
-from .._self_check import SORTS, Evidence, made_up
+from .._self_check import SORTS, Evidence, synthetic
 from .gradients import refuse_mixing
 from .guard import Guard
 from .optimizer import PrivateOptimizer
@@ -45,7 +46,7 @@ class Direction:
             yield (normal * self._scale).to(p.device, p.dtype)
 
     def add_to_weights(self, factor: float) -> None:
-        """w += factor·u."""
+        """Adds factor·u to the weights w, in place."""
         with torch.no_grad():
             for p, u in zip(self._parameters, self.parts()):
                 p.add_(u, alpha=factor)
@@ -71,16 +72,25 @@ class ZerothOrder(PrivateOptimizer):
     Moving the weights there and back rounds them, by the weights and directions alone and equally often for every batch, so nothing of the records is in it.
     Their memory is the model's, and one gradient for the optimizer inside. Steps are many and small: learning rates some d/K times below those of gradients.
 
-    Args:
-        model: the module that the losses are made with.
-        optimizer: any torch optimizer of its parameters; those that require gradients are trained.
-        directions: K.
-        difference: h, half the distance of the two points. Losses must differ there by more than their floats' rounding.
-        clip_norm: bound on a derivative; with K of them, their vector is clipped to `clip_norm`·√K.
-        physical_batch_size: the most records that the losses are asked for at a time; all by default, under add-or-remove one.
-        losses, example: what :meth:`step` will be given, and a batch of at least two records that are not sensitive, on which they are tried before anything is charged.
-        terms: `dataset_size`, `sampling_probability`, `steps`, `epsilon` or `noise_multiplier`, `delta`, `relation`, `budget`, `insecure_seed`, `units` and
-            `max_rows_per_unit` of :class:`PrivateOptimizer`.
+    Parameters
+    ----------
+    model
+        The module that the losses are made with.
+    optimizer
+        Any torch optimizer of its parameters; those that require gradients are trained.
+    directions
+        K.
+    difference
+        h, half the distance of the two points. Losses must differ there by more than their floats' rounding.
+    clip_norm
+        Bound on a derivative; with K of them, their vector is clipped to `clip_norm`·√K.
+    physical_batch_size
+        The most records that the losses are asked for at a time; all by default, under add-or-remove one.
+    losses, example
+        What :meth:`step` will be given, and a batch of at least two records that are not sensitive, on which they are tried before anything is charged.
+    terms
+        `dataset_size`, `sampling_probability`, `steps`, `epsilon` or `noise_multiplier`, `delta`, `relation`, `budget`, `insecure_seed`, `units` and
+        `unit` of :class:`PrivateOptimizer`.
     """
 
     _name = "ZerothOrder"
@@ -101,7 +111,7 @@ class ZerothOrder(PrivateOptimizer):
         refuse_mixing(model, gradients=False)
         if (losses is None) != (example is None):
             raise ValueError(
-                "losses and example belong together: what is tried, and a batch of records that are not sensitive to try it on"
+                "losses and example need each other: example is a batch of non-sensitive records to test losses on; give both, or none"
             )
         self._model = model
         self._losses_tried: Callable[..., Any] | None = losses
@@ -116,11 +126,11 @@ class ZerothOrder(PrivateOptimizer):
         self._seed = None if seed is None else whole(seed, "insecure_seed") % 2**64
         for name in ("gradients", "scales"):
             if terms.get(name) is not None:
-                raise ValueError(f"{name} are not for losses; leave them out")
+                raise ValueError(f"{name} have no effect with losses; leave them out")
         if accounting._relation(terms.get("relation", "zero-out")) == "add-or-remove":
             if physical_batch_size not in (None, 1):
                 raise ValueError(
-                    "under add-or-remove losses are asked for one record at a time, since products of matrices round a record's row by how many others there are; "
+                    "under add-or-remove losses are evaluated one record at a time, since the rounding of matrix products depends on the number of records; "
                     'leave physical_batch_size out, or use relation="zero-out"'
                 )
             self.physical_batch_size = 1
@@ -146,7 +156,9 @@ class ZerothOrder(PrivateOptimizer):
     def step_on(self, *batch: Any) -> bool:
         """One private step on a batch, by the `losses` that were given when the optimizer was made."""
         if self._losses_tried is None:
-            raise ValueError("give losses= and example= when the optimizer is made, or step with losses")
+            raise ValueError(
+                "there are no losses; give losses= and example= to the constructor, or call step with losses"
+            )
         return self.step(self._losses_tried, *batch)
 
     def _tried(self, losses: Callable[..., Any], batch: tuple[Any, ...]) -> None:
@@ -156,7 +168,7 @@ class ZerothOrder(PrivateOptimizer):
             before is not None and getattr(before, "__code__", before) is getattr(losses, "__code__", losses)
         ):
             return
-        pools = [lambda sort=sort: made_up(batch, sort) for sort in SORTS]  # type: ignore[misc]
+        pools = [partial(synthetic, batch, sort) for sort in SORTS]
         try_losses(self._model, losses, pools).note(self._session)
         self._losses_tried = losses
 
@@ -166,15 +178,18 @@ class ZerothOrder(PrivateOptimizer):
     def accumulate(self, per_sample_gradients: Any = None) -> None:
         """Refused: the weights are moved equally often for every batch, so that all of it comes to :meth:`step` at once."""
         raise RuntimeError(
-            "give the whole batch to step(); physical_batch_size bounds how many records are evaluated at a time"
+            "step() was given a part of a batch; give it the whole batch (physical_batch_size bounds how many records are evaluated at a time)"
         )
 
     def step(self, losses: Any = None, *batch: Any) -> bool:  # type: ignore[override]
         """One private step. Call it for empty batches too. Always True: the weights moved.
 
-        Args:
-            losses: ``losses(*part)`` gives one loss for each record of a part of `batch`, at the weights as they are then.
-            batch: tensors or arrays with the records of the batch on their first axis.
+        Parameters
+        ----------
+        losses
+            ``losses(*part)`` gives one loss for each record of a part of `batch`, at the weights as they are then.
+        batch
+            Tensors or arrays with the records of the batch on their first axis.
         """
         self._refuse_beyond_plan()
         sizes = {len(part) for part in batch}
@@ -185,7 +200,7 @@ class ZerothOrder(PrivateOptimizer):
         if self._seeds is None:
             # after an error the same again: whoever drew until they suit would choose them by the losses
             seed = None if self._seed is None else (self._seed + self.steps_taken) % 2**64
-            self._seeds = list(_core.random_below(2**62, self.directions, seed))
+            self._seeds = _core.random_below(2**62, self.directions, seed).tolist()
         self._along = [Direction(seed, self._parameters()) for seed in self._seeds]
         try:
             found = np.zeros((count, self.directions))
@@ -219,7 +234,7 @@ class ZerothOrder(PrivateOptimizer):
                 part = [a[start : start + size] for a in batch]
                 given = losses(*part)
                 if not isinstance(given, torch.Tensor) or given.shape != (len(part[0]),):
-                    raise ValueError('the losses are no vector with one loss for each record; use reduction="none"')
+                    raise ValueError('the losses are not a vector with one loss for each record; use reduction="none"')
                 found[start : start + size] = given.detach().cpu().double().numpy()
         return found
 

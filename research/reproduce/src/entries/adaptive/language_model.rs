@@ -1,4 +1,4 @@
-//! The LSTM language model: DP-SGD, PASAN and PAGAN at equal tuning (spec 14 §8.2).
+//! The LSTM language model: DP-SGD, PASAN and PAGAN at equal tuning (Asi et al. 2021, Figure 2 and Table 1).
 
 mod causes;
 mod moments;
@@ -20,7 +20,7 @@ use serde::Serialize;
 use text::Vocabulary;
 use training::{Corpus, Course, Method, Setting, Trace};
 
-/// Of the source.
+/// Words of the source's vocabulary.
 const WORDS: usize = 8000;
 const WIDTH: usize = 120;
 const PUBLISHED: Network = Network { words: WORDS, width: WIDTH };
@@ -51,7 +51,7 @@ struct Rounds {
 
 /// A set of budgets with one search for steps.
 struct Regime {
-    /// Of the picture.
+    /// Name of the panel that shows it.
     name: &'static str,
     /// Budgets here over those of the source.
     factor: f64,

@@ -1,4 +1,4 @@
-//! Rates of linear losses on box and ball (spec 14 §9): signals that the noise hides best, excess risks with their slopes.
+//! Rates of linear losses on box and ball (Asi et al. 2021, Theorems 4 and 5): signals that the noise hides best, excess risks with their slopes.
 //!
 //! With noise of standard deviation τ_j on the mean of coordinate j no method tells the sign of a mean below τ_j, so the worst
 //! instance for a shape of the noise has |z̄_j| = min(σ_j, τ_j): its excess is of the order Σ τ_j on the box and √Στ_j² on the l2 ball.
@@ -18,7 +18,7 @@ use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
 use serde::Serialize;
 
-/// Full batches.
+/// Steps, each over all records.
 const STEPS: u64 = 32;
 
 #[derive(Clone, Debug, Serialize)]
@@ -45,7 +45,7 @@ fn excess<K: AdaptiveKind>(setting: &Setting, trial: Trial) -> Result<f64, Failu
     let length = sigma.iter().map(|s| s * s).sum::<f64>().sqrt();
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: setting.rows as u64,

@@ -1,4 +1,4 @@
-//! Figure 1: absolute regression with features of spread σ_j = j^−3/2 (spec 14 §8.1).
+//! Absolute regression with features of spread σ_j = j^−3/2 (Asi et al. 2021, Figure 1).
 
 use super::train;
 use crate::{Compared, Failure, Lab, Median, Outcome, Table, Trial, Verdict, cell};
@@ -76,9 +76,9 @@ struct Setting {
 struct Trace {
     /// (iterate, loss) of some iterates.
     curve: Vec<(u64, f64)>,
-    /// Of the last iterate.
+    /// Loss of the last iterate.
     last: f64,
-    /// Of the answer: the mean of the last half of the iterates.
+    /// Loss of the answer: the mean of the last half of the iterates.
     answer: f64,
 }
 
@@ -141,7 +141,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
     };
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: setting.rows as u64,

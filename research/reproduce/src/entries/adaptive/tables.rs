@@ -1,4 +1,4 @@
-//! PAGAN with privately learnt moments against DP-SGD at equal total budget (spec 14 §6).
+//! PAGAN with privately learnt moments against DP-SGD at equal total budget (Asi et al. 2021, Algorithms 2 and 3).
 
 use super::DELTA;
 use crate::entries::records::{self, DataSet};
@@ -57,7 +57,7 @@ fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Fail
     let fold = set.fold(trial.repeat as usize % FOLDS, FOLDS);
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: fold.train.rows.len() as u64,

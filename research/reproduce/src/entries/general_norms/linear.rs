@@ -1,5 +1,5 @@
 //! Linear losses on the unit ball of l_p: the exponential mechanism at the tuning of its bound, beside answers to one noisy sum and to
-//! one noisy choice (spec 04 A2, T6).
+//! one noisy choice (Liu 2024, Theorem 4.4.2).
 
 use super::tilted::Tilted;
 use super::{DELTA, EPSILON, RELATION};
@@ -59,7 +59,7 @@ pub(super) fn tuning(p: f64, dimension: usize) -> Result<Temperature, Failure> {
 }
 
 impl Cell {
-    /// The mean slope.
+    /// The mean slope of the linear losses.
     fn slope(&self) -> Result<Vec<f64>, Failure> {
         let size = self.share * tuning(self.p, self.dimension)?.risk;
         let each = size * (self.dimension as f64).powf(-1.0 / dual(self.p));

@@ -135,7 +135,7 @@ impl Cell {
     fn problem(&self) -> Problem {
         Problem {
             directions: None,
-            before: None,
+            prior_release: None,
             calibrated: None,
             record: Default::default(),
             rows: self.rows as u64,

@@ -33,7 +33,7 @@ impl Term for NormSquare {
     }
 }
 
-/// Whole.
+/// The whole term, its quadratic part included.
 impl Term for SchattenSquare {
     fn value(&self, x: &[f64]) -> f64 {
         SchattenSquare::value(self, x)

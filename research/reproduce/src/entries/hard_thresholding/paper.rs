@@ -9,7 +9,7 @@ use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use dpopt::records::Examples;
 use serde::Serialize;
 
-/// Which algorithm.
+/// An algorithm of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum PaperMethod {
     Gd,
@@ -36,7 +36,7 @@ impl PaperMethod {
     }
 }
 
-/// Whose noise.
+/// Where the standard deviation of the noise comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum NoiseFrom {
     Source,

@@ -1,4 +1,4 @@
-//! The generator of spec 16 §7: sparse linear regression with known weights.
+//! Sparse linear regression with known weights: rates of hard-thresholded descents.
 
 use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
@@ -38,7 +38,7 @@ fn squared_error(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     }
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: setting.rows as u64,
@@ -76,7 +76,7 @@ fn floor(features: usize, keep: u64, trial: Trial) -> Result<f64, Failure> {
     examples.targets.push(0.0);
     let problem = Problem {
         directions: None,
-        before: None,
+        prior_release: None,
         calibrated: None,
         record: Default::default(),
         rows: 1,
@@ -155,7 +155,7 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let mut compared = vec![
         Compared::within("slope of the squared error in n", -2.3..=-1.7, slope_n),
         Compared::within("slope of the squared error in epsilon", -2.3..=-1.5, slope_e),
-        // spec 16 §2: pure-noise top-k energy 7.20 (d = 1000, k = 20)
+        // pure-noise top-k energy 7.20 (d = 1000, k = 20)
         Compared::near("floor at d = 1000 over k sigma^2", 7.2, floors[0].mean, 0.35),
     ];
     for (d, f) in dimensions.iter().zip(&floors) {

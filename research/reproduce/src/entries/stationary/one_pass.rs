@@ -1,4 +1,5 @@
-//! The same valleys with every record read once: running sums over batches that follow the way, batches of fixed sizes, and descents (docs/decisions/0031).
+//! Valleys of a non-convex loss with every record read once: running sums over batches that follow the way, batches of fixed sizes, and descents
+//! (docs/decisions/0031-where-spider-wins.md).
 //!
 //! Covers: thesis algorithm 21, algorithm 22, theorem 7.3.11
 
@@ -14,7 +15,7 @@ use dpopt::report::chart::{Chart, Series};
 use dpopt_problems::Valley;
 use serde::Serialize;
 
-/// Two gated valleys.
+/// The entry of two gated valleys, with one pass over the records.
 pub const ENTRY: Entry = Entry {
     name: "stationary-one-pass",
     source: "second-order points of the population, Theorems 6.3.12 and 7.3.11; the chapters have no experiments",
@@ -51,7 +52,7 @@ const WAYS: [(Way, &str); 8] = [
     (Way::Planned, "the same, not tuned"),
 ];
 
-/// What is tuned.
+/// What one tuning is made for.
 #[derive(Clone, Copy, Serialize)]
 struct Setting {
     ground: Ground,
@@ -135,7 +136,7 @@ fn grid(ground: Ground, way: Way, records: u64, scale: Scale) -> Vec<Setting> {
     let base = Setting { ground, way, records, steps: 1, learning_rate: 1.0, momentum: 0.0, fresh: 1, drift: 1.0, gap };
     match way {
         Way::Planned => return vec![base],
-        // what is told of the loss decides all sizes
+        // the options that describe the loss decide all sizes
         Way::Adaptive => return (-5..=2).map(|k| Setting { gap: gap * f64::exp2(f64::from(k)), ..base }).collect(),
         _ => {}
     }

@@ -14,7 +14,7 @@ pub(super) struct Descent {
     pub(super) steps: u64,
     /// Whether the step falls to 0.
     pub(super) falls: bool,
-    /// Of the mean gradient, per coordinate.
+    /// Standard deviation of the noise in the mean gradient, per coordinate.
     pub(super) noise_std: f64,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn spider(
 #[derive(Clone, Copy)]
 pub(super) struct OnePass<'a> {
     pub(super) valley: &'a Valley,
-    /// n.
+    /// The number of records n.
     pub(super) records: u64,
     /// Length of a record's own gradient, and by which share of the mean its change differs from it.
     pub(super) pull: f64,
@@ -179,7 +179,7 @@ impl OnePass<'_> {
         Ok((self.valley.slope(&z), self.valley.slope(&mean)))
     }
 
-    /// Batches of one size for gradients and of one for changes, each with noise of its own (spec 06 §4).
+    /// Batches of one size for gradients and of one for changes, each with noise of its own (Liu 2024, Theorem 6.3.12).
     pub(super) fn fixed(&self, (steps, fresh, drift): (u64, u64, f64), stream: &mut Stream) -> f64 {
         let d = self.valley.dimension();
         let step_size = 1.0 / self.valley.smoothness();

@@ -6,13 +6,13 @@ use dpopt::privacy::special::{gaussian_ln_delta, gaussian_mu};
 /// Public facts of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
-    /// Users.
+    /// The number of users.
     pub users: f64,
-    /// T.
+    /// The number of rounds T.
     pub rounds: f64,
-    /// ε.
+    /// ε of the whole session.
     pub epsilon: f64,
-    /// δ.
+    /// δ of the whole session.
     pub delta: f64,
     /// ε of the test, of all rounds.
     pub test: f64,
@@ -87,7 +87,7 @@ fn moved(users: f64, core: f64) -> f64 {
 }
 
 impl Session {
-    /// With the largest core.
+    /// Calibrates the session with the largest core; none if no core is large enough.
     pub fn calibrated(&self) -> Option<Calibrated> {
         let Self { users, rounds, epsilon, delta, test } = *self;
         let margin = margin(rounds, test, delta / (2.0 * (1.0 + epsilon.exp())));
@@ -98,7 +98,7 @@ impl Session {
         (core >= 2.0 / 3.0).then_some(Calibrated { margin, core, moved, mu, noise })
     }
 
-    /// The same with one radius for score and weights, which is better for large cores.
+    /// Calibrates the session with one radius for score and weights, which is better for large cores; none if no core is large enough.
     pub fn with_one_radius(&self) -> Option<Calibrated> {
         let Self { users, rounds, epsilon, delta, test } = *self;
         let margin = margin(rounds, test, delta / (2.0 * (1.0 + epsilon.exp())));

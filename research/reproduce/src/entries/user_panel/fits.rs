@@ -7,7 +7,7 @@ use dpopt::loss::Loss;
 use dpopt::loss::embedding::{Embedding, Towers};
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Prepared, Run, choose, named};
-use dpopt::plan::{Problem, RecordOf};
+use dpopt::plan::{Problem, RecordUnit};
 use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::Examples;
@@ -77,7 +77,7 @@ impl Encoded {
         Ok(Self { table, encoder, examples, unit, units, towers: None })
     }
 
-    /// The same for models of two towers with vectors of so many numbers.
+    /// Fits models of two towers instead, with vectors of `dimension` numbers.
     pub(super) fn with_towers(self, users: &[&str], items: &[&str], dimension: usize) -> Result<Self, Failure> {
         let side = |columns: &[&str]| -> Result<Vec<(u32, u32)>, Failure> {
             let range = |column: &&str| self.encoder.features_of(column).ok_or_else(|| Failure::of("no such column"));
@@ -158,14 +158,14 @@ impl Encoded {
         })
     }
 
-    /// The public facts.
+    /// The public facts of the fit that a method plans with.
     fn problem(&self, protected: Protected) -> Result<Problem, Failure> {
         let rows = self.rows() as u64;
         let of_rows = Problem {
             directions: self.encoder.directions().map(Arc::new),
-            before: None,
+            prior_release: None,
             calibrated: None,
-            record: RecordOf::Row,
+            record: RecordUnit::Row,
             rows,
             features: self.encoder.dimension(),
             nonzeros: self.encoder.max_nonzeros(),
@@ -179,7 +179,7 @@ impl Encoded {
             Protected::Group(most) => Some(most),
         };
         let of_units = Problem {
-            record: RecordOf::Unit { rows, most },
+            record: RecordUnit::Unit { rows, most },
             rows: self.units as u64,
             neighbours: Neighbours::of_users(Relation::ZeroOut),
             ..of_rows
@@ -190,7 +190,7 @@ impl Encoded {
         }
     }
 
-    /// The plan's weights.
+    /// Weights of one run of the plan.
     fn fit(&self, plan: &dyn Prepared, protected: Protected, trial: Trial) -> Result<Vec<f64>, Failure> {
         let problem = plan.problem();
         let mut curator = Curator::new(&plan.summary().certificate, trial.source());

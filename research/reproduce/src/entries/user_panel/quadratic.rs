@@ -10,11 +10,11 @@ use dpopt::records::{Owners, Units};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::{Deserialize, Serialize};
 
-/// d.
+/// The dimension d.
 const DIMENSION: usize = 50;
 const EPSILON: f64 = 1.0;
 const DELTA: f64 = 1e-5;
-/// T.
+/// The number of steps T.
 const STEPS: u64 = 100;
 /// Steps of size 1 come first: enough to walk from 0 to a mean of norm 1 at the clip norm .15. Those after them are of sizes 1, ½, ⅓, …, so that
 /// the answer is the mean of their noisy means.

@@ -4,7 +4,7 @@ use super::fits::Scores;
 use crate::{Summary, Table, cell};
 use dpopt::report::chart::{Axis, Panel, Series};
 
-/// Results by ε.
+/// Results at each ε, to be shown in tables and panels.
 pub(super) struct Shown<'a> {
     pub(super) epsilons: &'a [f64],
     /// Bounds on the rows of a unit.

@@ -1,4 +1,4 @@
-//! Two towers of what persons said of items, on persons of another seed: per unit, by group privacy, and row by row.
+//! Two towers of how persons rated items, on persons of another seed: per unit, by group privacy, and row by row.
 
 use super::fits::{Encoded, Scores};
 use super::shown::Shown;

@@ -223,7 +223,7 @@ pub(super) fn run(lab: &Lab) -> Result<Part, Failure> {
         compared,
         notes: vec![
             format!(
-                "Panel: one form of the encoder for all (hats on eight knots, no products). Per unit takes the library's default; group privacy and rows take \
+                "Panel: one form of the encoder for all (linear B-splines on eight knots, no products). Per unit takes the library's default; group privacy and rows take \
                  the better, on the table to test on, of {} at their defaults: an oracle that a user does not have, and so is the best bound on rows.",
                 BY_ROW.join(" and ")
             ),

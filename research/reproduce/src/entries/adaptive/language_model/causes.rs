@@ -48,7 +48,7 @@ enum Clip {
     },
     /// PAGAN's, with the moments that the gradients on the *private* text have at the time: nothing that may be run.
     Fresh,
-    /// The same with the moments that gradients on the *public* text have at the released weights: this may be run.
+    /// PAGAN's clip with the moments that gradients on the *public* text have at the released weights: this may be run.
     Renewed,
 }
 
@@ -100,22 +100,22 @@ const VARIANTS: [Way; 5] = [
     Way::of(OTHER_WAY, true),
     Way::of(Clip::Renewed, true),
 ];
-/// Without noise.
+/// The trainings that are made without noise.
 const NOISELESS: [Way; 3] = [Way::of(Clip::Unclipped, true), ADAGRAD, PAGAN];
 
-/// One training.
+/// What one training depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Cell {
     words: usize,
     width: usize,
     way: Way,
-    /// None: no noise.
+    /// ε of the budget; none for a training without noise.
     epsilon: Option<f64>,
     rate: f64,
 }
 
 impl Cell {
-    /// The same but for the step.
+    /// Whether `other` is this training, perhaps with another step.
     fn is_beside(&self, other: &Self) -> bool {
         Self { rate: self.rate, ..*other } == *self
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Mean squares of gradients, and how often each word was seen.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Learnt {
-    /// One per weight.
+    /// Mean square of each weight's gradients.
     squares: Vec<f32>,
     seen: Vec<u64>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Learnt {
 pub(super) enum Kept {
     /// Of each matrix those of its rows and of its columns (as Adafactor keeps them): E g_rc² ≈ rows[r]·columns[c].
     Factored,
-    /// The same, and all words have the moments of the mean word.
+    /// Rows and columns as in `Factored`, and all words have the moments of the mean word.
     WordsAlike,
     /// One for each weight, as the source keeps them.
     PerWeight,
@@ -37,7 +37,7 @@ enum Parts {
     PerWeight(Vec<f32>),
 }
 
-/// Sums of squares.
+/// Sums of the squares of gradients over sequences.
 pub(super) struct Squares {
     sums: Vec<f64>,
     sequences: u64,

@@ -65,7 +65,7 @@ impl Network {
         self.blocks().last().map_or(0, |b| b.range().end)
     }
 
-    /// All factors 1.
+    /// Scales of which every factor is 1.
     pub(super) fn ones(self) -> Scales {
         Scales::by_row_and_column(self.blocks().iter().map(|b| [vec![1.0; b.rows], vec![1.0; b.columns]]).collect())
     }
@@ -303,7 +303,7 @@ struct Pass {
 }
 
 struct Layer {
-    /// After their activation.
+    /// Values of the gates after their activation.
     gates: Vec<f32>,
     cells: Vec<f32>,
     hidden: Vec<f32>,

@@ -4,7 +4,7 @@
 pub(super) struct Scales {
     /// For each block those of its rows and those of its columns.
     factors: Vec<[Vec<f32>; 2]>,
-    /// In the order of the weights.
+    /// Factors of single weights, in the order of the weights.
     own: Option<Vec<f32>>,
 }
 

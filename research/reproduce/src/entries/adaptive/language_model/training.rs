@@ -1,4 +1,4 @@
-//! DP-SGD, PASAN and PAGAN on per-sequence gradients, through the curator (spec 14 §2–4).
+//! DP-SGD, PASAN and PAGAN on per-sequence gradients, through the curator (Asi et al. 2021, Algorithms 1 and 2).
 
 use super::moments::{Learnt, Moments, Squares};
 use super::network::Network;
@@ -72,13 +72,13 @@ pub(super) struct Course {
 /// What a run gives.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Trace {
-    /// 0 without noise.
+    /// Noise over the clip norm; 0 without noise.
     pub(super) noise_multiplier: f64,
     /// Round, perplexity on the watched points.
     pub(super) curve: Vec<(u64, f64)>,
     /// Perplexity on the test points.
     pub(super) test: f64,
-    /// The same over the [`FREQUENT`] first words of the vocabulary, and over all others.
+    /// Perplexity on the test points of the [`FREQUENT`] first words of the vocabulary, and of all others.
     pub(super) parts: [f64; 2],
 }
 
@@ -118,7 +118,7 @@ pub(super) fn views<'a>(points: impl Iterator<Item = &'a Vec<u32>>) -> Vec<&'a [
     points.map(Vec::as_slice).collect()
 }
 
-/// The same start for all runs.
+/// Weights that all runs with `seed` start from.
 pub(super) fn start(network: Network, seed: u64) -> Vec<f32> {
     let mut source = NoiseSource::insecure(seed);
     let (mut normal, mut uniform) = (source.stream(Purpose::Other(0), 0), source.stream(Purpose::Other(0), 1));
@@ -185,7 +185,7 @@ pub(super) fn squares(network: Network, weights: &[f32], points: &[&[u32]]) -> S
     over_gradients(network, weights, points, &ones, || Squares::new(network), Squares::add, Squares::merged)
 }
 
-/// How often each word occurs as one to be told.
+/// How often each word occurs as one to be predicted.
 pub(super) fn counts(network: Network, points: &[Vec<u32>]) -> Vec<u64> {
     let mut counts = vec![0; network.words];
     points.iter().flat_map(|p| &p[1..]).for_each(|&word| counts[word as usize] += 1);
@@ -229,7 +229,7 @@ pub(super) fn add(sum: &mut [f64], pieces: &[(usize, &[f32])], factor: f64) {
 
 /// Where the mean gradients of the rounds come from.
 pub(super) trait Means {
-    /// At `weights`, of the next batch.
+    /// Mean gradient of the next batch at `weights`.
     fn mean(&mut self, weights: &[f32]) -> Result<Vec<f64>, Failure>;
 }
 
@@ -248,7 +248,7 @@ pub(super) struct PrivateMeans<'a> {
 }
 
 impl<'a> PrivateMeans<'a> {
-    /// For the rounds of a course.
+    /// Prepares the releases of a course's rounds.
     pub(super) fn new(
         network: Network,
         train: &'a [Vec<u32>],

@@ -14,26 +14,26 @@ use serde::{Deserialize, Serialize};
 pub(super) const SHAKEN: f64 = 0.1;
 /// Steps of the training whose points are looked at.
 const RATE: f64 = 0.1;
-/// What is looked at.
+/// Shapes of clip and noise whose geometry is looked at.
 pub(super) const SHAPES: [Clip; 6] = [Clip::Ball, ELLIPSOID, Clip::Fresh, PER_WEIGHT, WORDS_ALIKE, OTHER_WAY];
 
 /// One point of a training.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) round: u64,
-    /// In the order of [`SHAPES`].
+    /// Slopes of each shape, in the order of [`SHAPES`].
     pub(super) slopes: Vec<Slopes>,
     /// Nats that noise of root mean square [`SHAKEN`] adds to the loss, in the shape of [`SHAPES`]; the ball's is that of
     /// AdaGrad's steps in any shape.
     pub(super) damage: Vec<f64>,
 }
 
-/// Whose a weight is.
+/// Words that a weight belongs to.
 #[derive(Clone, Copy)]
 enum Owner {
     Frequent,
     Other,
-    /// Of all words.
+    /// Weights that all words share.
     Shared,
 }
 
@@ -105,9 +105,9 @@ pub(super) fn places(
 /// Descent of the loss in nats, to first order, by steps whose root mean square over the weights is 1.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Slopes {
-    /// By a step of one length: √d·Σ m·m̃/√Σ(m̃² + v).
+    /// Descent by a step of one length: √d·Σ m·m̃/√Σ(m̃² + v).
     pub(super) one: f64,
-    /// By AdaGrad's: Σ m·m̃/√(m̃² + v), over the weights of frequent words, of other words, and of all words.
+    /// Descent by AdaGrad's step: Σ m·m̃/√(m̃² + v), over the weights of frequent words, of other words, and of all words.
     pub(super) parts: [f64; 3],
 }
 
@@ -125,7 +125,7 @@ impl Slopes {
         Self { one: along / (size / gradient.len() as f64).sqrt(), parts }
     }
 
-    /// By AdaGrad's step.
+    /// Descent by AdaGrad's step, over all weights.
     pub(super) fn each(&self) -> f64 {
         self.parts.iter().sum()
     }

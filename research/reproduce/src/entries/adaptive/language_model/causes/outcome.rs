@@ -7,7 +7,7 @@ use crate::entries::adaptive::language_model::training::{FREQUENT, Trace};
 use crate::{Compared, Outcome, Summary, Table, Verdict, cell};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 
-/// What was computed.
+/// The trainings of all parts, as they were computed.
 pub(super) struct Runs<'a> {
     pub(super) base: Network,
     pub(super) sizes: &'a [Network],
@@ -19,7 +19,7 @@ pub(super) struct Runs<'a> {
     /// All repeats at the best step.
     pub(super) best: Vec<Cells>,
     pub(super) published: Vec<Cells>,
-    /// For each vocabulary.
+    /// Words of a vocabulary, and where noise and signal lie with it.
     pub(super) places: Vec<(usize, Place)>,
 }
 
@@ -48,7 +48,7 @@ impl Runs<'_> {
         self.places.iter().filter(move |(of, _)| *of == words).map(|(_, place)| place)
     }
 
-    /// Of means of all repeats.
+    /// Ratio of two ways' perplexities, each the mean of all repeats.
     fn ratio(&self, network: Network, ways: [Way; 2], epsilon: Option<f64>) -> f64 {
         let [a, b] = ways.map(|way| self.summary(network, way, epsilon).mean);
         a / b

@@ -1,4 +1,4 @@
-//! The pieces of which the causes are told apart.
+//! The pieces by which the causes are distinguished.
 
 use super::super::plain::clipped;
 use super::super::tests::COURSE;
@@ -46,7 +46,7 @@ fn every_ellipsoid_has_unit_mean_squared_norm_on_what_it_was_learnt_from() {
             });
         }
         let mean = total / f64::from(count);
-        // exact with a moment per weight; words that are told apart by nothing, and rows and columns, miss some
+        // exact with a moment per weight; words that nothing distinguishes, and rows and columns, miss some
         let room = if matches!(shape, PER_WEIGHT | Clip::Ball) { 1e-4 } else { 0.05 };
         assert!((mean - 1.0).abs() < room, "{shape:?}: {mean}");
     }
