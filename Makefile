@@ -295,8 +295,8 @@ figures: ## the pictures of the methods' pages, into docs/images (half an hour, 
 	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images
 	$(CARGO) run -q --release -p dpopt --example embedding_figure -- docs/images/embeddings.svg
 
-audit: corner-hunt ## injected faults must be caught, the library's claims must stand (some 15 minutes and the hunt; writes docs/audits)
-	$(CARGO) run -q --release -p dpopt-self-audit -- --write docs/audits
+audit: corner-hunt ## injected faults must be caught, the library's claims must stand (hours; goes on where it was broken off; writes docs/audits)
+	$(CARGO) run -q --release -p dpopt-self-audit -- --keep target/self-audit.jsonl --write docs/audits
 
 # What a release is built with, in an environment of its own.
 .venv-release/ready: .ci/release-requirements.txt
@@ -309,7 +309,7 @@ audit: corner-hunt ## injected faults must be caught, the library's claims must 
 release-wheel: .venv-release/ready ## the wheel as it is released, into target/release-wheel: for glibc 2.28 and later on Linux
 	@rm -rf target/release-wheel
 	DPOPT_COMMIT=$$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-		.venv-release/$(BIN)/maturin build --profile dist --locked $(if $(filter Linux,$(shell uname -s)),--zig --compatibility manylinux_2_28) --out target/release-wheel
+		PATH="$(CURDIR)/.venv-release/$(BIN):$$PATH" .venv-release/$(BIN)/maturin build --profile dist --locked $(if $(filter Linux,$(shell uname -s)),--zig --compatibility manylinux_2_28) --out target/release-wheel
 
 release-check: .venv-release/ready ## builds what a release ships, installs it in a bare system without a compiler and uses it there (half an hour; root; Linux)
 	.ci/release-check

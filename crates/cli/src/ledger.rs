@@ -7,7 +7,7 @@ use crate::verify::{Claim, PREDICTABLE};
 use clap::Args;
 use dpopt::data::unit_name;
 use dpopt::model::{Guarantee, Stage};
-use dpopt::recall::{LedgerNotice, Recalls};
+use dpopt::recall::{LedgerNotice, Notice, Recalls};
 use dpopt::report::{number, probability, protected};
 use dpopt_privacy::Event;
 use dpopt_privacy::ledger::{Entry, Found, Ledger, LedgerError, Status};
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     let status = ledger.status().map_err(usage)?;
     if !arguments.verify.is_empty() {
-        return verify(arguments, &status);
+        return verify(arguments, &status, &recalls);
     }
     // what the next run may have is told for the δ that the last one asked for
     let delta = status.charges.last().map_or(status.purpose.terms.budget.delta(), |c| c.requested.delta());
@@ -52,35 +52,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&(shown + &recalled(&recalls, &status)))
 }
 
-/// Checks the receipts in the files of `--verify` against the ledger.
-fn verify(arguments: &Arguments, status: &Status) -> Result<(), Failure> {
-    let mut lines = Vec::new();
+/// Checks the receipts in the files of `--verify` against the ledger, and says which recalls concern the files.
+fn verify(arguments: &Arguments, status: &Status, recalls: &Recalls) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    let mut text = String::new();
     let mut bad = 0;
     for path in &arguments.verify {
-        let verdict = verdict(&Claim::read(path)?, status);
+        let claim = Claim::read(path)?;
+        let verdict = verdict(&claim, status);
+        let notices = claim.notices(recalls, &claim.guarantee.recompute());
         bad += usize::from(verdict.is_err());
-        lines.push((path.display().to_string(), verdict));
+        let found = verdict.is_ok();
+        let what = verdict.unwrap_or_else(|why| why);
+        let file = path.display().to_string();
+        text.push_str(&format!("{file}: {what}\n"));
+        notices.iter().for_each(|notice| text.push_str(&format!("{file}: {notice}\n")));
+        let recalled: Vec<_> = notices.iter().map(Notice::document).collect();
+        rows.push(serde_json::json!({ "file": file, "found": found, "what": what, "recalls": recalled }));
     }
     if arguments.json {
-        let rows: Vec<serde_json::Value> = lines
-            .iter()
-            .map(|(file, verdict)| match verdict {
-                Ok(text) | Err(text) => serde_json::json!({ "file": file, "found": verdict.is_ok(), "what": text }),
-            })
-            .collect();
         print_json(&rows)?;
     } else {
-        let text = |(file, verdict): &(String, Result<String, String>)| match verdict {
-            Ok(text) | Err(text) => format!("{file}: {text}\n"),
-        };
-        print(&lines.iter().map(text).collect::<String>())?;
+        print(&text)?;
     }
     match bad {
         0 => Ok(()),
         bad => Err(usage(format!(
             "{}: {bad} of {} files have no matching charge in this ledger",
             arguments.file.display(),
-            lines.len()
+            rows.len()
         ))),
     }
 }

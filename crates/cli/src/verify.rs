@@ -60,6 +60,13 @@ impl Claim {
         })?;
         Ok(Self { facts: Facts::of_release(&bytes), ..claim })
     }
+
+    /// The recalls that concern the file, or may; what accounting finds out is settled where the guarantee holds.
+    pub(crate) fn notices<'a>(&self, recalls: &'a Recalls, found: &Recomputed) -> Vec<Notice<'a>> {
+        let mut notices = self.facts.as_ref().map_or(Vec::new(), |facts| recalls.of(facts));
+        notices.retain(|notice| !(notice.recall.settled_by_accounting && found.faults.is_empty()));
+        notices
+    }
 }
 
 /// Said of what was made with a fixed seed.
@@ -72,17 +79,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut text = String::new();
     let mut bad = Vec::new();
     for path in &arguments.files {
-        let Claim { guarantee: claim, facts, .. } = Claim::read(path)?;
+        let whole = Claim::read(path)?;
+        let claim = &whole.guarantee;
         let mut found = claim.recompute();
         if claim.insecure_seed {
             found.faults.push(PREDICTABLE.into());
         }
-        let notices = notices(&recalls, facts.as_ref(), &found);
+        let notices = whole.notices(&recalls, &found);
         found.faults.extend(notices.iter().filter(|notice| notice.refutes()).map(Notice::to_string));
         let name = path.display().to_string();
-        text.push_str(&shown(&name, &claim, &found));
+        text.push_str(&shown(&name, claim, &found));
         text.push_str(&recalled(&notices, recalls.date()));
-        documents.push(document(&name, &claim, &found, &notices));
+        documents.push(document(&name, claim, &found, &notices));
         if let Some(first) = found.faults.first() {
             bad.push(format!("{name} does NOT hold: {first}"));
         }
@@ -93,13 +101,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         print(&text)?
     }
     if bad.is_empty() { Ok(()) } else { Err(usage(bad.join("; "))) }
-}
-
-/// The recalls that concern a file, or may; what accounting finds out is settled where the guarantee holds.
-fn notices<'a>(recalls: &'a Recalls, facts: Option<&Facts>, found: &Recomputed) -> Vec<Notice<'a>> {
-    let mut notices = facts.map_or(Vec::new(), |facts| recalls.of(facts));
-    notices.retain(|notice| !(notice.recall.settled_by_accounting && found.faults.is_empty()));
-    notices
 }
 
 /// One line for each recall that is no fault already.

@@ -40,7 +40,8 @@ pub enum Form {
 pub struct DoesNotHold(pub String);
 
 impl Release {
-    /// The document about this release, which ends with a line break. `recalls` are the faults of earlier versions that it is held against.
+    /// The document about this release, which ends with a line break. `recalls` are the faults of earlier versions that it is held against; those that may
+    /// concern it are named.
     ///
     /// # Errors
     /// The guarantee does not follow from the events in the file, or a recall certainly concerns it, so that it cost more than it states.
@@ -48,15 +49,13 @@ impl Release {
         if let Some(fault) = self.guarantee.recompute().faults.into_iter().next() {
             return Err(DoesNotHold(fault));
         }
-        let notices = self.recall_facts.as_ref().map_or(Vec::new(), |stated| recalls.of(stated));
-        // what accounting finds out is settled: it has just been accounted for
-        if let Some(notice) = notices.iter().find(|n| n.refutes() && !n.recall.settled_by_accounting) {
+        if let Some(notice) = self.notices(recalls).iter().find(|notice| notice.refutes()) {
             return Err(DoesNotHold(notice.to_string()));
         }
         Ok(match form {
-            Form::Registry => registry::entry(self, facts),
-            Form::Checklist => card::checklist_page(self, facts),
-            Form::ModelCard => card::model_card(self, facts),
+            Form::Registry => registry::entry(self, recalls, facts),
+            Form::Checklist => card::checklist_page(self, recalls, facts),
+            Form::ModelCard => card::model_card(self, recalls, facts),
         })
     }
 }

@@ -183,6 +183,24 @@ impl Guarantee {
         Neighbours { unit: self.unit, relation: self.relation }
     }
 
+    /// What neighbouring data sets have in common beside the plan, so that it is public and not protected: noun phrases, none under add-or-remove.
+    /// Without `counts_rows` a run over units has no use for the number of rows, and nobody learns it.
+    pub(crate) fn public_quantities(&self, counts_rows: bool) -> Vec<&'static str> {
+        let mut public = match (self.relation, self.unit) {
+            (Relation::AddOrRemove, _) => Vec::new(),
+            (_, Unit::Record) => vec!["the number of rows"],
+            (_, Unit::User) if counts_rows => {
+                vec!["the number of rows", "the number of units", "how many rows a unit has"]
+            }
+            (_, Unit::User) => vec!["the number of units"],
+            (_, Unit::Round) => vec!["the number of rounds"],
+        };
+        if self.public_ownership {
+            public.extend([Self::OWNERSHIP.trim_end_matches(", is not protected"), "the number of rows that are kept"]);
+        }
+        public
+    }
+
     /// Certified ε of the first `count` stages, added up and rounded up.
     pub fn epsilon_of_first(&self, count: usize) -> f64 {
         self.stages
@@ -301,6 +319,32 @@ impl Display for Guarantee {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_public_follows_from_relation_and_unit() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let public = |unit, relation, counts_rows| {
+            let terms = Neighbours { unit, relation }.within(budget);
+            Guarantee::new(terms, false).public_quantities(counts_rows).join("; ")
+        };
+        for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
+            assert_eq!(public(Unit::Record, relation, true), "the number of rows");
+            let of_units = "the number of rows; the number of units; how many rows a unit has";
+            assert_eq!(public(Unit::User, relation, true), of_units);
+            assert_eq!(public(Unit::User, relation, false), "the number of units");
+            assert_eq!(public(Unit::Round, relation, true), "the number of rounds");
+        }
+        for unit in [Unit::Record, Unit::User, Unit::Round] {
+            assert_eq!(public(unit, Relation::AddOrRemove, true), "");
+        }
+        let mut owned = Guarantee::new(Neighbours::of_users(Relation::ZeroOut).within(budget), false);
+        owned.of_units(Some(("sender and recipient".into(), true)));
+        let owned = owned.public_quantities(true);
+        assert_eq!(
+            owned[3..],
+            ["who owns which rows, and so who shares rows with whom", "the number of rows that are kept"]
+        );
+    }
 
     #[test]
     fn stages_for_other_neighbours_are_refused_and_the_weakest_grade_counts() {

@@ -69,7 +69,7 @@ fn what_is_promised_is_promised_per_person_and_says_so() {
         "protects each",
         "Each person has one value of `person`",
         "all rows of one user contribute",
-        "How many rows one unit has: what the unit",
+        "How many rows a unit has, which is public.",
     ] {
         assert!(html.contains(sentence), "{sentence}");
     }

@@ -48,7 +48,7 @@ pub use run::{Outcome, Summary, run, run_one, run_some};
 
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// δ of the reported lower bounds.
 const DELTA: f64 = 1e-5;
@@ -73,7 +73,7 @@ impl Code {
 }
 
 /// How much of an entry is the library's own code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// Both variants run shipped code; the mistake is a wrong parameter, a wrong event or a wrong use of it.

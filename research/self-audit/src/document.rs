@@ -5,7 +5,6 @@ use super::Tier;
 use super::catalogue::{Outcome, Source, Summary};
 use super::library::{LibraryOutcome, Standard};
 use super::samplers::LawOutcome;
-use dpopt_audit::attack::roc_svg;
 use std::fmt::Write;
 
 /// One run of everything.
@@ -64,15 +63,10 @@ impl AuditRun {
         attacks.chain(self.laws.iter().map(|o| o.seconds)).sum()
     }
 
-    /// Trade-off curves of the library's rows: (file name, SVG).
-    ///
-    /// # Errors
-    /// A curve could not be drawn.
-    pub fn pictures(&self) -> Result<Vec<(String, String)>, String> {
-        let drawn = self.library.iter().filter_map(|o| o.evidence.as_ref().map(|(report, claim)| (o, report, claim)));
-        drawn
-            .map(|(o, report, claim)| Ok((picture_of(o), roc_svg(report, claim).map_err(|e| e.to_string())?)))
-            .collect()
+    /// Takes out the trade-off curves of the library's rows: (file name, SVG). They are files of their own beside the page and
+    /// its JSON.
+    pub fn take_pictures(&mut self) -> Vec<(String, String)> {
+        self.library.iter_mut().filter_map(|o| o.picture.take().map(|svg| (picture_of(o), svg))).collect()
     }
 
     /// Markdown; `date` and `command` are printed at the top. `pictures` is the directory of the pictures, relative to the
@@ -120,9 +114,9 @@ impl AuditRun {
             };
             let delta = if o.delta == 0.0 { "0".into() } else { format!("{:e}", o.delta) };
             let best = o.reach.map_or(String::new(), |r| format!("{r:.3}"));
-            let name = match &o.evidence {
+            let name = match &o.picture {
                 Some(_) => format!("[{}]({pictures}/{})", o.name, picture_of(o)),
-                None => o.name.into(),
+                None => o.name.clone(),
             };
             let verdict = match (&o.failure, o.violation, o.falls_short) {
                 (Some(reason), _, _) => format!(" **did not run: {reason}**"),
@@ -235,10 +229,10 @@ mod tests {
     #[test]
     fn a_missed_fault_and_a_violation_are_reported() {
         let outcome = |caught, violation| Outcome {
-            number: "1",
+            number: "1".into(),
             source: Source::Shipped,
-            bug: "a bug",
-            statistic: "|score|",
+            bug: "a bug".into(),
+            statistic: "|score|".into(),
             claimed: Some(1.0),
             lower_bound: Some(2.0),
             lower_bound_correct: Some(0.5),

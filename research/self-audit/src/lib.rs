@@ -7,6 +7,7 @@
 
 pub mod catalogue;
 pub mod document;
+pub mod kept;
 pub mod library;
 #[cfg(test)]
 mod linear_methods;

@@ -56,17 +56,18 @@ mod units;
 pub use super::tier::Tier;
 pub(crate) use frank_wolfe::vertices;
 
-use dpopt_audit::attack::{CHUNK, Options, Pair, Report, Verdict, audit};
+use crate::kept::Kept;
+use dpopt_audit::attack::{CHUNK, Options, Pair, Report, Verdict, audit, roc_svg};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_audit::statistics::one_run::Guesses;
 use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_privacy::{Event, Relation, accountant, special};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// How close the bound must come to what the attack can reach: the claimed ε, or less where the pair is known to be weaker.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standard {
     /// The trade-off curve is exactly Gaussian: the bound through it must reach this share.
@@ -169,12 +170,12 @@ impl LibraryAudit {
 }
 
 /// The result of one row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LibraryOutcome {
     /// Name of the code that is audited.
-    pub name: &'static str,
+    pub name: String,
     /// On which neighbours, with which statistic.
-    pub pair: &'static str,
+    pub pair: String,
     /// δ at which ε is claimed and bounded.
     pub delta: f64,
     /// Certified ε at δ.
@@ -197,9 +198,9 @@ pub struct LibraryOutcome {
     pub failure: Option<String>,
     /// Wall-clock seconds of the row.
     pub seconds: f64,
-    /// What was observed, for a picture; none for one-run rows.
-    #[serde(skip)]
-    pub evidence: Option<(Report, Claim)>,
+    /// Trade-off curve of what was observed beside the claim, as SVG; none for one-run rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<String>,
 }
 
 impl LibraryOutcome {
@@ -259,11 +260,17 @@ pub fn all() -> Vec<LibraryAudit> {
 
 /// Runs all rows; one tick of progress each.
 pub fn run(tier: Tier, seed: u64, progress: &dyn Progress) -> Vec<LibraryOutcome> {
-    run_some(tier, seed, |_| true, progress)
+    run_some(tier, seed, |_| true, &Kept::nothing(), progress)
 }
 
-/// Runs the rows of the given names as [`run`] does, with the same outcomes.
-pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: &dyn Progress) -> Vec<LibraryOutcome> {
+/// Runs the rows of the given names as [`run`] does, with the same outcomes; those that are kept are not run again.
+pub fn run_some(
+    tier: Tier,
+    seed: u64,
+    wanted: impl Fn(&str) -> bool,
+    kept: &Kept,
+    progress: &dyn Progress,
+) -> Vec<LibraryOutcome> {
     let rows = all();
     progress.start("the library's own mechanisms", rows.iter().filter(|r| wanted(r.name)).count() as u64);
     let outcomes = rows
@@ -271,7 +278,8 @@ pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: 
         .enumerate()
         .filter(|(_, row)| wanted(row.name))
         .map(|(i, row)| {
-            let outcome = run_one(row, tier, seed.wrapping_mul(7919).wrapping_add(i as u64));
+            let seed = seed.wrapping_mul(7919).wrapping_add(i as u64);
+            let outcome = kept.or_run("row", row.name, || run_one(row, tier, seed));
             progress.tick();
             outcome
         })
@@ -284,8 +292,8 @@ pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: 
 pub fn run_one(row: &LibraryAudit, tier: Tier, seed: u64) -> LibraryOutcome {
     let started = Instant::now();
     let mut outcome = LibraryOutcome {
-        name: row.name,
-        pair: row.pair,
+        name: row.name.into(),
+        pair: row.pair.into(),
         delta: row.delta,
         claimed: 0.0,
         reach: None,
@@ -297,7 +305,7 @@ pub fn run_one(row: &LibraryAudit, tier: Tier, seed: u64) -> LibraryOutcome {
         falls_short: false,
         failure: None,
         seconds: 0.0,
-        evidence: None,
+        picture: None,
     };
     if let Err(reason) = measure(row, tier, seed, &mut outcome) {
         outcome.failure = Some(reason);
@@ -348,7 +356,7 @@ fn measure(row: &LibraryAudit, tier: Tier, seed: u64, outcome: &mut LibraryOutco
             if report.roc.is_empty() {
                 return Err("the runs gave no numbers: the mechanism refused".into());
             }
-            outcome.evidence = Some((report, claim));
+            outcome.picture = Some(roc_svg(&report, &claim).map_err(|e| e.to_string())?);
         }
         Attack::OneRun(run) => {
             let guesses = run(&mut Draws::new(seed, CHUNK)).ok_or("the run gave no numbers: the mechanism refused")?;

@@ -9,6 +9,7 @@ use dpopt_bar::Bar;
 use dpopt_data::{failure, output};
 use dpopt_self_audit::Tier;
 use dpopt_self_audit::document::AuditRun;
+use dpopt_self_audit::kept::{Kept, Origin};
 use dpopt_self_audit::{catalogue, library, samplers};
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -24,7 +25,8 @@ How to read the tables: docs/audit.md.
 
 Examples:
   dpopt-self-audit --short
-  dpopt-self-audit --only 20.30 --only noisy-sgd --seed 2")]
+  dpopt-self-audit --only 20.30 --only noisy-sgd --seed 2
+  dpopt-self-audit --keep rows.jsonl --write docs/audits")]
 struct Arguments {
     /// A few seeds (some minutes of CPU) instead of up to 100
     #[arg(long)]
@@ -36,6 +38,10 @@ struct Arguments {
     /// seed
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
+    /// Keep each row in this file as soon as it is done. A run that was broken off goes on there; when all is written, the file is
+    /// removed
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
     /// Seed of the catalogue
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -85,17 +91,24 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bar = Bar::default();
     let wanted =
         |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()));
-    let run = AuditRun {
-        catalogue: catalogue::run_some(tier, arguments.seed, wanted, &bar),
-        library: library::run_some(tier, arguments.seed, wanted, &bar),
-        laws: samplers::run_some(tier, arguments.seed, wanted, &bar),
+    let kept = keep(arguments, tier)?;
+    let mut run = AuditRun {
+        catalogue: catalogue::run_some(tier, arguments.seed, wanted, &kept, &bar),
+        library: library::run_some(tier, arguments.seed, wanted, &kept, &bar),
+        laws: samplers::run_some(tier, arguments.seed, wanted, &kept, &bar),
     };
-    let json = || serde_json::to_string_pretty(&run).map_err(|e| Failure::machine(format!("cannot write JSON: {e}")));
+    if let Some(failure) = kept.failure() {
+        eprintln!("dpopt-self-audit: warning: {failure}");
+    }
     if let Some(directory) = &arguments.write {
         let command = if arguments.short { "dpopt-self-audit --short" } else { "dpopt-self-audit" };
-        write(&run, (arguments.seed, command, json()?), directory)?;
+        write(&mut run, (arguments.seed, command), directory)?;
     }
-    print(&if arguments.json { json()? + "\n" } else { tables::text(&run) })?;
+    run.take_pictures();
+    print(&if arguments.json { json(&run)? + "\n" } else { tables::text(&run) })?;
+    if let Some(path) = &arguments.keep {
+        std::fs::remove_file(path).map_err(|e| Failure::machine(format!("cannot remove {}: {e}", path.display())))?;
+    }
     if run.injected() + run.library.len() == 0 {
         return Err(Failure::usage(
             "no bug's number and no row's name contains what --only asks for; see the lists in docs/audit.md",
@@ -104,15 +117,27 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     if run.passes() { Ok(()) } else { Err(Failure::machine("an audit failed: see the rows marked above")) }
 }
 
+/// The rows that are kept, if any are.
+fn keep(arguments: &Arguments, tier: Tier) -> Result<Kept, Failure> {
+    let Some(path) = &arguments.keep else { return Ok(Kept::nothing()) };
+    let origin = Origin::of_this_program(tier, arguments.seed)
+        .map_err(|e| Failure::machine(format!("cannot read the program itself: {e}")))?;
+    Kept::open(path, &origin).map_err(Failure::machine)
+}
+
+fn json(run: &AuditRun) -> Result<String, Failure> {
+    serde_json::to_string_pretty(run).map_err(|e| Failure::machine(format!("cannot write JSON: {e}")))
+}
+
 /// The page, the same as JSON, and the pictures.
-fn write(run: &AuditRun, (seed, command, json): (u64, &str, String), directory: &Path) -> Result<(), Failure> {
+fn write(run: &mut AuditRun, (seed, command): (u64, &str), directory: &Path) -> Result<(), Failure> {
     let date = date::today();
     // runs with other seeds lie beside the first one
     let seed = if seed == 1 { String::new() } else { format!("-seed-{seed}") };
     let pictures = format!("pictures{seed}");
     let page = run.markdown(&date, command, &pictures);
-    let mut files = vec![(format!("{date}{seed}.md"), page), (format!("{date}{seed}.json"), json)];
-    let drawn = run.pictures().map_err(Failure::machine)?;
+    let drawn = run.take_pictures();
+    let mut files = vec![(format!("{date}{seed}.md"), page), (format!("{date}{seed}.json"), json(run)?)];
     files.extend(drawn.into_iter().map(|(name, svg)| (format!("{pictures}/{name}"), svg)));
     std::fs::create_dir_all(directory.join(&pictures))
         .map_err(|e| Failure::machine(format!("cannot create {}: {}", directory.display(), failure(&e))))?;

@@ -6,6 +6,7 @@
 
 use super::Tier;
 use super::catalogue::Code;
+use super::kept::Kept;
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::laws::{chi_square_p_value, energy_p_value, ks_p_value};
 use dpopt_draws::{
@@ -17,7 +18,7 @@ use dpopt_noise::{DiscreteLaplace, Grid, PoissonSkips, RoundedGaussian, RoundedL
 use dpopt_privacy::special::normal_cdf;
 use dpopt_process::in_threads;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// False alarm of one test of correct code.
@@ -37,17 +38,24 @@ pub struct LawTest {
     p_value: fn(Code, &mut Draws) -> Result<f64, String>,
 }
 
+impl LawTest {
+    /// What no other test is called: two mistakes of one sampler are two tests.
+    pub(crate) fn name(&self) -> String {
+        format!("{}: {}", self.sampler, self.mistake)
+    }
+}
+
 /// What became of one test.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LawOutcome {
     /// Name of the sampler that is tested.
-    pub sampler: &'static str,
+    pub sampler: String,
     /// The exact law.
-    pub law: &'static str,
+    pub law: String,
     /// Which test, on how many draws.
-    pub test: &'static str,
+    pub test: String,
     /// The injected fault in words.
-    pub mistake: &'static str,
+    pub mistake: String,
     /// Independent tests of the correct sampler, and of the mistake.
     pub seeds: u64,
     /// Smallest p-value of the correct sampler.
@@ -66,11 +74,17 @@ pub struct LawOutcome {
 
 /// Runs all tests; one tick of progress each.
 pub fn run(tier: Tier, seed: u64, progress: &dyn Progress) -> Vec<LawOutcome> {
-    run_some(tier, seed, |_| true, progress)
+    run_some(tier, seed, |_| true, &Kept::nothing(), progress)
 }
 
-/// Runs the tests of the given samplers as [`run`] does, with the same outcomes.
-pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: &dyn Progress) -> Vec<LawOutcome> {
+/// Runs the tests of the given samplers as [`run`] does, with the same outcomes; those that are kept are not run again.
+pub fn run_some(
+    tier: Tier,
+    seed: u64,
+    wanted: impl Fn(&str) -> bool,
+    kept: &Kept,
+    progress: &dyn Progress,
+) -> Vec<LawOutcome> {
     let tests = all();
     progress.start("laws of the samplers", tests.iter().filter(|t| wanted(t.sampler)).count() as u64);
     let outcomes = tests
@@ -78,7 +92,8 @@ pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: 
         .enumerate()
         .filter(|(_, test)| wanted(test.sampler))
         .map(|(i, test)| {
-            let outcome = run_one(test, tier, seed.wrapping_mul(104_729).wrapping_add(i as u64));
+            let seed = seed.wrapping_mul(104_729).wrapping_add(i as u64);
+            let outcome = kept.or_run("law", &test.name(), || run_one(test, tier, seed));
             progress.tick();
             outcome
         })
@@ -101,10 +116,10 @@ fn run_one(test: &LawTest, tier: Tier, seed: u64) -> LawOutcome {
     };
     let rejected = injected.iter().filter(|p| **p < ALPHA).count() as u64;
     LawOutcome {
-        sampler: test.sampler,
-        law: test.law,
-        test: test.test,
-        mistake: test.mistake,
+        sampler: test.sampler.into(),
+        law: test.law.into(),
+        test: test.test.into(),
+        mistake: test.mistake.into(),
         seeds,
         smallest_p: correct.iter().copied().fold(1.0, f64::min),
         rejected,

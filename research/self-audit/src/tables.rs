@@ -16,7 +16,7 @@ pub(crate) fn text(run: &AuditRun) -> String {
                 _ => "",
             };
             vec![
-                o.name.into(),
+                o.name.clone(),
                 number(o.claimed),
                 o.reach.map_or(String::new(), number),
                 number(o.lower_bound),
@@ -40,14 +40,14 @@ pub(crate) fn text(run: &AuditRun) -> String {
             };
             let blank = String::new;
             vec![
-                o.number.into(),
+                o.number.clone(),
                 o.source.name().into(),
                 o.claimed.map_or_else(blank, number),
                 o.lower_bound.map_or_else(blank, number),
                 format!("{}/{}", o.rejected, o.seeds),
                 mark.into(),
-                o.bug.into(),
-                o.statistic.into(),
+                o.bug.clone(),
+                o.statistic.clone(),
             ]
         })
         .collect();
@@ -76,12 +76,12 @@ fn laws(run: &AuditRun) -> String {
             };
             let caught = format!("{}/{}", o.rejected, o.seeds);
             vec![
-                o.sampler.into(),
+                o.sampler.clone(),
                 format!("{:.1e}", o.smallest_p),
                 caught,
                 mark.into(),
-                o.mistake.into(),
-                o.test.into(),
+                o.mistake.clone(),
+                o.test.clone(),
             ]
         })
         .collect();

@@ -1,9 +1,9 @@
 //! How much of the audits is run.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How much to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// A few seeds; for every commit (some minutes of CPU).

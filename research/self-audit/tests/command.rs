@@ -23,6 +23,30 @@ fn some_rows_are_run_printed_and_written() {
     assert_eq!(files[2], "pictures-seed-2");
 }
 
+/// Writes the rows of an earlier run and changes one of them: the second run shows what was kept, so it did not run the row.
+#[test]
+fn a_run_goes_on_with_the_rows_that_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.jsonl");
+    let keep = path.to_str().expect("UTF-8");
+    let arguments = ["--short", "--only", "discrete Laplace", "--keep", keep];
+    // a directory that cannot be made: the run fails after its rows, and keeps them
+    let nowhere = folder.path().join("file");
+    std::fs::write(&nowhere, "").expect("a file");
+    let failed = self_audit(&[&arguments[..], &["--write", nowhere.to_str().expect("UTF-8")]].concat());
+    assert_eq!(failed.status.code(), Some(1));
+    let kept = std::fs::read_to_string(&path).expect("rows");
+    assert!(kept.contains("\"seeds\":1"), "{kept}");
+    std::fs::write(&path, kept.replace("\"seeds\":1", "\"seeds\":77")).expect("changed rows");
+
+    let refused = self_audit(&[&arguments[..], &["--seed", "2"]].concat());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("holds no rows of this program, tier and seed"));
+    let second = self_audit(&arguments);
+    let text = String::from_utf8_lossy(&second.stdout).into_owned();
+    assert!(second.status.success() && text.contains("1/77"), "{text}");
+    assert!(!path.exists());
+}
+
 #[test]
 fn a_name_that_nothing_has_is_a_wrong_flag() {
     let output = self_audit(&["--short", "--only", "no such row", "--json"]);

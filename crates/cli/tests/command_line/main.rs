@@ -75,6 +75,46 @@ fn files(directory: &Path) -> Vec<String> {
     names
 }
 
+/// A disk of 16 KiB at a folder, for as long as this lives.
+#[cfg(target_os = "linux")]
+struct SmallDisk<'a> {
+    folder: &'a Path,
+    as_root: &'static [&'static str],
+}
+
+#[cfg(target_os = "linux")]
+impl<'a> SmallDisk<'a> {
+    /// Makes `folder` such a disk: as root, or by sudo where it asks for no password. None, and said aloud, where neither may be; in CI that is a failure.
+    fn at(folder: &'a Path) -> Option<Self> {
+        std::fs::create_dir(folder).expect("a folder");
+        for as_root in [&[][..], &["sudo", "-n"]] {
+            // everybody may write, as in any temporary folder
+            let words = ["mount", "-t", "tmpfs", "-o", "size=16k,mode=1777", "tmpfs"];
+            if Self::run(as_root, &words, folder) {
+                return Some(Self { folder, as_root });
+            }
+        }
+        assert!(std::env::var_os("CI").is_none(), "no small disk can be mounted here: run the tests as root, or allow sudo");
+        eprintln!("not tested: mounting a small disk needs root, or sudo without a password");
+        None
+    }
+
+    fn run(as_root: &[&str], words: &[&str], folder: &Path) -> bool {
+        let all: Vec<&str> = as_root.iter().chain(words).copied().collect();
+        let mut command = Command::new(all[0]);
+        command.args(&all[1..]).arg(folder).stderr(std::process::Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        // a folder that is still a disk cannot be removed, and the test that made it says so
+        Self::run(self.as_root, &["umount"], self.folder);
+    }
+}
+
 /// A census-like table of 3,000 rows with its bounds, made once.
 fn census() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();

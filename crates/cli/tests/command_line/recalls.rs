@@ -109,6 +109,22 @@ fn a_ledger_names_the_charges() {
 }
 
 #[test]
+fn a_file_held_against_its_ledger_is_held_against_the_recalls_too() {
+    let d = tempfile::tempdir().unwrap();
+    std::fs::copy(old("ledger.jsonl"), d.path().join("l.jsonl")).unwrap();
+    let verify = ["ledger", "l.jsonl", "--verify", &old("charged.json")];
+    let plain = succeed(d.path(), &verify);
+    assert!(plain.contains("its charge 1 of ") && !plain.contains("DPOPT-2027-001"), "{plain}");
+    let certain = list(d.path(), "effect = \"understated\"\nfiles = [\"model\"]").display().to_string();
+    let shown = succeed(d.path(), &[&verify[..], &["--recalls", &certain]].concat());
+    let line = format!("{}: recall DPOPT-2027-001 (concerns this file): An invented fault.", old("charged.json"));
+    assert!(shown.contains("its charge 1 of ") && shown.contains(&line), "{shown}");
+    let said = json(&succeed(d.path(), &[&verify[..], &["--recalls", &certain, "--json"]].concat()));
+    let last = said[0]["recalls"].as_array().and_then(|recalls| recalls.last()).expect("a recall");
+    assert_eq!((&last["id"], &last["concern"]), (&"DPOPT-2027-001".into(), &"certain".into()));
+}
+
+#[test]
 fn wrong_lists_are_refused_without_their_cells() {
     let d = tempfile::tempdir().unwrap();
     std::fs::write(d.path().join("t.csv"), "age,name\n7731977,Zx7731977\n").unwrap();

@@ -7,6 +7,7 @@ use super::facts::{FILL_IN, Facts};
 use super::markdown::{escape, own, own_line};
 use super::registry::{SOURCE, post_processing, software, unprotected, what};
 use super::release::{Product, Release};
+use crate::recall::Recalls;
 use dpopt_privacy::Relation;
 use dpopt_privacy::rounding::{count, probability_up, rounded_up};
 use std::fmt::Write;
@@ -52,18 +53,18 @@ impl Page<'_> {
 }
 
 /// The checklist as a page.
-pub(super) fn checklist_page(release: &Release, facts: &Facts) -> String {
+pub(super) fn checklist_page(release: &Release, recalls: &Recalls, facts: &Facts) -> String {
     let mut page = Page { text: "# Privacy checklist\n\n".into(), facts };
     page.warning(release);
     page.paragraph(&format!(
-        "{} Made with {} {SOURCE}. The questions follow the layers of NIST SP 800-226, Guidelines for Evaluating Differential Privacy \
-         Guarantees (2025). Answers come from the released file and from what dpopt does; *stated* is the \
+        "{} Made with {} {SOURCE}. The questions follow the pyramid of NIST SP 800-226, Guidelines for Evaluating Differential Privacy \
+         Guarantees (initial public draft, 2023), from its top to its base. Answers come from the released file and from what dpopt does; *stated* is the \
          publisher's word.",
         escape(&what(release)),
         escape(&software(release))
     ));
     let mut layer = "";
-    for item in checklist(release) {
+    for item in checklist(release, recalls) {
         if item.layer != layer {
             layer = item.layer;
             page.text.pop();
@@ -94,7 +95,7 @@ fn audits(page: &mut Page<'_>) {
 }
 
 /// The model card as a page.
-pub(super) fn model_card(release: &Release, facts: &Facts) -> String {
+pub(super) fn model_card(release: &Release, recalls: &Recalls, facts: &Facts) -> String {
     let name = facts.get("name").map_or_else(|| format!("{FILL_IN}: name"), own_line);
     let mut page = Page { text: format!("# {} of {name}\n\n", title(&release.product)), facts };
     page.warning(release);
@@ -121,7 +122,7 @@ pub(super) fn model_card(release: &Release, facts: &Facts) -> String {
     page.paragraph(&evaluated);
     page.text.pop();
     training_data(&mut page, release);
-    guarantee(&mut page, release);
+    guarantee(&mut page, release, recalls);
     meaning(&mut page, release);
     page.heading("Ethical considerations");
     let ethical =
@@ -185,7 +186,7 @@ fn training_data(page: &mut Page<'_>, release: &Release) {
     page.text.pop();
 }
 
-fn guarantee(page: &mut Page<'_>, release: &Release) {
+fn guarantee(page: &mut Page<'_>, release: &Release, recalls: &Recalls) {
     let g = &release.guarantee;
     page.heading("Privacy guarantee");
     if let Some(why) = release.no_guarantee() {
@@ -194,7 +195,7 @@ fn guarantee(page: &mut Page<'_>, release: &Release) {
         page.item("ε, at most", &rounded_up(g.epsilon));
         page.item("δ, at most", &probability_up(g.delta));
     }
-    page.item("Unit of privacy", &escape(&unit(g)));
+    page.item("Unit of privacy", &escape(&unit(release)));
     page.item("Definition", &escape(&definition(g)));
     page.item("Mechanisms", &escape(&stages(g)));
     page.item("Post-processing", post_processing(&release.product));
@@ -203,6 +204,9 @@ fn guarantee(page: &mut Page<'_>, release: &Release) {
     }
     let charge = super::checklist::other_releases(release);
     page.item("Budget", &escape(&charge));
+    for notice in release.notices(recalls) {
+        page.item("Known fault", &escape(&notice.to_string()));
+    }
 }
 
 fn meaning(page: &mut Page<'_>, release: &Release) {

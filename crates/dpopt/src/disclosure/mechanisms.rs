@@ -1,4 +1,4 @@
-//! Names of the mechanisms in an event, as registries and checklists call them.
+//! The mechanisms in an event, as registries and checklists call them, and what follows from their kinds.
 
 use dpopt_privacy::Event;
 
@@ -7,6 +7,29 @@ pub(super) fn mechanisms(event: &Event) -> Vec<&'static str> {
     let mut found = Vec::new();
     add(event, &mut found);
     found
+}
+
+/// Whether an event may have an outcome that only one of two neighbouring data sets has: a δ of its own, beside what samplers are off.
+pub(super) fn may_fail(event: &Event) -> bool {
+    let stated = matches!(
+        event,
+        Event::NonPrivate
+            | Event::Unsupported
+            | Event::PrivacyProfile { .. }
+            | Event::ProposeTestRelease { .. }
+            | Event::EpsilonDelta { .. }
+            | Event::ApproxDp { .. }
+    );
+    stated || event.children().iter().any(may_fail)
+}
+
+/// Most records of a unit that an event uses, where it is one for units of several records.
+pub(super) fn records_of_a_unit(event: &Event) -> Option<u64> {
+    let own = match event {
+        Event::UserUnit { records_per_user, .. } => Some(*records_per_user),
+        _ => None,
+    };
+    event.children().iter().map(records_of_a_unit).fold(own, Ord::max)
 }
 
 fn add(event: &Event, found: &mut Vec<&'static str>) {

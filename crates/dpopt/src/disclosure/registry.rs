@@ -5,19 +5,20 @@ use super::facts::{ACCESS, FILL_IN, Facts, RELEASES, SECTORS, SOURCES};
 use super::markdown::{escape, own};
 use super::release::{Product, Release};
 use super::yaml::{Yaml, number};
+use crate::recall::Recalls;
 use dpopt_privacy::rounding::six_digits_up;
-use dpopt_privacy::{Relation, Unit};
 
 /// An entry under construction, with what its publisher states.
 struct Entry<'a> {
     yaml: Yaml,
     release: &'a Release,
+    recalls: &'a Recalls,
     facts: &'a Facts,
 }
 
 /// The entry of a release.
-pub(super) fn entry(release: &Release, facts: &Facts) -> String {
-    let mut entry = Entry { yaml: Yaml::default(), release, facts };
+pub(super) fn entry(release: &Release, recalls: &Recalls, facts: &Facts) -> String {
+    let mut entry = Entry { yaml: Yaml::default(), release, recalls, facts };
     entry.head();
     entry.yaml.map(0, "deployment");
     entry.basic();
@@ -117,7 +118,7 @@ impl Entry<'_> {
         let g = &self.release.guarantee;
         self.yaml.map(1, "privacy_loss");
         self.yaml.text(2, "privacy_unit", &escape(g.protected()));
-        self.yaml.text(2, "privacy_unit_details", &escape(&format!("{} {}", unit(g), definition(g))));
+        self.yaml.text(2, "privacy_unit_details", &escape(&format!("{} {}", unit(self.release), definition(g))));
         let details = match self.release.no_guarantee() {
             Some(why) => format!("NO PRIVACY GUARANTEE: {why}. No ε and no δ hold for this release."),
             None => {
@@ -190,13 +191,24 @@ impl Entry<'_> {
     fn administrative(&mut self) {
         self.yaml.map(1, "administrative");
         self.stated("sources", "where the release and its report can be read");
-        self.optional("notes");
+        self.notes();
         let authors = self.facts.all("registry_authors");
         let authors: Vec<String> = match authors {
             [] => vec![format!("{FILL_IN}: who wrote this entry")],
             authors => authors.iter().map(|text| own(text)).collect(),
         };
         self.yaml.list(2, "registry_authors", &authors);
+    }
+
+    /// What the publisher notes, and the recalls that concern the release, or may.
+    fn notes(&mut self) {
+        let stated = self.facts.get("notes").map(own);
+        let notices = self.release.notices(self.recalls);
+        let faults = notices.iter().map(|notice| escape(&format!("Known fault: {notice}")));
+        let notes: Vec<String> = stated.into_iter().chain(faults).collect();
+        if !notes.is_empty() {
+            self.yaml.text(2, "notes", &notes.join("\n\n"));
+        }
     }
 }
 
@@ -243,17 +255,7 @@ pub(super) fn what(release: &Release) -> String {
 
 /// What is not protected by the guarantee, of what anybody can see.
 pub(super) fn unprotected(release: &Release) -> String {
-    let g = &release.guarantee;
-    let mut all = Vec::new();
-    match (g.relation, g.unit) {
-        (Relation::AddOrRemove, _) => {}
-        (_, Unit::Record) => all.push("the number of rows"),
-        (_, Unit::User) => all.extend(["the numbers of rows and of units", "how many rows a unit has"]),
-        (_, Unit::Round) => all.push("the number of rounds"),
-    }
-    if g.public_ownership {
-        all.push(crate::guarantee::Guarantee::OWNERSHIP.trim_end_matches(" is not protected"));
-    }
+    let mut all = release.public_quantities();
     all.push("names of columns, declared ranges, levels and kinds, the settings and the plan");
     format!("Taken as public: {}.", all.join("; "))
 }

@@ -2,6 +2,7 @@
 
 use crate::guarantee::Guarantee;
 use crate::provenance::Provenance;
+use crate::recall::{Notice, Recalls};
 use dpopt_optimize::plan::Grade;
 use dpopt_privacy::ledger::Receipt;
 use serde::Deserialize;
@@ -167,6 +168,21 @@ impl Release {
         research.then_some(
             "it is of research grade: its privacy is not proved, or rests on an assumption that nobody checked",
         )
+    }
+
+    /// What neighbouring data sets have in common beside the plan, so that it is public and not protected.
+    pub(super) fn public_quantities(&self) -> Vec<&'static str> {
+        self.guarantee.public_quantities(self.rows.is_some() || self.units.is_none())
+    }
+
+    /// The recalls that concern the file, or may; what accounting finds out is settled where the guarantee holds.
+    pub(super) fn notices<'a>(&self, recalls: &'a Recalls) -> Vec<Notice<'a>> {
+        let mut notices = self.recall_facts.as_ref().map_or(Vec::new(), |stated| recalls.of(stated));
+        let by_accounting = |notice: &Notice<'_>| notice.recall.settled_by_accounting;
+        if notices.iter().any(by_accounting) && self.guarantee.recompute().faults.is_empty() {
+            notices.retain(|notice| !by_accounting(notice));
+        }
+        notices
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod schema;
 
-use super::{AUDITS, FALSE_POSITIVE_RATES, FILL_IN, Facts, Form, Product, Release, attack_bounds, checklist};
+use super::{AUDITS, FALSE_POSITIVE_RATES, FILL_IN, Facts, Form, Item, Product, Release, attack_bounds, checklist};
 use crate::guarantee::Guarantee;
 use crate::recall::Recalls;
 use dpopt_objective::objective::Evidence;
@@ -211,31 +211,150 @@ fn attack_bounds_lie_above_the_gaussian_curve_and_close_to_it() {
     assert!(card.contains("\n| 0.1 % | 0.3 % | ") && card.contains("\n| 1 % | 2.8 % | "), "{card}");
 }
 
+/// All items of a file, held against the list that ships.
+fn items(file: &Value) -> Vec<Item> {
+    checklist(&read(file), &Recalls::shipped())
+}
+
+/// The answer to a question of the checklist, marked where there is none.
+fn answer(items: &[Item], question: &str) -> String {
+    items.iter().find(|item| item.question == question).unwrap_or_else(|| panic!("no {question}")).told()
+}
+
+#[test]
+fn every_part_of_the_pyramid_has_its_questions() {
+    let items = items(&classifier(&guarantee(rows(), Evidence::Proved, false)));
+    let mut layers: Vec<&str> = items.iter().map(|item| item.layer).collect();
+    layers.dedup();
+    let pyramid = [
+        "ε",
+        "Unit of Privacy",
+        "Utility",
+        "Bias",
+        "Algorithms & Correctness",
+        "Query Model",
+        "Threat Model",
+        "Side Channels",
+        "Security",
+        "Access Control",
+        "Data Collection Exposure",
+    ];
+    assert_eq!(layers, pyramid);
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/disclosure.md")).unwrap();
+    for item in &items {
+        assert!(item.known || item.fact.is_some(), "nobody can answer {item:?}");
+        // the page says where a hazard is answered
+        assert!(page.contains(item.question), "{}", item.question);
+        if let Some(fact) = item.fact {
+            assert!(Facts::from_json(&format!("{{\"{fact}\": \"x\"}}")).is_ok() && page.contains(fact), "{fact}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_with_probability_delta_is_denied_where_no_event_has_one() {
+    let question = "Can δ disclose a unit as a whole?";
+    let one = guarantee(rows(), Evidence::Proved, false);
+    assert!(answer(&items(&mean(&one)), question).starts_with("The definition allows it"));
+    let mut stated = one.clone();
+    stated.stages[0].event = Event::gaussian(9.0).self_composed(1).approximate(1e-30);
+    assert!(answer(&items(&mean(&stated)), question).starts_with("The definition allows it"));
+    stated.stages[0].event = Event::composed(vec![Event::ApproxDp { epsilon: 0.1, delta: 1e-7 }, Event::gaussian(9.0)]);
+    assert!(answer(&items(&mean(&stated)), question).starts_with("Yes: "));
+    let mut pure = one.clone();
+    pure.delta = 0.0;
+    assert_eq!(answer(&items(&mean(&pure)), question), "No: δ is 0.");
+    let seeded = guarantee(rows(), Evidence::Proved, true);
+    assert!(answer(&items(&mean(&seeded)), question).starts_with("NO GUARANTEE"));
+    // and of how many records of a unit there is a bound
+    let question = "Is what one unit contributes bounded?";
+    assert!(!answer(&items(&mean(&one)), question).contains("At most"));
+    stated.stages[0].event = Event::gaussian(9.0).for_users_of(12).self_composed(3);
+    assert!(answer(&items(&mean(&stated)), question).ends_with("At most 12 records of a unit are used."));
+}
+
+#[test]
+fn what_is_public_is_in_every_document() {
+    let people = guarantee(Neighbours::of_users(Relation::ZeroOut), Evidence::Proved, false);
+    let public = "the number of rows; the number of units; how many rows a unit has";
+    for form in [Form::Registry, Form::Checklist, Form::ModelCard] {
+        let text = write(&classifier(&people), form);
+        assert!(text.contains(&format!("Public, and not protected: {public}.")), "{text}");
+    }
+    let entry = entry(&classifier(&people));
+    let unprotected = entry.at("deployment/dp_variant/unprotected_quantities").unwrap().text();
+    assert!(unprotected.starts_with(&format!("Taken as public: {public}; names of columns")), "{unprotected}");
+    // the report of a mean over units counts units alone
+    let mut report = mean(&people);
+    report["facts"] = json!({ "rows": null, "units": 40 });
+    let text = write(&report, Form::Checklist);
+    assert!(text.contains("Public, and not protected: the number of units."), "{text}");
+    let mut owned = guarantee(Neighbours::of_users(Relation::ZeroOut), Evidence::Proved, false);
+    owned.of_units(Some(("sender and recipient".into(), true)));
+    let text = write(&classifier(&owned), Form::ModelCard);
+    assert!(text.contains("so who shares rows with whom; the number of rows that are kept"), "{text}");
+}
+
+#[test]
+fn recalls_that_may_concern_a_file_are_in_every_document() {
+    let list = "format = 'dpopt-recalls'\nversion = 1\ndate = '2027-01-10'\n[[recall]]\nid = 'DPOPT-2027-001'\n\
+                date = '2027-01-09'\nsummary = 'An invented fault.'\nfollows = 'Fit *again*.'\n\
+                effect = 'understated'\nfiles = ['model']\n";
+    let with = |more: &str| Recalls::shipped().renewed_by(Recalls::from_toml(&format!("{list}{more}")).unwrap());
+    let (possible, certain) = (with("unknown = 'no file says it'\n"), with(""));
+    let file = classifier(&guarantee(rows(), Evidence::Proved, false));
+    let facts = Facts::from_toml("notes = 'The first of two.'").unwrap();
+    let line = |follows: &str| {
+        format!(
+            "recall DPOPT-2027-001 (may concern this file: no file says it): An invented fault. What follows: Fit {follows}."
+        )
+    };
+    for form in [Form::Registry, Form::Checklist, Form::ModelCard] {
+        let refused = read(&file).disclose(&certain, &facts, form).unwrap_err();
+        assert!(refused.to_string().contains("recall DPOPT-2027-001 (concerns this file)"), "{refused}");
+        assert!(!read(&file).disclose(&Recalls::shipped(), &facts, form).unwrap().contains("DPOPT-2027-001"));
+    }
+    let written = |form| read(&file).disclose(&possible, &facts, form).unwrap();
+    let entry = parse(&written(Form::Registry));
+    assert_eq!(faults(&entry), Vec::<String>::new());
+    let notes = format!("The first of two.\n\nKnown fault: {}", line(r"\*again\*"));
+    assert_eq!(entry.at("deployment/administrative/notes").unwrap().text(), notes);
+    let card = written(Form::ModelCard);
+    assert!(card.contains(&format!("\n- **Known fault:** {}\n", line(r"\*again\*"))), "{card}");
+    let page = written(Form::Checklist);
+    let question = "Does a known fault of an earlier version concern it?";
+    assert!(page.contains(&format!("- **{question}** Known fault: {}\n", line(r"\*again\*"))), "{page}");
+    let items = checklist(&read(&file), &possible);
+    assert_eq!(answer(&items, question), format!("Known fault: {}", line("*again*")));
+    // none, of which list; a page that the run writes is no file
+    let none = answer(&checklist(&read(&file), &with("relations = ['replace-one']\n")), question);
+    assert_eq!(none, "None of the list of 2027-01-10.");
+    let page = Release::of_value(file.clone()).unwrap();
+    assert!(answer(&checklist(&page, &possible), question).contains("dpopt verify"));
+}
+
 #[test]
 fn the_checklist_says_what_it_does_not_know() {
-    let release = read(&classifier(&guarantee(rows(), Evidence::Proved, false)));
-    let items = checklist(&release);
-    let told = |question: &str| items.iter().find(|item| item.question == question).unwrap().told();
-    assert!(told("What are ε and δ?").starts_with("ε is at most 1 and δ at most 1e-6"));
-    assert!(told("What else was released about the same people?").contains("charge 3 of a budget ledger"));
+    let known = items(&classifier(&guarantee(rows(), Evidence::Proved, false)));
+    let answer_to = |question: &str| answer(&known, question);
+    assert!(answer_to("What are ε and δ?").starts_with("ε is at most 1 and δ at most 1e-6"));
+    assert!(answer_to("What else was released about the same people?").contains("charge 3 of a budget ledger"));
     for open in ["How accurate is it?", "Who has access to the data?", "Is it less accurate for some groups?"] {
-        assert!(told(open).starts_with("Not known to dpopt: "), "{open}");
+        assert!(answer_to(open).starts_with("Not known to dpopt: "), "{open}");
     }
-    assert!(told("Do time and other side channels leak?").starts_with("Not protected"));
+    assert!(answer_to("Do time and other side channels leak?").starts_with("Not protected"));
     assert!(
-        told("Why should they be believed?")
+        answer_to("Why should they be believed?")
             .ends_with("The file does not say from which build of the library it came.")
     );
     let mut built = classifier(&guarantee(rows(), Evidence::Proved, false));
     built["provenance"] =
         json!({ "version": "0.1.0", "commit": "1a2b3c", "features": [], "target": "x86_64-linux", "cpu": ["fma"] });
-    let believed =
-        checklist(&read(&built)).into_iter().find(|item| item.question == "Why should they be believed?").unwrap();
+    let believed = answer(&items(&built), "Why should they be believed?");
     let build = "The program that made it: dpopt 0.1.0 (commit 1a2b3c, x86_64-linux, processor with fma).";
-    assert!(believed.answer.ends_with(build), "{}", believed.answer);
-    let mean = read(&mean(&guarantee(rows(), Evidence::Proved, false)));
-    let accurate = checklist(&mean).into_iter().find(|item| item.question == "How accurate is it?").unwrap();
-    assert!(accurate.known && accurate.answer.contains("at most 0.125"), "{accurate:?}");
+    assert!(believed.ends_with(build), "{believed}");
+    let accurate = answer(&items(&mean(&guarantee(rows(), Evidence::Proved, false))), "How accurate is it?");
+    assert!(accurate.starts_with("With probability 0.95") && accurate.contains("at most 0.125"), "{accurate}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::Report;
 use super::markup::{Markup, Row};
 use crate::disclosure::{AUDITS, Release, checklist};
+use crate::recall::Recalls;
 
 /// The section; left out where the numbers of a report are no numbers.
 pub(super) fn section(m: &mut Markup, report: &Report) {
@@ -15,10 +16,10 @@ pub(super) fn section(m: &mut Markup, report: &Report) {
     m.element("h2", "Checklist");
     m.element(
         "p",
-        "What to ask of a guarantee, by the layers of NIST SP 800-226 (Guidelines for Evaluating Differential Privacy \
-         Guarantees, 2025), from the promise down to who is trusted.",
+        "What to ask of a guarantee, by the pyramid of NIST SP 800-226 (Guidelines for Evaluating Differential Privacy \
+         Guarantees, initial public draft, 2023), from its top to its base.",
     );
-    let items = checklist(&release);
+    let items = checklist(&release, &Recalls::shipped());
     let rows: Vec<Row> =
         items.iter().map(|item| Row::new(vec![item.layer.into(), item.question.into(), item.told()])).collect();
     m.raw("<details><summary>").text(&format!("{} questions and their answers", rows.len())).raw("</summary>\n");

@@ -262,37 +262,17 @@ fn together(g: &Guarantee) -> Row {
 
 fn not_protected(m: &mut Markup, report: &Report) {
     m.element("h2", "What is not protected");
-    let mut items = Vec::new();
-    match report.guarantee.relation {
-        Relation::AddOrRemove => {}
-        Relation::ZeroOut | Relation::ReplaceOne => items.push(
-            match (report.facts.rows, report.facts.units) {
-                (_, None) => "The number of rows, which is public.",
-                (None, Some(_)) => "The number of units, which is public.",
-                (Some(_), Some(_)) => "The number of rows and the number of units, which are public.",
-            }
-            .into(),
-        ),
-    }
-    if report.guarantee.relation != Relation::AddOrRemove
-        && report.guarantee.unit != Unit::Record
-        && report.facts.rows.is_some()
-    {
-        items.push("How many rows one unit has: what the unit's rows say is protected, and not their number.".into());
-    }
-    if report.guarantee.public_ownership {
-        items.push(format!(
-            "Ownership: {}; neither is the number of rows that are kept, which depends on it.",
-            Guarantee::OWNERSHIP
-        ));
-    }
+    let g = &report.guarantee;
+    let counts_rows = report.facts.rows.is_some() || report.facts.units.is_none();
+    let public = g.public_quantities(counts_rows).into_iter();
+    let mut items: Vec<String> = public.map(|quantity| format!("{}, which is public.", capital(quantity))).collect();
     items.push("The column names, declared ranges, levels and labels, the settings and the plan: all public.".into());
     items.push(
         "What is true of the population. If smoking raises a risk, the answer may show it for every smoker, whether \
          or not their row was used."
             .into(),
     );
-    if report.guarantee.unit == Unit::Record {
+    if g.unit == Unit::Record {
         items.push(
             "People with several rows: the guarantee is for one row. With k rows per person it is k·ε with a δ of \
              k·e^((k−1)·ε)·δ (group privacy). Name the column of persons as the privacy unit to protect them as a \

@@ -4,6 +4,7 @@
 //! code is always run to that end.
 
 use super::{Check, Code, DELTA, InjectedFault, Run, Source, Tier, all};
+use crate::kept::Kept;
 use dpopt_audit::attack::{CHUNK, sample};
 use dpopt_audit::statistics::sequential::{Bet, Stake, best_bet, imagined};
 use dpopt_audit::statistics::threshold::{Choice, Event, choose};
@@ -11,7 +12,7 @@ use dpopt_audit::statistics::{Claim, Counts};
 use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_process::in_threads;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// False alarm of one audit of one correct mechanism.
@@ -42,16 +43,16 @@ impl Seeds {
 }
 
 /// What became of one entry.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Name of the fault in the catalogue.
-    pub number: &'static str,
+    pub number: String,
     /// How much of it is shipped code.
     pub source: Source,
     /// The mistake, in words.
-    pub bug: &'static str,
+    pub bug: String,
     /// What was looked at.
-    pub statistic: &'static str,
+    pub statistic: String,
     /// ε claimed at δ = 1e-5; none for entries caught by looking.
     pub claimed: Option<f64>,
     /// Proved lower bound on the injected fault's ε at δ = 1e-5, by counting in ten audits that went on to the end.
@@ -113,11 +114,11 @@ impl Summary {
 
 /// Runs all entries; one tick of progress each.
 pub fn run(tier: Tier, seed: u64, progress: &dyn Progress) -> Summary {
-    run_some(tier, seed, |_| true, progress)
+    run_some(tier, seed, |_| true, &Kept::nothing(), progress)
 }
 
-/// Runs the entries of the given numbers as [`run`] does, with the same outcomes.
-pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: &dyn Progress) -> Summary {
+/// Runs the entries of the given numbers as [`run`] does, with the same outcomes; those that are kept are not run again.
+pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, kept: &Kept, progress: &dyn Progress) -> Summary {
     let bugs = all();
     progress.start("injected faults", bugs.iter().filter(|b| wanted(b.number)).count() as u64);
     let outcomes = bugs
@@ -125,7 +126,8 @@ pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: 
         .enumerate()
         .filter(|(_, bug)| wanted(bug.number))
         .map(|(index, bug)| {
-            let outcome = run_one(bug, tier, seed.wrapping_mul(1000).wrapping_add(index as u64));
+            let seed = seed.wrapping_mul(1000).wrapping_add(index as u64);
+            let outcome = kept.or_run("fault", bug.number, || run_one(bug, tier, seed));
             progress.tick();
             outcome
         })
@@ -143,10 +145,10 @@ pub fn run_one(bug: &InjectedFault, tier: Tier, seed: u64) -> Outcome {
 
 fn judge(bug: &InjectedFault, tier: Tier, seed: u64) -> Outcome {
     let blank = Outcome {
-        number: bug.number,
+        number: bug.number.into(),
         source: bug.source,
-        bug: bug.bug,
-        statistic: bug.statistic,
+        bug: bug.bug.into(),
+        statistic: bug.statistic.into(),
         claimed: None,
         lower_bound: None,
         lower_bound_correct: None,
