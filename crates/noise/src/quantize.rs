@@ -6,6 +6,7 @@
 //! changes by exactly one record's vector, whatever the order of summation; it is formed with wrapping addition, because
 //! reduction modulo 2^64 commutes with adding the noise, while a saturated or checked sum leaks.
 use crate::grid::{Grid, MAX_LOG2_CLIP, dyadic, power_of_two};
+use dpopt_lanes::{add_truncated, squared_norm};
 use dpopt_process::stop::point;
 
 /// Which norm bounds a record's contribution.
@@ -101,6 +102,12 @@ impl Quantizer {
             Norm::L2 => self.limit.isqrt() as u64,
             Norm::L1 | Norm::LInfinity => self.limit as u64,
         }
+    }
+
+    /// More than the size of every product of an entry with the factor that clips its row, before it is truncated: for [`add_truncated`].
+    #[inline]
+    pub fn bound(&self) -> f64 {
+        2.0 * self.clip_norm * self.per_unit
     }
 
     /// The integer vector of a dense record. `values` is used as scratch space (it ends up clipped); non-finite entries
@@ -217,6 +224,9 @@ impl Quantizer {
         let increasing = indices.windows(2).fold(true, |all, pair| all & (pair[0] < pair[1]));
         let factor = self.factor(scale, squared_norm(values), values.len());
         match factor {
+            Some(factor) if increasing && indices.len() == sum.len() => {
+                add_truncated(values, factor, self.bound(), sum)
+            }
             Some(factor) if increasing => {
                 for (&index, &value) in indices.iter().zip(values) {
                     let cell = &mut sum[index as usize];
@@ -243,9 +253,7 @@ impl Quantizer {
         assert_eq!(values.len(), sum.len(), "row and sum have one length");
         match self.factor(scale, squared_norm(values), values.len()) {
             Some(factor) => {
-                for (cell, &value) in sum.iter_mut().zip(values) {
-                    *cell = cell.wrapping_add((factor * f64::from(value)) as i64);
-                }
+                add_truncated(values, factor, self.bound(), sum);
             }
             None => {
                 let mut scaled: Vec<f64> = values.iter().map(|&v| scale * f64::from(v)).collect();
@@ -267,6 +275,20 @@ impl Quantizer {
     #[inline]
     pub fn row_factor(&self, scale: f64, values: &[f32]) -> Option<f64> {
         self.factor(scale, squared_norm(values), values.len())
+    }
+
+    /// t such that truncating t·v_j·v_k, and √2 of it for j ≠ k, gives the integers of `scale`·v·vᵀ in isometric coordinates, clipped to l2 norm C: the norm of
+    /// that vector is |scale|·‖v‖². It may be computed as (fl(√2·t)·v_j)·v_k: three roundings more than in [`row_factor`](Self::row_factor)'s proof, and
+    /// the square of the norm errs twice as much as the norm does there; the eight spare roundings and the doubled error of n entries cover both. `None`: take
+    /// [`quantize`](Self::quantize).
+    ///
+    /// # Panics
+    /// If the quantizer's norm is not l2.
+    #[inline]
+    pub fn square_factor(&self, scale: f64, values: &[f32]) -> Option<f64> {
+        let squared = squared_norm(values);
+        // squares below 2^-1022 lose digits; a row that small has no square on any grid
+        if squared > 0.0 && squared < 1e-100 { None } else { self.factor(scale, squared * squared, values.len()) }
     }
 
     /// t such that truncating t·v_j gives the integers of an f64 vector of distinct coordinates, clipped to l2 norm C. The
@@ -299,22 +321,6 @@ impl Quantizer {
         // an all-zero row has limit = +∞ and any finite factor is right
         Some(if quanta.abs() <= limit { quanta } else { limit.copysign(quanta) })
     }
-}
-
-/// The squared norm Σv², in f64.
-#[inline]
-fn squared_norm(values: &[f32]) -> f64 {
-    // eight running sums: vectorises, and errs less than one running sum
-    let mut lanes = [0.0f64; 8];
-    let chunks = values.chunks_exact(8);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, &v) in lanes.iter_mut().zip(chunk) {
-            *lane += f64::from(v) * f64::from(v);
-        }
-    }
-    let rest: f64 = rest.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
-    lanes.iter().sum::<f64>() + rest
 }
 
 /// floor(x·2^shift), for results below 2^128.

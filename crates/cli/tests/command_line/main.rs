@@ -94,7 +94,10 @@ impl<'a> SmallDisk<'a> {
                 return Some(Self { folder, as_root });
             }
         }
-        assert!(std::env::var_os("CI").is_none(), "no small disk can be mounted here: run the tests as root, or allow sudo");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "no small disk can be mounted here: run the tests as root, or allow sudo"
+        );
         eprintln!("not tested: mounting a small disk needs root, or sudo without a password");
         None
     }

@@ -10,6 +10,7 @@ use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::curator::batch::{Batch, BatchId};
 use crate::refused::CuratorError;
+use dpopt_lanes::add_truncated;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::objective::{Gradient, Objective, Point};
 use dpopt_objective::records::{PartitionsError, ReadError, RecordSet, Row};
@@ -182,7 +183,7 @@ impl<O> Clipped<O> {
         let dimension = self.objective.dimension();
         assert_eq!(x.len(), dimension, "a point has one entry per dimension");
         add_up(count, dimension, GRAIN, |range| {
-            let mut weights = Dense { x, sum: vec![0i64; dimension] };
+            let mut weights = Dense { x, sum: vec![0i64; dimension], bound: self.quantizer.bound() };
             let mut scratch = Scratch::default();
             // a batch of more records than there are finds nothing beyond them, and nothing shows it
             for i in paced(range.map(&record).filter(|&i| i < records.len())) {
@@ -350,6 +351,8 @@ pub trait Weights: Point {
 struct Dense<'a> {
     x: &'a [f64],
     sum: Vec<i64>,
+    /// More than the size of a scaled entry of a clipped row.
+    bound: f64,
 }
 
 impl Point for Dense<'_> {
@@ -383,6 +386,10 @@ impl Weights for Dense<'_> {
     #[inline]
     fn add_scaled(&mut self, line: usize, width: usize, row: Row<'_>, scale: f64) {
         let line = &mut self.sum[line * width..(line + 1) * width];
+        if row.fills(width) {
+            add_truncated(row.values(), scale, self.bound, line);
+            return;
+        }
         for (&j, &x) in row.columns().iter().zip(row.values()) {
             let cell = &mut line[j as usize];
             *cell = cell.wrapping_add((scale * f64::from(x)) as i64);

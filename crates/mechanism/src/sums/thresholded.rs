@@ -9,6 +9,7 @@
 use dpopt_draws::Descending;
 use dpopt_kernel::beside::{Expose, Members, Sealed};
 use dpopt_kernel::{Batch, BatchId, Clipped, CuratorError, Mechanism, SamplerError, Sensitive};
+use dpopt_lanes::LaneSum;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_objective::objective::{Linear, Point};
 use dpopt_objective::records::{Records, Row};
@@ -178,8 +179,11 @@ impl Point for Iterate {
         if self.0.is_empty() {
             return 0.0;
         }
-        let each = row.columns().iter().zip(row.values());
-        each.map(|(j, &x)| self.0.get(j).map_or(0.0, |w| w * f64::from(x))).sum()
+        let mut sum = LaneSum::default();
+        for (j, &x) in row.columns().iter().zip(row.values()) {
+            sum.add(*j as usize, self.0.get(j).map_or(0.0, |w| w * f64::from(x)));
+        }
+        sum.total()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where a gradient is asked for, and what it looks like.
 
 use crate::records::Row;
+use dpopt_lanes::{LaneSum, dot, dot_at, dots};
 
 /// A point whose coordinates are read one by one: weights in memory, or weights whose noise is drawn when they are read.
 pub trait Point {
@@ -10,8 +11,11 @@ pub trait Point {
     /// ⟨line, row⟩ of line `line`, lines being `width` long.
     #[inline]
     fn score(&mut self, line: usize, width: usize, row: Row<'_>) -> f64 {
-        let each = row.columns().iter().zip(row.values());
-        each.map(|(&j, &x)| f64::from(x) * self.read(line * width + j as usize)).sum()
+        let mut sum = LaneSum::default();
+        for (&j, &x) in row.columns().iter().zip(row.values()) {
+            sum.add(j as usize, f64::from(x) * self.read(line * width + j as usize));
+        }
+        sum.total()
     }
 
     /// The scores of the first lines, as many as `scores` has room for: each what [`score`](Self::score) says of it, bit for bit.
@@ -39,30 +43,17 @@ impl Point for &[f64] {
     #[inline]
     fn score(&mut self, line: usize, width: usize, row: Row<'_>) -> f64 {
         let line = &self[line * width..(line + 1) * width];
-        row.columns().iter().zip(row.values()).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum()
+        if row.fills(width) { dot(row.values(), line) } else { dot_at(row.columns(), row.values(), line) }
     }
 
-    /// Four lines at a time: a sum waits for each of its additions, four sums wait together.
     #[inline]
     fn scores(&mut self, scores: &mut [f64], width: usize, row: Row<'_>) {
-        let mut lines = self.chunks_exact(width.max(1));
-        let mut fours = scores.chunks_exact_mut(4);
-        for four in &mut fours {
-            let (Some(a), Some(b), Some(c), Some(d)) = (lines.next(), lines.next(), lines.next(), lines.next()) else {
-                return;
-            };
-            let mut sums = [0.0; 4];
-            for (&j, &x) in row.columns().iter().zip(row.values()) {
-                let (j, x) = (j as usize, f64::from(x));
-                sums[0] += x * a[j];
-                sums[1] += x * b[j];
-                sums[2] += x * c[j];
-                sums[3] += x * d[j];
-            }
-            four.copy_from_slice(&sums);
+        if row.fills(width) {
+            dots(row.values(), self, width, scores);
+            return;
         }
-        for (score, line) in fours.into_remainder().iter_mut().zip(lines) {
-            *score = row.columns().iter().zip(row.values()).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();
+        for (score, line) in scores.iter_mut().zip(self.chunks_exact(width.max(1))) {
+            *score = dot_at(row.columns(), row.values(), line);
         }
     }
 
@@ -75,17 +66,35 @@ impl Point for &[f64] {
 mod tests {
     use super::*;
 
+    /// A point that is read number by number.
+    struct OneByOne(Vec<f64>);
+
+    impl Point for OneByOne {
+        fn read(&mut self, at: usize) -> f64 {
+            self.0[at]
+        }
+    }
+
     #[test]
-    fn scores_of_several_lines_are_those_of_each() {
-        let columns: Vec<u32> = (0..40).filter(|j| j % 3 != 1).collect();
-        let values: Vec<f32> = columns.iter().map(|&j| (j as f32 * 0.37).sin()).collect();
-        let row = Row::new(&columns, &values).unwrap();
-        let weights: Vec<f64> = (0..11 * 40).map(|at| f64::from(at).cos() * 10.0).collect();
-        for lines in 0..=11 {
-            let (mut scores, mut point) = (vec![9.0; lines], &weights[..]);
-            point.scores(&mut scores, 40, row);
-            let each: Vec<f64> = (0..lines).map(|line| point.score(line, 40, row)).collect();
-            assert_eq!(scores, each);
+    fn scores_have_the_same_bits_however_a_row_and_a_point_are_stored() {
+        for width in [1, 7, 15, 16, 40, 64, 100] {
+            let all: Vec<u32> = (0..width as u32).collect();
+            let value = |j: u32| if j % 3 == 1 { 0.0 } else { (j as f32 * 0.37).sin() };
+            let stored: Vec<f32> = all.iter().map(|&j| value(j)).collect();
+            let columns: Vec<u32> = all.iter().copied().filter(|&j| value(j) != 0.0).collect();
+            let values: Vec<f32> = columns.iter().map(|&j| value(j)).collect();
+            let (full, gaps) = (Row::new(&all, &stored).unwrap(), Row::new(&columns, &values).unwrap());
+            assert!(full.fills(width) && (width == 1 || !gaps.fills(width)));
+            let weights: Vec<f64> = (0..11 * width).map(|at| (at as f64).cos() * 10.0).collect();
+            let mut read = OneByOne(weights.clone());
+            for lines in 0..=11 {
+                let (mut of_full, mut of_gaps, mut point) = (vec![9.0; lines], vec![9.0; lines], &weights[..]);
+                point.scores(&mut of_full, width, full);
+                point.scores(&mut of_gaps, width, gaps);
+                let each: Vec<f64> = (0..lines).map(|line| point.score(line, width, full)).collect();
+                let one_by_one: Vec<f64> = (0..lines).map(|line| read.score(line, width, gaps)).collect();
+                assert!(of_full == of_gaps && of_full == each && of_full == one_by_one, "{width}");
+            }
         }
     }
 }

@@ -53,6 +53,12 @@ impl<'a> Row<'a> {
         self.values
     }
 
+    /// Whether it has an entry in each of `width` columns, and no others.
+    #[inline]
+    pub fn fills(&self, width: usize) -> bool {
+        self.columns.len() == width && self.fits(width)
+    }
+
     /// Whether all columns are below `width`.
     #[inline]
     pub fn fits(&self, width: usize) -> bool {

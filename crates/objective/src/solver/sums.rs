@@ -10,6 +10,7 @@ use super::double::{self, Double, two_sum};
 use crate::loss::Loss;
 use crate::objective::Linear;
 use crate::records::{Examples, Rows};
+use dpopt_lanes::{add_scaled, dot as row_dot, dot_at};
 use dpopt_process::in_threads;
 use dpopt_process::stop::{self, Stop};
 use rayon::prelude::*;
@@ -378,6 +379,10 @@ impl RegularizedSum<'_> {
                 for (a, (&ja, &xa)) in indices.iter().zip(values).enumerate() {
                     let scale = h * f64::from(xa);
                     let line = &mut sum[ja as usize * d..ja as usize * d + ja as usize + 1];
+                    if line.len() == a + 1 {
+                        add_scaled(&values[..=a], scale, line);
+                        continue;
+                    }
                     for (&jb, &xb) in indices[..=a].iter().zip(&values[..=a]) {
                         line[jb as usize] += scale * f64::from(xb);
                     }
@@ -509,22 +514,22 @@ pub fn majorising_curvature(u: f64) -> f64 {
 /// ⟨row, v⟩ in plain arithmetic.
 #[inline]
 pub fn plain_dot(indices: &[u32], values: &[f32], v: &[f64]) -> f64 {
-    // four sums at once: one chain of additions would wait for each to finish
-    let (by_four, rest) = indices.as_chunks::<4>();
-    let (values_by_four, rest_values) = values.as_chunks::<4>();
-    let mut sums = [0.0; 4];
-    for (j, x) in by_four.iter().zip(values_by_four) {
-        for lane in 0..4 {
-            sums[lane] += f64::from(x[lane]) * v[j[lane] as usize];
-        }
-    }
-    let tail: f64 = rest.iter().zip(rest_values).map(|(&j, &x)| f64::from(x) * v[j as usize]).sum();
-    (sums[0] + sums[1]) + (sums[2] + sums[3]) + tail
+    if fills(indices, v) { row_dot(values, v) } else { dot_at(indices, values, v) }
+}
+
+/// Whether a row has an entry for each of the numbers beside it; its columns increase.
+#[inline]
+fn fills<T>(indices: &[u32], beside: &[T]) -> bool {
+    indices.len() == beside.len() && indices.last().is_some_and(|&last| last as usize + 1 == indices.len())
 }
 
 /// sum += c·row in plain arithmetic.
 #[inline]
 pub fn plain_add(indices: &[u32], values: &[f32], c: f64, sum: &mut [f64]) {
+    if fills(indices, sum) {
+        add_scaled(values, c, sum);
+        return;
+    }
     for (&j, &x) in indices.iter().zip(values) {
         sum[j as usize] += c * f64::from(x);
     }
