@@ -174,6 +174,26 @@ fn add_truncated_of<S: Simd>(_simd: S, values: &[f32], scale: f64, cells: &mut [
     }
 }
 
+/// [`add_truncated`] for each line of `cells`, which are as long as the row, with its own of `scales`, all multiplied by `factor`.
+#[inline]
+pub fn add_truncated_lines(values: &[f32], scales: &[f64], factor: f64, bound: f64, cells: &mut [i64]) {
+    if values.len() < SHORT || matches!(*ARCH, Arch::Scalar) || bound.is_nan() || bound >= MOST {
+        for (line, &scale) in cells.chunks_exact_mut(values.len().max(1)).zip(scales) {
+            add_truncated(values, scale * factor, bound, line);
+        }
+    } else {
+        add_truncated_lines_wide(values, scales, factor, cells);
+    }
+}
+
+#[pulp::with_simd(add_truncated_lines_wide = *ARCH)]
+#[inline(always)]
+fn add_truncated_lines_of<S: Simd>(simd: S, values: &[f32], scales: &[f64], factor: f64, cells: &mut [i64]) {
+    for (line, &scale) in cells.chunks_exact_mut(values.len()).zip(scales) {
+        add_truncated_of(simd, values, scale * factor, line);
+    }
+}
+
 /// sums += scale·values, entry by entry.
 #[inline]
 pub fn add_scaled(values: &[f32], scale: f64, sums: &mut [f64]) {
@@ -250,6 +270,12 @@ mod tests {
                 add_truncated(&row, scale, bound, &mut cells);
                 cast.iter_mut().zip(&row).for_each(|(c, &x)| *c = c.wrapping_add((scale * f64::from(x)) as i64));
                 prop_assert_eq!(&cells, &cast);
+                let scales = [1.0, -0.5, 0.25];
+                let mut lines: Vec<i64> = [&cells[..], &cells, &cells].concat();
+                let mut each = lines.clone();
+                add_truncated_lines(&row, &scales, scale, bound, &mut lines);
+                each.chunks_exact_mut(row.len().max(1)).zip(scales).for_each(|(line, s)| add_truncated(&row, s * scale, bound, line));
+                prop_assert_eq!(&lines, &each);
             }
         }
     }

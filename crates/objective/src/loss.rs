@@ -152,10 +152,14 @@ impl Loss {
     pub fn slope(&self, scores: &[f64], target: f64, slope: &mut [f64]) {
         match *self {
             Self::Softmax { .. } => {
-                let normaliser = log_sum_exp(scores);
+                let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let mut sum = 0.0;
                 for (g, s) in slope.iter_mut().zip(scores) {
-                    *g = (s - normaliser).exp();
+                    *g = (s - top).exp();
+                    sum += *g;
                 }
+                // the largest is 1, so that the sum is at least that
+                slope.iter_mut().for_each(|g| *g /= sum);
                 slope[target as usize] -= 1.0;
             }
             _ => slope[0] = self.scalar_slope(scores[0], target),

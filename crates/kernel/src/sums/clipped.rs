@@ -10,7 +10,7 @@ use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::curator::batch::{Batch, BatchId};
 use crate::refused::CuratorError;
-use dpopt_lanes::add_truncated;
+use dpopt_lanes::{add_truncated, add_truncated_lines};
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::objective::{Gradient, Objective, Point};
 use dpopt_objective::records::{PartitionsError, ReadError, RecordSet, Row};
@@ -277,10 +277,9 @@ impl<O> Clipped<O> {
         }
         let clip_norm = self.clip_norm();
         let factor = if norm > clip_norm * room { clip_norm * room / norm } else { 1.0 };
+        // a power of two: the product of the two factors is exact
         let per_unit = 1.0 / self.quantizer.grid().step();
-        for (line, &c) in slope.iter().enumerate() {
-            weights.add_scaled(line, width, row, c * factor * per_unit);
-        }
+        weights.add_outer(slope, factor * per_unit, width, row);
     }
 
     /// Entries at places that an objective named: only different places below the dimension have the norm of their vector.
@@ -345,6 +344,13 @@ pub trait Weights: Point {
             self.add(line * width + j as usize, (scale * f64::from(x)) as i64);
         }
     }
+    /// Adds trunc(`slope`·`factor`·value) per column, a line for each entry of the slope.
+    #[inline]
+    fn add_outer(&mut self, slope: &[f64], factor: f64, width: usize, row: Row<'_>) {
+        for (line, &c) in slope.iter().enumerate() {
+            self.add_scaled(line, width, row, c * factor);
+        }
+    }
 }
 
 /// A point in memory and a sum of all coordinates.
@@ -393,6 +399,17 @@ impl Weights for Dense<'_> {
         for (&j, &x) in row.columns().iter().zip(row.values()) {
             let cell = &mut line[j as usize];
             *cell = cell.wrapping_add((scale * f64::from(x)) as i64);
+        }
+    }
+
+    #[inline]
+    fn add_outer(&mut self, slope: &[f64], factor: f64, width: usize, row: Row<'_>) {
+        if row.fills(width) {
+            add_truncated_lines(row.values(), slope, factor, self.bound, &mut self.sum[..slope.len() * width]);
+            return;
+        }
+        for (line, &c) in slope.iter().enumerate() {
+            self.add_scaled(line, width, row, c * factor);
         }
     }
 }
