@@ -152,6 +152,28 @@ impl RoundedGaussian {
         }
     }
 
+    /// `sums` with the noise that [`add_to`](Self::add_to) adds, as numbers on `grid`: without a second copy of all cells.
+    pub fn noisy(&self, sums: &[i64], grid: Grid, stream: &mut Stream) -> Vec<f64> {
+        let mut out = vec![0.0; sums.len()];
+        let with_noise = |sums: &[i64], out: &mut [f64], stream: &mut Stream| {
+            let mut cells = sums.to_vec();
+            self.add_run(&mut cells, stream);
+            out.iter_mut().zip(cells).for_each(|(value, z)| *value = grid.to_f64(z));
+        };
+        if sums.len() <= PART {
+            with_noise(sums, &mut out, stream);
+        } else {
+            let parts = stream.parts();
+            let stop = Stop::here();
+            let add = |(index, (sums, out)): (usize, (&[i64], &mut [f64]))| {
+                stop.point();
+                with_noise(sums, out, &mut parts.stream(index as u64));
+            };
+            in_threads(|| sums.par_chunks(PART).zip(out.par_chunks_mut(PART)).enumerate().for_each(add));
+        }
+        out
+    }
+
     /// One stream, one thread. Words are taken in blocks; those that don't decide their sample are finished afterwards, in
     /// order, with the words that follow the block.
     fn add_run(&self, sums: &mut [i64], stream: &mut Stream) {
@@ -316,6 +338,20 @@ mod tests {
         let one = run(1);
         assert_eq!(one, run(2));
         assert_eq!(one, run(8));
+    }
+
+    #[test]
+    fn numbers_with_noise_are_the_sums_with_noise() {
+        let grid = Grid::new(-10);
+        let noise = RoundedGaussian::new(2.0, grid).unwrap();
+        for len in [0, 1, 700, PART, 3 * PART + 5] {
+            let sums: Vec<i64> = (0..len as i64).map(|j| j * 1001 - 7).collect();
+            let mut added = sums.clone();
+            noise.add_to(&mut added, &mut NoiseSource::insecure(3).stream(Purpose::Noise, 0));
+            let numbers = noise.noisy(&sums, grid, &mut NoiseSource::insecure(3).stream(Purpose::Noise, 0));
+            assert!(len == 0 || added != sums);
+            assert_eq!(numbers, added.iter().map(|&z| grid.to_f64(z)).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! changes by exactly one record's vector, whatever the order of summation; it is formed with wrapping addition, because
 //! reduction modulo 2^64 commutes with adding the noise, while a saturated or checked sum leaks.
 use crate::grid::{Grid, MAX_LOG2_CLIP, dyadic, power_of_two};
-use dpopt_lanes::{add_truncated, squared_norm};
+use dpopt_lanes::{add_truncated, squared_norm, squared_norm_of};
 use dpopt_process::stop::point;
 
 /// Which norm bounds a record's contribution.
@@ -89,6 +89,11 @@ impl Quantizer {
     /// The grid γ·Z.
     pub fn grid(&self) -> Grid {
         self.grid
+    }
+
+    /// The norm that is bounded.
+    pub fn norm(&self) -> Norm {
+        self.norm
     }
 
     /// The clip norm C.
@@ -299,7 +304,7 @@ impl Quantizer {
     /// If the quantizer's norm is not l2.
     #[inline]
     pub fn vector_factor(&self, values: &[f64]) -> Option<f64> {
-        let squared = values.iter().map(|v| v * v).sum::<f64>();
+        let squared = squared_norm_of(values);
         // squares below 2^-1022 lose digits: nothing beside a sum that is not tiny itself
         if squared < 1e-200 { None } else { self.factor(1.0, squared, values.len()) }
     }

@@ -101,7 +101,11 @@ pub(crate) fn gaussian_sum<'py>(
     let values = match &x {
         Numbers::Here(x) => {
             let x = x.as_array();
-            interruptible(py, || release(session, mechanism, &clipped.sum(x.nrows(), x.ncols(), row(&x))))?
+            let (n, d) = (x.nrows(), x.ncols());
+            interruptible(py, || match x.as_slice() {
+                Some(all) => release(session, mechanism, &clipped.sum_slices(n, d, |i| &all[i * d..(i + 1) * d])),
+                None => release(session, mechanism, &clipped.sum(n, d, row(&x))),
+            })?
         }
         Numbers::Remote(x) => {
             let x = x.get();

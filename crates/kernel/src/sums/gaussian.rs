@@ -84,9 +84,8 @@ impl Mechanism for Gaussian {
     }
 
     fn apply(&self, input: &GridSum, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        let mut quanta = input.quanta.clone();
-        add_rounded_gaussian(&mut quanta, self.standard_deviation(), self.grid, noise)?;
-        Ok(quanta.into_iter().map(|u| self.grid.to_f64(u)).collect())
+        let gaussian = rounded_gaussian(self.standard_deviation(), self.grid)?;
+        Ok(gaussian.noisy(&input.quanta, self.grid, &mut noise.stream(Purpose::Noise, 0)))
     }
 }
 

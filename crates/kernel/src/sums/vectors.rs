@@ -11,6 +11,7 @@ use crate::curator::batch::{Batch, BatchId, Sampling};
 use crate::curator::mechanism::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
+use dpopt_lanes::add_truncated_of;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedLaplace};
 use dpopt_privacy::Event;
 use dpopt_process::stop::paced;
@@ -40,6 +41,22 @@ impl ClippedVectors {
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Sensitive<GridSum> {
         let quanta = add_up_vectors(&self.quantizer, records, dimension, vector);
+        Sensitive::new(GridSum {
+            quanta,
+            grid: self.quantizer.grid(),
+            clip_norm: self.quantizer.clip_norm(),
+            batch: None,
+        })
+    }
+
+    /// [`sum`](Self::sum) of vectors that lie in memory: `vector(i)` is v_i, of which entries beyond `dimension` count as none.
+    pub fn sum_slices<'a>(
+        &self,
+        records: usize,
+        dimension: usize,
+        vector: impl Fn(usize) -> &'a [f64] + Sync,
+    ) -> Sensitive<GridSum> {
+        let quanta = add_up_slices(&self.quantizer, records, dimension, vector);
         Sensitive::new(GridSum {
             quanta,
             grid: self.quantizer.grid(),
@@ -395,12 +412,47 @@ pub(super) fn add_up_vectors(
             vector(i, &mut values);
             // a longer vector is cut, so that what was clipped is what is summed
             values.truncate(dimension);
-            quantizer.quantize(&mut values, &mut quanta);
-            merge(&mut sum, &quanta);
+            if !add_clipped(quantizer, &values, &mut sum) {
+                quantizer.quantize(&mut values, &mut quanta);
+                merge(&mut sum, &quanta);
+            }
         }
         Ok::<_, Infallible>(sum)
     });
     quanta
+}
+
+/// As [`add_up_vectors`], of vectors that lie in memory; of longer ones the rest is cut off.
+fn add_up_slices<'a>(
+    quantizer: &Quantizer,
+    records: usize,
+    dimension: usize,
+    vector: impl Fn(usize) -> &'a [f64] + Sync,
+) -> Vec<i64> {
+    let Ok(quanta) = add_up(records, dimension, 64, |range| {
+        let mut sum = vec![0i64; dimension];
+        let mut quanta = Vec::new();
+        for i in paced(range) {
+            let values = vector(i);
+            let values = &values[..values.len().min(dimension)];
+            if !add_clipped(quantizer, values, &mut sum) {
+                quantizer.quantize(&mut values.to_vec(), &mut quanta);
+                merge(&mut sum, &quanta);
+            }
+        }
+        Ok::<_, Infallible>(sum)
+    });
+    quanta
+}
+
+/// Adds a vector clipped in l2 norm by the factor that is proved for it, if there is one.
+#[inline]
+fn add_clipped(quantizer: &Quantizer, values: &[f64], sum: &mut [i64]) -> bool {
+    let factor = if quantizer.norm() == Norm::L2 { quantizer.vector_factor(values) } else { None };
+    factor.is_some_and(|factor| {
+        add_truncated_of(values, factor, quantizer.bound(), sum);
+        true
+    })
 }
 
 /// A sum of integer vectors, each of *l1* norm at most C; what [`Laplace`] adds noise to.
@@ -506,6 +558,30 @@ impl Mechanism for Laplace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vectors_in_memory_are_summed_as_copies_are() {
+        let clipped = ClippedVectors::new(1.5, Grid::new(-20)).unwrap();
+        let rows: Vec<Vec<f64>> = (0..70)
+            .map(|i| match i % 7 {
+                0 => vec![0.0; 40],
+                1 => vec![f64::NAN; 40],
+                2 => vec![1e200; 40],
+                3 => vec![1e-170; 40],
+                // longer than the sum
+                4 => (0..60).map(|j| f64::from(j - 30)).collect(),
+                _ => (0..40).map(|j| f64::from(i * j % 11) / 50.0 - 0.1).collect(),
+            })
+            .collect();
+        let copied = clipped.sum(70, 40, |i, out| out.extend(&rows[i]));
+        let sliced = clipped.sum_slices(70, 40, |i| &rows[i]);
+        assert_eq!(copied.expose().quanta, sliced.expose().quanta);
+        for row in &rows {
+            let alone = clipped.sum_slices(1, 40, |_| row);
+            let squared: u128 = alone.expose().quanta.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
+            assert!(squared <= clipped.quantizer.max_units().pow(2).into());
+        }
+    }
     use crate::{Curator, Gaussian};
     use proptest::prelude::*;
 
