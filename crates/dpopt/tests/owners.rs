@@ -68,7 +68,7 @@ fn every_owner_is_promised_a_group_of_rows_and_what_is_not_protected_is_reported
     let html = report.html();
     assert!(
         html.contains(&format!("{} of {} rows of", owned.kept, owned.rows))
-            && html.contains("Ownership: who owns which rows")
+            && html.contains("Who owns which rows, and so who shares rows with whom, which is public")
     );
     // no owner is a feature; and it has learned something
     assert!(model.encoder().columns().all(|column| column != "sender" && column != "recipient"));

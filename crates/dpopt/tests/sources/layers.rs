@@ -373,10 +373,13 @@ fn crates_use_only_crates_above_them_in_the_list() {
         );
         // what is trusted for privacy, and who may read what is sensitive
         let on: &[&str] = match name.as_str() {
-            "dpopt-kernel" => &["dpopt-noise", "dpopt-objective", "dpopt-privacy", "dpopt-process", "dpopt-refusal"],
+            "dpopt-kernel" => {
+                &["dpopt-lanes", "dpopt-noise", "dpopt-objective", "dpopt-privacy", "dpopt-process", "dpopt-refusal"]
+            }
             "dpopt-mechanism" => &[
                 "dpopt-draws",
                 "dpopt-kernel",
+                "dpopt-lanes",
                 "dpopt-noise",
                 "dpopt-objective",
                 "dpopt-privacy",

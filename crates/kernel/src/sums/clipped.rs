@@ -10,7 +10,7 @@ use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::curator::batch::{Batch, BatchId};
 use crate::refused::CuratorError;
-use dpopt_lanes::{add_truncated, add_truncated_lines};
+use dpopt_lanes::{add_truncated, add_truncated_lines, add_truncated_of};
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::objective::{Gradient, Objective, Point};
 use dpopt_objective::records::{PartitionsError, ReadError, RecordSet, Row};
@@ -243,9 +243,13 @@ impl<O> Clipped<O> {
             Gradient::Dense(values) => {
                 // a longer vector is cut, so that what is clipped is what is summed
                 let most = values.len().min(dimension);
-                self.quantizer.quantize(&mut values[..most], quanta);
-                // what the record did not read it does not touch: lazy noise has a place for what was read only
-                quanta.iter().enumerate().filter(|(_, z)| **z != 0).for_each(|(at, &z)| weights.add(at, z));
+                match self.quantizer.vector_factor(&values[..most]) {
+                    Some(factor) => weights.add_vector(&values[..most], factor),
+                    None => {
+                        self.quantizer.quantize(&mut values[..most], quanta);
+                        quanta.iter().enumerate().filter(|(_, z)| **z != 0).for_each(|(at, &z)| weights.add(at, z));
+                    }
+                }
             }
         }
         Ok(())
@@ -344,6 +348,13 @@ pub trait Weights: Point {
             self.add(line * width + j as usize, (scale * f64::from(x)) as i64);
         }
     }
+    /// Adds trunc(`factor`·value) to the coordinates from the first on. What the record did not read it does not touch, because lazy noise has a place for what was
+    /// read only: nothing is added where the integer is 0.
+    #[inline]
+    fn add_vector(&mut self, values: &[f64], factor: f64) {
+        let quanta = values.iter().map(|v| (factor * v) as i64).enumerate();
+        quanta.filter(|(_, z)| *z != 0).for_each(|(at, z)| self.add(at, z));
+    }
     /// Adds trunc(`slope`·`factor`·value) per column, a line for each entry of the slope.
     #[inline]
     fn add_outer(&mut self, slope: &[f64], factor: f64, width: usize, row: Row<'_>) {
@@ -400,6 +411,11 @@ impl Weights for Dense<'_> {
             let cell = &mut line[j as usize];
             *cell = cell.wrapping_add((scale * f64::from(x)) as i64);
         }
+    }
+
+    #[inline]
+    fn add_vector(&mut self, values: &[f64], factor: f64) {
+        add_truncated_of(values, factor, self.bound, &mut self.sum);
     }
 
     #[inline]

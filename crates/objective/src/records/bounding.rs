@@ -263,9 +263,14 @@ impl Bounding {
         rows.push_clipped(entries, self.whole);
     }
 
-    /// Bounds `targets.len()` rows; `fill(i, out)` gives the entries of row i.
-    fn rows(&self, targets: &[f64], mut fill: impl FnMut(usize, &mut Vec<(u32, f64)>)) -> Bounded {
+    /// Bounds `targets.len()` rows, of at most `entries` entries together; `fill(i, out)` gives the entries of row i.
+    fn rows(&self, targets: &[f64], entries: usize, mut fill: impl FnMut(usize, &mut Vec<(u32, f64)>)) -> Bounded {
         let mut rows = Rows::new(self.width());
+        // the intercept of each row besides
+        rows.reserve(
+            targets.len(),
+            entries.saturating_add(targets.len()).min(targets.len().saturating_mul(self.nonzeros())),
+        );
         let (mut entries, mut values) = (Vec::new(), Vec::new());
         for (i, target) in paced(targets.iter().enumerate()) {
             if target.is_nan() {
@@ -292,7 +297,7 @@ impl Bounding {
         match () {
             () if count != targets.len() => Err(MatrixError::Targets),
             () if columns != self.scale.len() => Err(MatrixError::Columns),
-            () => Ok(self.rows(targets, |i, values| {
+            () => Ok(self.rows(targets, count.saturating_mul(columns), |i, values| {
                 values.extend(row(i).into_iter().enumerate().map(|(j, v)| (j as u32, self.value(j, v.into()))));
             })),
         }
@@ -320,7 +325,7 @@ impl Bounding {
         if self.centre.iter().any(|c| *c != 0.0) {
             return Err(MatrixError::Centred);
         }
-        Ok(self.rows(targets, |i, line| {
+        Ok(self.rows(targets, values.len(), |i, line| {
             let span = offsets[i] as usize..offsets[i + 1] as usize;
             let entries = columns[span.clone()].iter().zip(&values[span]);
             line.extend(entries.map(|(&j, &v)| (j as u32, self.value(j as usize, v.into()))));

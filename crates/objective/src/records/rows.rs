@@ -72,6 +72,13 @@ impl Rows {
         Self { offsets: vec![0], indices: Vec::new(), values: Vec::new(), columns, norm_bound: 0.0, of_a_unit: None }
     }
 
+    /// Makes room for so many more rows with so many entries together, which then are not moved while they are pushed.
+    pub fn reserve(&mut self, rows: usize, entries: usize) {
+        self.offsets.reserve_exact(rows);
+        self.indices.reserve_exact(entries);
+        self.values.reserve_exact(entries);
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
