@@ -23,6 +23,13 @@ const MAGIC: f64 = 6_755_399_441_055_744.0;
 /// Whole numbers below this are found in the last bits of a sum with the magic number.
 const MOST: f64 = (1u64 << 51) as f64;
 
+/// Whether products of `scale` may be truncated in wide registers: whole parts below 2^51, and nothing that is no number, whose bits would be added as they are (a
+/// cast gives 0). Without wide registers a whole part is not one instruction.
+#[inline]
+fn is_wide(scale: f64, bound: f64) -> bool {
+    scale.is_finite() && bound < MOST && !matches!(*ARCH, Arch::Scalar)
+}
+
 #[inline(always)]
 fn total(sums: [f64; LANES]) -> f64 {
     let [a, b, c, d, e, f, g, h] = sums;
@@ -176,8 +183,8 @@ fn norm_in_lanes(values: &[f64]) -> f64 {
 /// cells += trunc(scale·values), modulo 2^64, cell by cell, of a vector: [`add_truncated`] of `f64`.
 #[inline]
 pub fn add_truncated_of(values: &[f64], scale: f64, bound: f64, cells: &mut [i64]) {
-    debug_assert!(values.iter().all(|&x| (scale * x).abs() <= bound));
-    if values.len() < SHORT || matches!(*ARCH, Arch::Scalar) || bound.is_nan() || bound >= MOST {
+    debug_assert!(!values.iter().any(|&x| (scale * x).abs() > bound));
+    if values.len() < SHORT || !is_wide(scale, bound) {
         for (cell, &x) in cells.iter_mut().zip(values) {
             *cell = cell.wrapping_add((scale * x) as i64);
         }
@@ -199,9 +206,8 @@ fn add_vector<S: Simd>(_simd: S, values: &[f64], scale: f64, cells: &mut [i64]) 
 /// is fastest.
 #[inline]
 pub fn add_truncated(values: &[f32], scale: f64, bound: f64, cells: &mut [i64]) {
-    debug_assert!(values.iter().all(|&x| (scale * f64::from(x)).abs() <= bound));
-    // without wide registers a whole part is not one instruction
-    if values.len() < SHORT || matches!(*ARCH, Arch::Scalar) || bound.is_nan() || bound >= MOST {
+    debug_assert!(!values.iter().any(|&x| (scale * f64::from(x)).abs() > bound));
+    if values.len() < SHORT || !is_wide(scale, bound) {
         for (cell, &x) in cells.iter_mut().zip(values) {
             *cell = cell.wrapping_add((scale * f64::from(x)) as i64);
         }
@@ -223,7 +229,7 @@ fn add_row<S: Simd>(_simd: S, values: &[f32], scale: f64, cells: &mut [i64]) {
 /// [`add_truncated`] for each line of `cells`, which are as long as the row, with its own of `scales`, all multiplied by `factor`.
 #[inline]
 pub fn add_truncated_lines(values: &[f32], scales: &[f64], factor: f64, bound: f64, cells: &mut [i64]) {
-    if values.len() < SHORT || matches!(*ARCH, Arch::Scalar) || bound.is_nan() || bound >= MOST {
+    if values.len() < SHORT || !scales.iter().all(|scale| is_wide(scale * factor, bound)) {
         for (line, &scale) in cells.chunks_exact_mut(values.len().max(1)).zip(scales) {
             add_truncated(values, scale * factor, bound, line);
         }
@@ -330,6 +336,17 @@ mod tests {
                 each.chunks_exact_mut(row.len().max(1)).zip(scales).for_each(|(line, s)| add_truncated(&row, s * scale, bound, line));
                 prop_assert_eq!(&lines, &each);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_adds_nothing() {
+        for scale in [f64::NAN, f64::INFINITY] {
+            let mut cells = vec![7; 2 * SHORT];
+            add_truncated(&[0.0; SHORT], scale, 0.0, &mut cells[..SHORT]);
+            add_truncated_of(&[0.0; SHORT], scale, 0.0, &mut cells[..SHORT]);
+            add_truncated_lines(&[0.0; SHORT], &[1.0, scale], scale, 0.0, &mut cells);
+            assert_eq!(cells, vec![7; 2 * SHORT], "{scale}");
         }
     }
 

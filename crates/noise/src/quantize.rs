@@ -219,7 +219,7 @@ impl Quantizer {
     /// a slower path) and `values`. Never allocates on the fast path.
     ///
     /// The bound norm(γz) ≤ C holds exactly, by proof instead of by a second pass: with N² = Σv² (f32 squares are exact
-    /// in f64, the computed sum is at least N²(1 − n·2^-53)), the factor t is made at most (C/γ)·(1 − (n+8)·2^-52)/N, so
+    /// in f64, the computed sum is at least N²(1 − n·2^-53)), the factor t is made at most (C/γ)·(1 − (n+8)·2^-52)/N of the computed N, up to three roundings, so
     /// each product fl(t·v) is at most |t·v|·(1 + 2^-53) in size, and truncation only lowers it.
     ///
     /// # Panics
@@ -229,7 +229,11 @@ impl Quantizer {
         let increasing = indices.windows(2).fold(true, |all, pair| all & (pair[0] < pair[1]));
         let factor = self.factor(scale, squared_norm(values), values.len());
         match factor {
-            Some(factor) if increasing && indices.len() == sum.len() => {
+            Some(factor)
+                if increasing
+                    && indices.len() == sum.len()
+                    && indices.last().is_none_or(|&last| (last as usize) < sum.len()) =>
+            {
                 add_truncated(values, factor, self.bound(), sum)
             }
             Some(factor) if increasing => {
@@ -322,8 +326,11 @@ impl Quantizer {
         if !usable {
             return None;
         }
+        // nothing to clip, and no quotient: with an extreme scale it would be no number
+        if squared_norm == 0.0 {
+            return Some(0.0);
+        }
         let limit = self.clip_norm * self.per_unit * (1.0 - (entries as f64 + 8.0) * 2.0 * UNIT) / squared_norm.sqrt();
-        // an all-zero row has limit = +∞ and any finite factor is right
         Some(if quanta.abs() <= limit { quanta } else { limit.copysign(quanta) })
     }
 }
@@ -371,6 +378,20 @@ mod tests {
 
     fn l2_squared(quanta: &[i64]) -> u128 {
         quanta.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum()
+    }
+
+    /// A row of zeros under extreme scales, clip norms and grids: no number may reach a cell.
+    #[test]
+    fn rows_of_zeros_add_nothing() {
+        for (clip_norm, grid) in [(1.0, -27), (1e-300, 400), (1.0, 0)] {
+            let Ok(quantizer) = Quantizer::new(Norm::L2, clip_norm, Grid::new(grid)) else { continue };
+            for scale in [0.0, 1.0, -1.3e308, 1.3e308 / 2f64.powi(27), f64::MAX, f64::INFINITY, f64::NAN] {
+                let mut sum = vec![3i64; 20];
+                quantizer.add_scaled_dense(scale, &[0.0; 20], &mut sum);
+                quantizer.add_scaled_row(scale, &(0..20).collect::<Vec<u32>>(), &[0.0; 20], &mut sum);
+                assert_eq!(sum, vec![3; 20], "{clip_norm} {grid} {scale}");
+            }
+        }
     }
 
     #[test]

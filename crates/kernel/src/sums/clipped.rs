@@ -276,14 +276,15 @@ impl<O> Clipped<O> {
         let size = slope.iter().map(|c| c * c).sum::<f64>().sqrt();
         let room = 1.0 - (values.len() + slope.len() + 16) as f64 * f64::EPSILON;
         let norm = length * size;
-        if norm.is_nan() || norm == f64::INFINITY {
+        // a slope whose squares lose digits has no norm; on no grid of use has it an integer
+        if size.is_nan() || size < 1e-150 || norm.is_nan() || norm == f64::INFINITY {
             return;
         }
-        let clip_norm = self.clip_norm();
-        let factor = if norm > clip_norm * room { clip_norm * room / norm } else { 1.0 };
-        // a power of two: the product of the two factors is exact
+        // in steps of the grid, so that the quotient is a normal number
         let per_unit = 1.0 / self.quantizer.grid().step();
-        weights.add_outer(slope, factor * per_unit, width, row);
+        let limit = self.clip_norm() * per_unit * room;
+        let factor = if norm * per_unit > limit { limit / norm } else { per_unit };
+        weights.add_outer(slope, factor, width, row);
     }
 
     /// Entries at places that an objective named: only different places below the dimension have the norm of their vector.
@@ -586,6 +587,31 @@ mod tests {
                     prop_assert!((*z as f64 * 2f64.powi(-30) - v).abs() < 2f64.powi(-29));
                 }
             }
+        }
+    }
+
+    /// Slopes whose squares lose digits, and factors that would: on a grid so fine that their integers are not 0.
+    #[test]
+    fn several_outputs_move_the_sum_by_at_most_c_at_the_ends_of_floats() {
+        let grid = Grid::new(-400);
+        let tiny = 2f64.powi(-528) * 1.000_000_952;
+        let long = f32::MAX / 1.000_001;
+        for (slope, row, clip_norm) in [
+            (vec![tiny, tiny], vec![long, long], 1.999_998 * 2f64.powi(-400)),
+            (vec![1.957_3 * 2f64.powi(510), 0.0], vec![1.909_8 * 2f32.powi(126)], 1.999_999 * 2f64.powi(-401)),
+            (vec![1e-180, 1e-150], vec![1.0], 1.5 * 2f64.powi(-400)),
+        ] {
+            let columns = (0..row.len() as u32).collect();
+            let width = row.len();
+            let Ok(clipped) = Clipped::new(Says(slope.len() * width), clip_norm, grid) else { continue };
+            let sum = clipped.sum(
+                &Sensitive::new(vec![Reply::Outer(slope, width, columns, row)]),
+                &vec![0.0; clipped.objective().0],
+            );
+            let squared: u128 = sum.expose().quanta().iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
+            // C/γ is below 2, so that its square is below 4
+            let limit = (clip_norm * 2f64.powi(400)).powi(2);
+            assert!(squared as f64 <= limit, "{squared} against {limit}");
         }
     }
 

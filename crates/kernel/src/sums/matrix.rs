@@ -195,6 +195,22 @@ mod tests {
         }
     }
 
+    /// Rows whose stored entries are all zeros, with weights that make the factor of an empty row infinite.
+    #[test]
+    fn a_row_of_zeros_adds_nothing_whatever_its_weight() {
+        let zeros = |weight: f64, row_norm: f64, grid: i32| {
+            let moment = SecondMoment::new(1.0, row_norm, Grid::new(grid)).unwrap();
+            let rows = Rows::moved(20, &[20], (0..20).collect(), vec![0.0; 20], 1.0).expect("a row");
+            assert_eq!(rows.row(0).0.len(), 20, "zeros that are stored");
+            let Ok(sum) = moment.add_up_weighted(&Examples { rows, targets: vec![0.0] }, |_, _, _| weight);
+            sum
+        };
+        // the third: √2 of its factor is no number
+        for weight in [0.0, 1.0, 1.3e308 / 2f64.powi(27), 1e290, f64::MAX, f64::INFINITY, f64::NAN] {
+            assert!(zeros(weight, 1.0, -27).iter().all(|z| *z == 0), "{weight}");
+        }
+    }
+
     #[test]
     fn both_ways_to_a_square_give_the_same_integers_but_the_last() {
         let moment = SecondMoment::new(0.5, 1.0, Grid::new(-30)).unwrap();
