@@ -308,8 +308,7 @@ audit: corner-hunt ## injected faults must be caught, the library's claims must 
 .PHONY: release-check release-twice release-wheel
 release-wheel: .venv-release/ready ## the wheel as it is released, into target/release-wheel: for glibc 2.28 and later on Linux
 	@rm -rf target/release-wheel
-	DPOPT_COMMIT=$$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-		PATH="$(CURDIR)/.venv-release/$(BIN):$$PATH" .venv-release/$(BIN)/maturin build --profile dist --locked $(if $(filter Linux,$(shell uname -s)),--zig --compatibility manylinux_2_28) --out target/release-wheel
+	TOOLS="$(CURDIR)/.venv-release/$(BIN)" .ci/wheel target/release-wheel
 
 release-check: .venv-release/ready ## builds what a release ships, installs it in a bare system without a compiler and uses it there (half an hour; root; Linux)
 	.ci/release-check
