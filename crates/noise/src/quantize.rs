@@ -313,6 +313,17 @@ impl Quantizer {
         if squared < 1e-200 { None } else { self.factor(1.0, squared, values.len()) }
     }
 
+    /// [`vector_factor`](Self::vector_factor), but none either for a vector whose norm is C up to rounding: [`quantize`](Self::quantize) has no use for the factor's spare
+    /// roundings, so that a vector at its clip norm loses nothing.
+    ///
+    /// # Panics
+    /// If the quantizer's norm is not l2.
+    #[inline]
+    pub fn factor_off_the_norm(&self, values: &[f64]) -> Option<f64> {
+        let at_the_norm = |factor: f64| factor < self.per_unit && factor > self.per_unit * (1.0 - 1e-9);
+        self.vector_factor(values).filter(|&factor| !at_the_norm(factor))
+    }
+
     /// t such that truncating t·v_j gives the clipped integers, or `None` where only the general path is proved.
     ///
     /// # Panics

@@ -243,7 +243,7 @@ impl<O> Clipped<O> {
             Gradient::Dense(values) => {
                 // a longer vector is cut, so that what is clipped is what is summed
                 let most = values.len().min(dimension);
-                match self.quantizer.vector_factor(&values[..most]) {
+                match self.quantizer.factor_off_the_norm(&values[..most]) {
                     Some(factor) => weights.add_vector(&values[..most], factor),
                     None => {
                         self.quantizer.quantize(&mut values[..most], quanta);

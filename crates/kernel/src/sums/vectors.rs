@@ -448,7 +448,7 @@ fn add_up_slices<'a>(
 /// Adds a vector clipped in l2 norm by the factor that is proved for it, if there is one.
 #[inline]
 fn add_clipped(quantizer: &Quantizer, values: &[f64], sum: &mut [i64]) -> bool {
-    let factor = if quantizer.norm() == Norm::L2 { quantizer.vector_factor(values) } else { None };
+    let factor = if quantizer.norm() == Norm::L2 { quantizer.factor_off_the_norm(values) } else { None };
     factor.is_some_and(|factor| {
         add_truncated_of(values, factor, quantizer.bound(), sum);
         true
@@ -558,6 +558,13 @@ impl Mechanism for Laplace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vector_at_its_clip_norm_loses_nothing() {
+        let clipped = ClippedVectors::new(5.0, Grid::new(-20)).unwrap();
+        let sum = clipped.sum_slices(3, 2, |i| if i == 1 { &[-5.0, 0.0] } else { &[3.0, 4.0] });
+        assert_eq!(sum.expose().quanta, [(3 + 3 - 5) << 20, (4 + 4) << 20]);
+    }
 
     #[test]
     fn vectors_in_memory_are_summed_as_copies_are() {
