@@ -72,11 +72,12 @@ impl Rows {
         Self { offsets: vec![0], indices: Vec::new(), values: Vec::new(), columns, norm_bound: 0.0, of_a_unit: None }
     }
 
-    /// Makes room for so many more rows with so many entries together, which then are not moved while they are pushed.
+    /// Makes room for so many more rows with so many entries together, so that they are not moved while they are pushed; as far as the system gives it.
     pub fn reserve(&mut self, rows: usize, entries: usize) {
-        self.offsets.reserve_exact(rows);
-        self.indices.reserve_exact(entries);
-        self.values.reserve_exact(entries);
+        // most entries may be zeros, which are not stored: what is not given now may never be needed
+        let _ = self.offsets.try_reserve_exact(rows);
+        let _ = self.indices.try_reserve_exact(entries);
+        let _ = self.values.try_reserve_exact(entries);
     }
 
     /// Number of rows.
