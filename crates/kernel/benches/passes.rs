@@ -53,7 +53,7 @@ fn passes(name: &str, n: usize, d: usize, loss: Loss) {
 
 fn squares(name: &str, n: usize, d: usize) {
     let table = Sensitive::new(examples(n, d, 2));
-    let moment = SecondMoment::new(1.0, 2.0, Grid::new(-20)).expect("a grid");
+    let moment = SecondMoment::new(1.0, 2.0, Grid::for_products(4.0, 16.0, n as u64)).expect("a grid");
     let products = n * SecondMoment::coordinates(d);
     let square = each(products, || {
         black_box(moment.sum(&table).expect("memory is read"));

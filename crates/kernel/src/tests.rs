@@ -164,9 +164,10 @@ fn matrix_noise_is_isometric_and_its_sum_exact() {
     let coordinates = SecondMoment::coordinates(d);
     let examples = table(5, 300, 3, 19, 1.0, LOSS); // d = 58
     let d_rows = examples.rows.columns();
-    let moment = SecondMoment::new(0.25, 1.0, Grid::new(-40)).unwrap();
+    let grid = Grid::for_products(0.25, 1.0, 300);
+    let moment = SecondMoment::new(0.25, 1.0, grid).unwrap();
     let Ok(sum) = moment.sum(&Sensitive::new(examples.clone()));
-    let exact: Vec<f64> = sum.expose().quanta.iter().map(|&u| u as f64 * 2f64.powi(-40)).collect();
+    let exact: Vec<f64> = sum.expose().quanta.iter().map(|&u| grid.to_f64(u)).collect();
     let matrix = symmetric_matrix(d_rows, &exact);
     let mut direct = vec![0.0; d_rows * d_rows];
     for i in 0..examples.rows.len() {
@@ -177,7 +178,10 @@ fn matrix_noise_is_isometric_and_its_sum_exact() {
             }
         }
     }
-    assert!(matrix.iter().zip(&direct).all(|(a, b)| (a - b).abs() < 1e-8));
+    // rows are rounded to multiples of √(29γ): half of one in each factor, of at most ½·|x| both
+    let rounding = 300.0 * 0.5 * (29.0 * grid.step()).sqrt();
+    assert!(rounding < 2e-4);
+    assert!(matrix.iter().zip(&direct).all(|(a, b)| (a - b).abs() < rounding));
 
     // pure noise: variance s² on the diagonal, s²/2 off it
     let empty = Sensitive::new(Examples { rows: Rows::new(d), targets: Vec::new() });

@@ -5,6 +5,8 @@
 //! `j mod 8`, in the order of the entries, the eight are added in one fixed order, and no product is fused with an addition. So a row has
 //! the same score whether its zeros are stored or not, and wherever it stands among other rows.
 
+pub mod gram;
+
 use pulp::{Arch, Simd};
 use std::sync::LazyLock;
 

@@ -15,7 +15,7 @@ use dpopt_optimize::options::common::{CLIP_NORM, REGULARIZATION, STEPS};
 use dpopt_optimize::oracle::{NoisyMoment, NoisySum};
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_optimize::planning::{
-    SamplerError, asked_steps, check_problem, gaussian_mu, in_range, noise, positive, sum_grid,
+    SamplerError, asked_steps, check_problem, gaussian_mu, in_range, noise, positive, product_grid, sum_grid,
 };
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunError, RunResult, Solution};
@@ -130,7 +130,7 @@ impl Algorithm for ReleasedPreconditioner {
         let matrix_std = matrix_multiplier * smoothness * r2;
         let damping = matrix_std * (2.0 * d as f64).sqrt();
         let grids = [
-            sum_grid(smoothness * r2, matrix_std, problem.rows, SecondMoment::coordinates(d))?,
+            product_grid(smoothness * r2, matrix_std, problem.rows)?,
             sum_grid(clip_norm, gradient_multiplier * clip_norm, problem.rows, weights)?,
         ];
         let lipschitz = problem.lipschitz();

@@ -12,7 +12,9 @@ use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::REGULARIZATION;
 use dpopt_optimize::oracle::NoisyMoment;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_optimize::planning::{SamplerError, TARGET_BOUND, check_problem, in_range, noise, require_delta, sum_grid};
+use dpopt_optimize::planning::{
+    SamplerError, TARGET_BOUND, check_problem, in_range, noise, product_grid, require_delta, sum_grid,
+};
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunResult, Solution};
 use dpopt_privacy::{Budget, Event};
@@ -73,7 +75,7 @@ impl Algorithm for SufficientStatistics {
         let r2 = problem.row_norm * problem.row_norm;
         let (matrix_std, vector_std) = (z * r2, z * problem.row_norm * TARGET_BOUND);
         let grids = [
-            sum_grid(r2, matrix_std, problem.rows, SecondMoment::coordinates(d))?,
+            product_grid(r2, matrix_std, problem.rows)?,
             sum_grid(problem.row_norm * TARGET_BOUND, vector_std, problem.rows, d)?,
         ];
         let eigenvalue_floor = 2.0 * matrix_std * (2.0 * d as f64).sqrt();

@@ -38,17 +38,18 @@ impl Grid {
         if !(step.is_finite() && step > 0.0) {
             return Self::new(-20);
         }
-        let mut exponent = floor_log2(step);
-        if clip.is_finite() {
-            // room in an i64: B·C/γ + 15σ/γ < 2^62, and C/γ < 2^48, σ/γ ≤ 2^57 for the quantizer and the sampler
-            let noise = if sigma.is_finite() { sigma } else { 0.0 };
-            let least = floor_log2(records * clip + 15.0 * noise) + 1 - 62;
-            exponent = exponent.max(least).max(floor_log2(clip) + 1 - MAX_LOG2_CLIP);
+        let known = |x: f64| if x.is_finite() { x } else { 0.0 };
+        Self::new(floor_log2(step).max(least_exponent(known(clip), known(sigma), max_records)))
+    }
+
+    /// The finest grid with room for the sum of at most `max_records` squares x xᵀ of Frobenius norm at most `clip_norm`, with noise of standard deviation `noise_std`:
+    /// rows are rounded to the root of its step. What is said [of a sum](Self::for_sum) about bad arguments holds here too.
+    pub fn for_products(clip_norm: f64, noise_std: f64, max_records: u64) -> Self {
+        let known = |x: f64| if x.is_finite() && x > 0.0 { x } else { 0.0 };
+        match (known(clip_norm), known(noise_std)) {
+            (0.0, 0.0) => Self::new(-20),
+            (clip, sigma) => Self::new(least_exponent(clip, sigma, max_records)),
         }
-        if sigma.is_finite() {
-            exponent = exponent.max(floor_log2(sigma) + 1 - 57);
-        }
-        Self::new(exponent)
     }
 
     /// g with γ = 2^g.
@@ -65,6 +66,13 @@ impl Grid {
     pub fn to_f64(self, units: i64) -> f64 {
         units as f64 * self.step()
     }
+}
+
+/// The least exponent with room in an i64: B·C/γ + 15σ/γ < 2^62, and C/γ < 2^48, σ/γ ≤ 2^57 for the quantizer and the sampler. What is 0 is not asked for.
+fn least_exponent(clip: f64, sigma: f64, max_records: u64) -> i32 {
+    let above = |x: f64| if x > 0.0 { floor_log2(x) + 1 } else { i32::MIN / 2 };
+    let sum = if clip > 0.0 { max_records.max(1) as f64 * clip + 15.0 * sigma } else { 0.0 };
+    (above(sum) - 62).max(above(clip) - MAX_LOG2_CLIP).max(above(sigma) - 57)
 }
 
 /// 2^`exponent` for |exponent| ≤ 1000.
@@ -115,11 +123,22 @@ mod tests {
             let grid = Grid::for_sum(clip, sigma, records, 10);
             let units = (records as f64 * clip + 15.0 * sigma) / grid.step();
             assert!(units < 2f64.powi(63), "{clip} {sigma} {records}: {units}");
+            // of products it is the finest that fits
+            let grid = Grid::for_products(clip, sigma, records);
+            let fits = |step: f64| {
+                (records as f64 * clip + 15.0 * sigma) / step < 2f64.powi(62)
+                    && clip / step < 2f64.powi(MAX_LOG2_CLIP)
+                    && sigma / step <= 2f64.powi(57)
+            };
+            assert!(fits(grid.step()) && !fits(grid.step() / 4.0), "{clip} {sigma} {records}");
         }
         for bad in [f64::NAN, 0.0, -1.0, f64::INFINITY] {
             assert!(Grid::for_sum(bad, bad, 0, 0).step() > 0.0);
             assert!(Grid::for_sum(1.0, bad, 0, 0).step() > 0.0);
             assert!(Grid::for_sum(bad, 1.0, 0, 0).step() > 0.0);
+            for (clip, sigma) in [(bad, bad), (1.0, bad), (bad, 1.0)] {
+                assert!(Grid::for_products(clip, sigma, 0).step() > 0.0);
+            }
         }
     }
 

@@ -286,20 +286,6 @@ impl Quantizer {
         self.factor(scale, squared_norm(values), values.len())
     }
 
-    /// t such that truncating t·v_j·v_k, and √2 of it for j ≠ k, gives the integers of `scale`·v·vᵀ in isometric coordinates, clipped to l2 norm C: the norm of
-    /// that vector is |scale|·‖v‖². It may be computed as (fl(√2·t)·v_j)·v_k: three roundings more than in [`row_factor`](Self::row_factor)'s proof, and
-    /// the square of the norm errs twice as much as the norm does there; the eight spare roundings and the doubled error of n entries cover both. `None`: take
-    /// [`quantize`](Self::quantize).
-    ///
-    /// # Panics
-    /// If the quantizer's norm is not l2.
-    #[inline]
-    pub fn square_factor(&self, scale: f64, values: &[f32]) -> Option<f64> {
-        let squared = squared_norm(values);
-        // squares below 2^-1022 lose digits; a row that small has no square on any grid
-        if squared > 0.0 && squared < 1e-100 { None } else { self.factor(scale, squared * squared, values.len()) }
-    }
-
     /// t such that truncating t·v_j gives the integers of an f64 vector of distinct coordinates, clipped to l2 norm C. The
     /// squares are rounded too, each by 2^-53 relatively, which the eight spare roundings of [`row_factor`](Self::row_factor)'s
     /// proof cover. `None`: take [`quantize`](Self::quantize).

@@ -108,6 +108,13 @@ pub fn sum_grid(clip_norm: f64, noise_std: f64, records: u64, dimension: usize) 
     Ok(grid)
 }
 
+/// [`sum_grid`] of the squares of rows.
+pub fn product_grid(clip_norm: f64, noise_std: f64, records: u64) -> Result<Grid, NotApplicable> {
+    let grid = Grid::for_products(clip_norm, noise_std, records);
+    can_sum(clip_norm, noise_std, grid)?;
+    Ok(grid)
+}
+
 /// Refuses a sum whose clip or whose noise can't be made on the grid: known now, and not when the budget is spent.
 pub fn can_sum(clip_norm: f64, noise_std: f64, grid: Grid) -> Result<(), NotApplicable> {
     Ok(Gaussian::new(noise_std / clip_norm, clip_norm, grid, 1, "sum").can_draw()?)

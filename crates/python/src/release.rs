@@ -22,7 +22,6 @@ use numpy::ndarray::{Array2, ArrayView2, ArrayViewMut1};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
-use std::f64::consts::SQRT_2;
 
 /// One release through a session's curator.
 fn release<M: Mechanism>(session: &Session, mechanism: &M, input: &Sensitive<M::Input>) -> PyResult<M::Output> {
@@ -59,7 +58,12 @@ impl NoisySum {
     /// `law` is gaussian, second moment (Gaussian, too) or laplace; `records` a public guess of the number of rows (for the grid only).
     #[new]
     fn new(law: &str, noise_multiplier: f64, clip_norm: f64, records: u64, width: usize) -> PyResult<Self> {
-        let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, width);
+        let noise_std = noise_multiplier * clip_norm;
+        let grid = if law == "second moment" {
+            Grid::for_products(clip_norm, noise_std, records)
+        } else {
+            Grid::for_sum(clip_norm, noise_std, records, width)
+        };
         let gaussian = |label| Gaussian::new(noise_multiplier, clip_norm, grid, width, label);
         let noise = match law {
             "gaussian" => SumNoise::Gaussian(gaussian("clipped sum")),
@@ -183,7 +187,7 @@ fn add_moment((indices, entries): (&[u32], &[f32]), count: f64, line: &mut Array
     for (a, (&j, &x)) in indices.iter().zip(entries).enumerate() {
         let (x, start) = (f64::from(x), j as usize * (j as usize + 1) / 2);
         for (&k, &y) in indices[..a].iter().zip(&entries[..a]) {
-            line[start + k as usize] += SQRT_2 * x * f64::from(y) / count;
+            line[start + k as usize] += SecondMoment::BESIDE * x * f64::from(y) / count;
         }
         line[start + j as usize] += x * x / count;
     }

@@ -32,10 +32,7 @@ impl Majorant {
     pub(crate) fn of(objective: &Linear, most_rows: u64) -> Result<Self, CuratorError> {
         let Loss::Logistic { shift } = objective.loss() else { return Err(CuratorError::Shape) };
         let share = LARGEST * objective.row_norm() * objective.row_norm();
-        let above = |x: f64| x.log2().floor() as i32 + 1;
-        // a share has less than 2^47 steps, and all of them together less than 2^62
-        let exponent = (above(share) - 47).max(above(share * most_rows as f64) - 61);
-        Self::new(shift, objective.row_norm(), Grid::new(exponent))
+        Self::new(shift, objective.row_norm(), Grid::for_products(share, 0.0, most_rows))
     }
 
     /// What is asked at a point.
@@ -43,7 +40,7 @@ impl Majorant {
         AggregateQuery::Majorant { shift: self.shift, row_norm: self.row_norm, grid: self.grid().exponent() }
     }
 
-    /// What the integers are multiples of, in isometric coordinates.
+    /// What the integers are multiples of, in the coordinates of a [`SecondMoment`].
     pub(crate) fn grid(&self) -> Grid {
         self.moment.grid()
     }

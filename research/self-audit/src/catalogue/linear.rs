@@ -10,13 +10,15 @@ use dpopt_linear::{
     Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
     SufficientStatistics,
 };
-use dpopt_mechanism::{Mechanism, past_the_curator};
+use dpopt_mechanism::{Gaussian, Mechanism, SecondMoment, Sensitive, past_the_curator};
+use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Linear;
+use dpopt_objective::records::{Examples, Rows};
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_optimize::Algorithm;
 use dpopt_optimize::plan::Problem;
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Event, Relation};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -163,6 +165,16 @@ pub(super) fn bugs() -> Vec<InjectedFault> {
         },
     ));
 
+    bugs.push(InjectedFault::looking(
+        (
+            "17.squares-beyond",
+            Altered,
+            "squares of rows of whole numbers, rounded to the nearest and not held against the bound",
+            "norm of one record's second moment on a coarse grid against R²",
+        ),
+        square_on_a_coarse_grid,
+    ));
+
     bugs.push(InjectedFault::counting(
         (
             "17.tolerance",
@@ -175,6 +187,29 @@ pub(super) fn bugs() -> Vec<InjectedFault> {
         |code, with, _| code.pick(certified_tolerance(with), relaxed_tolerance(with)),
     ));
     bugs
+}
+
+/// One row of norm 1 with 40 entries that a grid of so few steps rounds up, squared.
+fn square_on_a_coarse_grid(code: Code) -> Result<(), String> {
+    let (d, grid) = (40, Grid::new(-12));
+    let mut rows = Rows::new(d);
+    rows.push_clipped(&mut (0..d as u32).map(|j| (j, 1.0)).collect::<Vec<_>>(), 1.0);
+    let entry = f64::from(rows.row(0).1[0]);
+    let one = Sensitive::new(Examples { rows, targets: vec![0.0] });
+    let mechanism = Gaussian::new(1e-3, 1.0, grid, SecondMoment::coordinates(d), "second moment");
+    let released = SecondMoment::new(1.0, 1.0, grid).and_then(|moment| {
+        let Ok(sum) = moment.sum(&one);
+        past_the_curator::uncharged(&Event::gaussian(1e-3), NoiseSource::insecure(1)).release(&mechanism, &sum)
+    });
+    // the noise adds .03 to a norm
+    let honest = released.map_err(|e| e.to_string())?;
+    // 29 steps for each unit of an entry's square
+    let step = (29.0 * grid.step()).sqrt();
+    let rounded = (entry / step).round() * step;
+    let (on, beside) = (rounded * rounded, SecondMoment::BESIDE * rounded * rounded);
+    let unchecked: Vec<f64> = (0..d).flat_map(|j| (0..=j).map(move |k| if j == k { on } else { beside })).collect();
+    let size = code.pick(honest.get(), &unchecked).iter().map(|m| m * m).sum::<f64>().sqrt();
+    if size > 0.2 && size <= 1.0 { Ok(()) } else { Err(format!("a square of norm {size:.4} where 1 was promised")) }
 }
 
 /// The tolerance asked for.

@@ -196,7 +196,7 @@ fn share(code: Code) -> Result<(), String> {
     let mut curator = past_the_curator::uncharged(&Event::gaussian(1.0), NoiseSource::insecure(1));
     curator.release(&step, &records).map_err(|e| e.to_string())?;
     let units = one.answered.lock().map_err(|e| e.to_string())?;
-    // a quarter has 2^46 steps: below 2^47, and a power of two
-    let size = units.iter().map(|&unit| (unit as f64 / 2f64.powi(48)).powi(2)).sum::<f64>().sqrt();
+    let grid = Grid::for_products(0.25, 0.0, 1);
+    let size = units.iter().map(|&unit| grid.to_f64(unit).powi(2)).sum::<f64>().sqrt();
     if size > 0.2 && size <= 0.25 { Ok(()) } else { Err(format!("a share of norm {size:.4} where 0.25 was promised")) }
 }

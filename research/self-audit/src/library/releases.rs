@@ -74,12 +74,10 @@ fn blocks() -> LibraryAudit {
 /// One noisy sum of some query, of sensitivity 1 and noise 1, along the canary's `direction`.
 fn query(
     (name, pair): (&'static str, &'static str),
-    dimension: usize,
-    direction: Vec<f64>,
+    (grid, direction): (Grid, Vec<f64>),
     sum: impl Fn(bool, Grid) -> Result<Sensitive<GridSum>, CuratorError> + Send + Sync + 'static,
 ) -> LibraryAudit {
-    let grid = Grid::for_sum(1.0, 1.0, 4, dimension);
-    let mechanism = Gaussian::new(1.0, 1.0, grid, dimension, "sum");
+    let mechanism = Gaussian::new(1.0, 1.0, grid, direction.len(), "sum");
     let event = mechanism.event();
     let opened = event.clone();
     LibraryAudit::new(name, pair, Ok(event), (DELTA, TIGHT_RUNS), move |with, draws| {
@@ -183,8 +181,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         blocks(),
         query(
             ("second moment", "row (1, 1)/sqrt 2 in or zeroed; its isometric coordinates"),
-            SecondMoment::coordinates(2),
-            vec![0.5, std::f64::consts::FRAC_1_SQRT_2, 0.5],
+            (Grid::for_products(1.0, 1.0, 4), vec![0.5, std::f64::consts::FRAC_1_SQRT_2, 0.5]),
             |with, grid| {
                 let Ok(sum) = SecondMoment::new(1.0, 1.0, grid)?.sum(&diagonal_row(with));
                 Ok(sum)
@@ -192,8 +189,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         ),
         query(
             ("features times target", "row (1, 1)/sqrt 2, target 1, in or zeroed; its direction"),
-            2,
-            vec![1.0, 1.0],
+            (Grid::for_sum(1.0, 1.0, 4, 2), vec![1.0, 1.0]),
             |with, grid| {
                 let Ok(sum) = TargetMoment::new(1.0, 1.0, grid)?.sum(&diagonal_row(with));
                 Ok(sum)
@@ -201,8 +197,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         ),
         query(
             ("sum of vectors", "vector (3, 4) clipped to 1, in or zeroed; its direction"),
-            2,
-            vec![0.6, 0.8],
+            (Grid::for_sum(1.0, 1.0, 4, 2), vec![0.6, 0.8]),
             |with, grid| {
                 let vector = if with { [3.0, 4.0] } else { [0.0, 0.0] };
                 ClippedVectors::new(1.0, grid).map(|clip| clip.sum(1, 2, |_, out| out.extend(vector)))
