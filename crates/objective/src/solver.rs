@@ -2,7 +2,7 @@
 //! (docs/proofs/solver.md).
 //!
 //! Newton's method with backtracking on the gradient: a dense Cholesky factor (reused while it contracts well) when
-//! there are few weights, conjugate gradients on the sparse rows otherwise; from a start on an eighth of the rows, with
+//! there are few weights, conjugate gradients on the sparse rows otherwise (preconditioned by a factor of some rows' curvature, where that pays); from a start on an eighth of the rows, with
 //! plain gradients until they are small enough to be worth a proof. If 100 steps do not certify ‖∇J‖ ≤ τ,
 //! accelerated gradient descent does, within a number of steps that is public and proved for every data set, rounding
 //! included ([`Scale::accuracy`], docs/proofs/solver.md). It never loosens τ; iteration counts stay inside.
@@ -14,6 +14,7 @@ mod dense;
 mod double;
 mod integer_sums;
 mod pass;
+mod preconditioner;
 mod spectrum;
 mod sums;
 
@@ -32,6 +33,7 @@ pub use spectrum::{Spectrum, decomposition_error};
 pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, majorising_curvature, norm, plain_add, plain_dot};
 
 use dpopt_process::stop;
+use preconditioner::Preconditioner;
 use std::convert::Infallible;
 use sums::Curvature;
 
@@ -138,12 +140,14 @@ struct Search<'a> {
     /// Whether gradients are summed to almost twice working precision.
     exact: bool,
     factor: Option<Factor>,
+    /// Made for another point, mostly; `None` where it would not pay, or not yet.
+    preconditioner: Option<Preconditioner>,
 }
 
 impl<'a> Search<'a> {
     fn new(objective: &'a RegularizedSum<'a>, theta: Split) -> Self {
         let here = objective.evaluate_plainly(&theta);
-        Self { objective, theta, here, exact: false, factor: None }
+        Self { objective, theta, here, exact: false, factor: None, preconditioner: None }
     }
 
     fn be_exact(&mut self) {
@@ -155,7 +159,8 @@ impl<'a> Search<'a> {
     fn step(&mut self) -> bool {
         loop {
             let old = norm(&self.here.gradient);
-            let (direction, fresh) = newton_direction(self.objective, &self.here, &mut self.factor);
+            let (direction, fresh) =
+                newton_direction(self.objective, &self.here, &mut self.factor, &mut self.preconditioner);
             match self.backtrack(&direction) {
                 Some((theta, here)) => {
                     if norm(&here.gradient) > 0.15 * old {
@@ -241,6 +246,7 @@ fn newton_direction(
     objective: &RegularizedSum<'_>,
     here: &Evaluation,
     factor: &mut Option<Factor>,
+    preconditioner: &mut Option<Preconditioner>,
 ) -> (Vec<f64>, bool) {
     let d = objective.weights();
     let scalar = objective.loss.outputs() == 1;
@@ -256,11 +262,19 @@ fn newton_direction(
         }
     }
     let curvature = if scalar {
-        Curvature::Scalar(objective.curvatures(&here.scores))
+        let curvatures = objective.curvatures(&here.scores);
+        if preconditioner.is_none() && Preconditioner::pays(objective) {
+            *preconditioner = Preconditioner::of(objective, &curvatures);
+        }
+        Curvature::Scalar(curvatures)
     } else {
         Curvature::Softmax(softmax_probabilities(&here.scores, objective.loss.outputs()))
     };
-    (conjugate_gradients(objective, &curvature, &here.gradient), true)
+    let (direction, products) = conjugate_gradients(objective, &curvature, &here.gradient, preconditioner.as_ref());
+    if products > MOST_PRODUCTS {
+        *preconditioner = None; // it was made too far from here
+    }
+    (direction, true)
 }
 
 /// Class probabilities of each record's scores.
@@ -278,21 +292,35 @@ fn softmax_probabilities(scores: &[f64], classes: usize) -> Vec<f64> {
     p
 }
 
-/// Approximately −(∇²J)^{-1} g by conjugate gradients with the diagonal as preconditioner.
-fn conjugate_gradients(objective: &RegularizedSum<'_>, curvature: &Curvature, gradient: &[f64]) -> Vec<f64> {
-    let diagonal = objective.hessian_diagonal(curvature);
+/// Products of a direction after which a preconditioner is made anew.
+const MOST_PRODUCTS: usize = 60;
+
+/// Approximately −(∇²J)^{-1} g by conjugate gradients, with the diagonal as preconditioner where there is no better one; and the number of products.
+fn conjugate_gradients(
+    objective: &RegularizedSum<'_>,
+    curvature: &Curvature,
+    gradient: &[f64],
+    better: Option<&Preconditioner>,
+) -> (Vec<f64>, usize) {
+    let diagonal = if better.is_none() { objective.hessian_diagonal(curvature) } else { Vec::new() };
+    let preconditioned = |residual: &[f64]| match better {
+        Some(better) => better.apply(residual),
+        None => residual.iter().zip(&diagonal).map(|(r, m)| r / m).collect(),
+    };
     let mut residual: Vec<f64> = gradient.iter().map(|g| -g).collect();
     let mut solution = vec![0.0; residual.len()];
-    let mut z: Vec<f64> = residual.iter().zip(&diagonal).map(|(r, m)| r / m).collect();
+    let mut z = preconditioned(&residual);
     let mut direction = z.clone();
     let mut rho = dot(&residual, &z);
     let start = norm(&residual);
-    for _ in 0..400 {
+    let mut products = 0;
+    while products < 400 {
         // inner accuracy 1e-3: about three digits per outer step, as few passes in total as tighter or looser values
         if norm(&residual) <= 1e-3 * start || rho == 0.0 {
             break;
         }
         let image = objective.hessian_product(curvature, &direction);
+        products += 1;
         let alpha = rho / dot(&direction, &image);
         if !alpha.is_finite() {
             break;
@@ -301,11 +329,11 @@ fn conjugate_gradients(objective: &RegularizedSum<'_>, curvature: &Curvature, gr
             solution[j] += alpha * direction[j];
             residual[j] -= alpha * image[j];
         }
-        z.iter_mut().zip(&residual).zip(&diagonal).for_each(|((z, r), m)| *z = r / m);
+        z = preconditioned(&residual);
         let next = dot(&residual, &z);
         let beta = next / rho;
         rho = next;
         direction.iter_mut().zip(&z).for_each(|(p, z)| *p = z + beta * *p);
     }
-    solution
+    (solution, products)
 }
