@@ -295,8 +295,8 @@ impl Quantizer {
     #[inline]
     pub fn vector_factor(&self, values: &[f64]) -> Option<f64> {
         let squared = squared_norm_of(values);
-        // squares below 2^-1022 lose digits: nothing beside a sum that is not tiny itself
-        if squared < 1e-200 { None } else { self.factor(1.0, squared, values.len()) }
+        // squares below 2^-1022 lose digits: nothing beside a sum that is not tiny itself. If all are 0, no entry reaches 2^-537, and no grid is finer than 2^-400
+        if squared > 0.0 && squared < 1e-200 { None } else { self.factor(1.0, squared, values.len()) }
     }
 
     /// [`vector_factor`](Self::vector_factor), but none either for a vector whose norm is C up to rounding: [`quantize`](Self::quantize) has no use for the factor's spare
