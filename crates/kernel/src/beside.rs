@@ -7,8 +7,9 @@
 use crate::curator::Curator;
 use crate::curator::batch::{Batch, BatchId, FixedBatch};
 use crate::curator::mechanism::InteractiveStart;
+use crate::sums::batch_sum::BatchSum;
 use crate::sums::grid_sum::GridSum;
-use crate::sums::vectors::{BatchSum, ClippedVectors};
+use crate::sums::vectors::ClippedVectors;
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, Quantizer};
 use dpopt_privacy::Event;
@@ -19,8 +20,8 @@ pub use crate::sums::aggregate_query::remote_sums;
 pub use crate::sums::clipped::{Scratch, Touched, Weights};
 pub use crate::sums::contributions::merge_equal;
 pub use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
+pub use crate::sums::laplace::rounded_laplace;
 pub use crate::sums::majorant::remote_majorant;
-pub use crate::sums::vectors::rounded_laplace;
 
 /// Reads sensitive values: in a mechanism, or in a step whose result is [`Sensitive`] again.
 pub trait Expose {

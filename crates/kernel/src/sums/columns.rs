@@ -3,8 +3,9 @@
 //! In column j a record gives w·clip((x − c_j)/C_j, −1, 1), a number that is missing gives 0, and w is so small that D of them have norm at most 1 together.
 //! Whether rounding left it there is not taken for granted: the quantizer enforces norm 1 in exact integers.
 
+use super::clip::add_up_vectors;
 use super::grid_sum::GridSum;
-use super::vectors::{L1Sum, add_up_vectors};
+use super::laplace::L1Sum;
 use crate::Sensitive;
 use crate::curator::batch::Batch;
 use crate::refused::CuratorError;

@@ -11,8 +11,8 @@ mod tests;
 
 pub use shape::{Batching, Correlation, StreamShape};
 
+use super::batch_sum::BatchSum;
 use super::clipped::Clipped;
-use super::vectors::BatchSum;
 use crate::curator::mechanism::{Interactive, InteractiveStart, sealed};
 use crate::curator::seen::Seen;
 use crate::refused::CuratorError;
