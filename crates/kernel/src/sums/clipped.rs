@@ -10,7 +10,7 @@ use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::curator::batch::{Batch, BatchId};
 use crate::refused::CuratorError;
-use dpopt_lanes::{add_truncated, add_truncated_lines, add_truncated_of};
+use dpopt_lanes::{add_truncated, add_truncated_lines, add_truncated_of, squared_norm};
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::objective::{Gradient, Objective, Point};
 use dpopt_objective::records::{PartitionsError, ReadError, RecordSet, Row};
@@ -272,7 +272,7 @@ impl<O> Clipped<O> {
     /// three relative roundings, the two norms by (entries + 4)·2^-53 each), and truncation only shrinks.
     fn add_outer<W: Weights>(&self, slope: &[f64], width: usize, row: Row<'_>, weights: &mut W) {
         let values = row.values();
-        let length = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+        let length = squared_norm(values).sqrt();
         let size = slope.iter().map(|c| c * c).sum::<f64>().sqrt();
         let room = 1.0 - (values.len() + slope.len() + 16) as f64 * f64::EPSILON;
         let norm = length * size;
