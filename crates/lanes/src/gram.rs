@@ -73,6 +73,10 @@ impl Gram {
     /// add up to more than the bound or are no numbers. That is decided exactly.
     #[inline]
     pub fn add(&mut self, columns: &[u32], values: &[f32], factor: f64, whole: Whole) -> bool {
+        debug_assert!(columns.windows(2).all(|pair| pair[0] < pair[1]));
+        if self.width == 0 {
+            return true;
+        }
         if values.len() == self.width && whole == Whole::Nearest {
             let squared = fill_wide(values, factor, &mut self.panels[self.filled..]);
             let fits = squared <= self.most;
@@ -128,6 +132,9 @@ impl Gram {
 
     /// Adds the squares of the rows of the block.
     fn multiply(&mut self) {
+        if self.filled == 0 {
+            return;
+        }
         if self.in_near + self.filled as u64 > self.room {
             self.carry();
         }
@@ -337,6 +344,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rows_without_entries_and_sums_without_rows_are_zero() {
+        let mut gram = Gram::new(0, 1 << 40);
+        assert!((0..2 * ROWS).all(|_| gram.add(&[], &[], 1.0, Whole::Nearest)));
+        assert!(gram.finish().is_empty());
+        // no tile is made where no row is multiplied
+        let mut gram = Gram::new(100, 1 << 40);
+        assert!(gram.add(&[7], &[3.0], 1.0, Whole::Nearest));
+        assert!(gram.near.is_empty());
+        gram.multiply();
+        assert!(gram.near.is_empty());
+        let sums = gram.finish();
+        assert_eq!((sums.iter().sum::<i64>(), sums[7 * 8 / 2 + 7]), (9, 9));
     }
 
     /// The largest bound there is, reached again and again: no sum of floats loses a digit.

@@ -130,7 +130,7 @@ impl Algorithm for ReleasedPreconditioner {
         let matrix_std = matrix_multiplier * smoothness * r2;
         let damping = matrix_std * (2.0 * d as f64).sqrt();
         let grids = [
-            product_grid(smoothness * r2, matrix_std, problem.rows)?,
+            product_grid(smoothness * r2, matrix_std, problem)?,
             sum_grid(clip_norm, gradient_multiplier * clip_norm, problem.rows, weights)?,
         ];
         let lipschitz = problem.lipschitz();

@@ -32,7 +32,7 @@ pub struct SufficientStatistics {
 pub struct SufficientStatisticsSchedule {
     /// Noise multiplier of both releases, over R² and R·max|y|.
     pub noise_multiplier: f64,
-    /// Noise standard deviation of the diagonal of XᵀX (off the diagonal: over √2).
+    /// Noise standard deviation of the diagonal of XᵀX (off the diagonal: 29/41 of it, nearly 1/√2).
     pub matrix_std: f64,
     /// Noise standard deviation of Xᵀy.
     pub vector_std: f64,
@@ -75,7 +75,7 @@ impl Algorithm for SufficientStatistics {
         let r2 = problem.row_norm * problem.row_norm;
         let (matrix_std, vector_std) = (z * r2, z * problem.row_norm * TARGET_BOUND);
         let grids = [
-            product_grid(r2, matrix_std, problem.rows)?,
+            product_grid(r2, matrix_std, problem)?,
             sum_grid(problem.row_norm * TARGET_BOUND, vector_std, problem.rows, d)?,
         ];
         let eigenvalue_floor = 2.0 * matrix_std * (2.0 * d as f64).sqrt();

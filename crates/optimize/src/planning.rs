@@ -108,9 +108,9 @@ pub fn sum_grid(clip_norm: f64, noise_std: f64, records: u64, dimension: usize) 
     Ok(grid)
 }
 
-/// [`sum_grid`] of the squares of rows.
-pub fn product_grid(clip_norm: f64, noise_std: f64, records: u64) -> Result<Grid, NotApplicable> {
-    let grid = Grid::for_products(clip_norm, noise_std, records);
+/// [`sum_grid`] of the squares of the rows of `problem`: it has room for many more than a guess of their number says.
+pub fn product_grid(clip_norm: f64, noise_std: f64, problem: &Problem) -> Result<Grid, NotApplicable> {
+    let grid = Grid::for_products(clip_norm, noise_std, most_rows(problem));
     can_sum(clip_norm, noise_std, grid)?;
     Ok(grid)
 }

@@ -139,7 +139,7 @@ pub(crate) fn laplace_sum<'py>(
 }
 
 /// Σ x xᵀ over rows clipped to l2 norm `row_norm`, or Σ over units of the mean of that over a unit's rows, plus symmetric Gaussian noise of standard deviation
-/// noise_multiplier·row_norm² on the diagonal and 1/√2 of that off it.
+/// noise_multiplier·row_norm² on the diagonal and 29/41 of that off it.
 #[pyfunction]
 pub(crate) fn second_moment<'py>(
     py: Python<'py>,

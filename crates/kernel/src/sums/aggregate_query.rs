@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// First line of a query, with the version of the format.
-const VERSION: &str = "dpopt question 4\n";
+const VERSION: &str = "dpopt question 5\n";
 
 /// A secret Poisson sample of all records, for one sum: each partition finds out which of its own records are in it. As secret as the records.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]

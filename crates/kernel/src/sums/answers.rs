@@ -493,7 +493,7 @@ mod tests {
         );
         assert!(answer(&part, &framed, 0, of_part(3)).is_err() && answer(&part, &framed, 1 << 20, of_part(3)).is_err());
         assert_eq!(AggregateQuery::parse(&good), Some((linear(4), vec![0.0; 4])));
-        let newer = [b"dpopt question 5\n", &good["dpopt question 4\n".len()..]].concat();
+        let newer = [b"dpopt question 6\n", &good["dpopt question 5\n".len()..]].concat();
         for bad in
             [linear(4).at(&[0.0; 3]), linear(5).at(&[0.0; 5]), newer, good[..good.len() - 1].to_vec(), Vec::new()]
         {

@@ -13,7 +13,7 @@ use dpopt_optimize::RunError;
 use dpopt_optimize::algorithm::in_memory;
 use dpopt_optimize::oracle::NoisyMoment;
 use dpopt_optimize::plan::{NotApplicable, Problem};
-use dpopt_optimize::planning::product_grid;
+use dpopt_optimize::planning::{most_rows, product_grid};
 use dpopt_privacy::Event;
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ impl SubspaceSchedule {
         if private {
             refuse_large(problem)?;
             let bound = problem.row_norm * problem.row_norm;
-            product_grid(bound, bound / mu, problem.rows)?;
+            product_grid(bound, bound / mu, problem)?;
         }
         Ok(Self { subspace: subspace.clone(), noise_multiplier: private.then_some(1.0 / mu) })
     }
@@ -70,7 +70,7 @@ impl SubspaceSchedule {
             (Subspace::Private { rank }, Some(noise_multiplier)) => {
                 let row_norm = problem.row_norm;
                 let bound = row_norm * row_norm;
-                let grid = Grid::for_products(bound, noise_multiplier * bound, problem.rows);
+                let grid = Grid::for_products(bound, noise_multiplier * bound, most_rows(problem));
                 let moment = NoisyMoment { row_norm, factor: 1.0, noise_multiplier, grid };
                 let spectrum = moment.release(in_memory(examples, method)?, curator, d)?;
                 let least = spectrum.eigenvalues().get(d - rank).copied().unwrap_or(f64::NEG_INFINITY);

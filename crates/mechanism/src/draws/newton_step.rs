@@ -38,8 +38,8 @@ pub struct NewtonFacts {
     pub regularization: f64,
     /// How the curvature is inverted.
     pub inverse: Inverse,
-    /// Whether the curvature is a sum of integers, as for remote records. What each record adds is rounded, so that it is no longer one
-    /// row's product with itself: [`Inverse::Add`] is not proved for that.
+    /// Whether the curvature is a sum of integers, as for remote records. What each record adds is the square of a rounded
+    /// row; [`Inverse::Add`] is not proved for that.
     pub integers: bool,
 }
 
@@ -59,7 +59,7 @@ impl NewtonFacts {
     pub(crate) fn matrix_error(&self) -> f64 {
         let (n, d) = (self.most_rows as f64, self.objective.features());
         let (bound, lambda) = (n * 0.25 * self.objective.row_norm() * self.objective.row_norm(), self.regularization);
-        // an exact sum is rounded when it becomes a float and by the root; in floats: products, the sum within a block, over blocks and over chunks
+        // an exact sum is rounded when it becomes a float and is divided by 41/29; in floats: products, the sum within a block, over blocks and over chunks
         let roundings = if self.integers { 4.0 } else { 32.0 + RegularizedSum::summation_depth(n, d) };
         let sum = UNIT * roundings * bound;
         sum + decomposition_error(d) * 3.0 * (bound + lambda) + 4.0 * d as f64 * UNIT * lambda

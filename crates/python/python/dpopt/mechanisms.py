@@ -310,7 +310,8 @@ def second_moment(
 ) -> Release:
     """Σ x xᵀ over rows clipped to l2 norm `row_norm`: the matrix behind covariances, PCA and least squares.
 
-    The noise is symmetric, with standard deviation z·row_norm² on the diagonal and z·row_norm²/√2 off it.
+    The noise is symmetric, with standard deviation z·row_norm² on the diagonal and 29/41 of that off it (nearly 1/√2). Entries of a row are rounded to
+    2^-18 of row_norm or finer for up to a million rows.
 
     `units`: a unit adds the *mean* of x xᵀ over its rows (over at most ``unit=dpopt.Unit(max_rows=...)`` of them, a uniform choice by secret coins, if that
     is given), which is clipped as one to row_norm²: the sum is over units.
@@ -327,7 +328,9 @@ def second_moment(
     )  # fmt: skip
     size, row_norm = values.shape[1] * (values.shape[1] + 1) // 2, positive(row_norm, "row_norm")
     multiplier, event = least("gaussian", size, epsilon, delta, relation)
-    noise = _core.NoisySum("second moment", multiplier, row_norm * row_norm, records, size)
+    # squares are on the finest grid with room for their sum: for sixteen times a guess, and sixteen million at least
+    room = records if n_rows is None else 16 * max(records, 1_000_000)
+    noise = _core.NoisySum("second moment", multiplier, row_norm * row_norm, room, size)
     form = of_columns(values.shape[1])
     session = pay("second moment", event, epsilon, delta, relation, ledger, insecure_seed, named(whose), of=form)
     found = _core.second_moment(values, row_norm, noise, session, None if whose is None else whose.rows)
