@@ -174,15 +174,22 @@ impl Encoder {
     }
 
     /// Applies the private quantile transform: every numeric column is mapped so that its values lie evenly, by the released `counts` of
-    /// [`column_histograms`](super::column_histograms), each with noise of standard deviation `noise`.
-    pub fn spread(mut self, counts: &[f64], noise: f64) -> Result<Self, DataError> {
-        let each = spread::shape(1).dimension();
+    /// [`column_histograms`](super::column_histograms), each with noise of standard deviation `noise`. Many numbers of one range that use the whole of it, as the points of
+    /// a picture do, stay on their common scale, unless `each` is asked for.
+    pub fn spread(mut self, counts: &[f64], noise: f64, each: bool) -> Result<Self, DataError> {
+        let dimension = spread::shape(1).dimension();
         let numbers = self.spec.features.iter_mut().filter_map(|feature| match &mut feature.kind {
-            FeatureForm::Numeric { spread, .. } => Some(spread),
+            FeatureForm::Numeric { lower, upper, log, spread, .. } => {
+                Some(((lower.to_bits(), upper.to_bits(), *log), spread))
+            }
             _ => None,
         });
-        for (spread, counts) in numbers.zip(counts.chunks_exact(each)) {
-            *spread = Some(Spread::of(counts, noise));
+        let (ranges, slots): (Vec<_>, Vec<_>) = numbers.unzip();
+        let maps = counts.chunks_exact(dimension).map(|counts| Spread::of(counts, noise));
+        let maps: Vec<_> = ranges.into_iter().zip(maps).collect();
+        let parts = spread::parts_of_one_thing(&maps);
+        for ((slot, (_, map)), part) in slots.into_iter().zip(maps).zip(parts) {
+            *slot = (each || !part).then_some(map);
         }
         self.spec.spread = true;
         self.spec.version = EncoderSpec::NEWEST;

@@ -313,7 +313,7 @@ mod tests {
         assert!(cells == 512 && of(true).len() == shape.dimension());
         let weights = vec![0.5; encoder.dimension()];
         assert!(matches!(encoder.shapes(&weights)[0], Shape::Curve { .. }), "nothing is known");
-        let known = encoder.clone().spread(&[of(true), of(false)].concat(), 1.0).unwrap();
+        let known = encoder.clone().spread(&[of(true), of(false)].concat(), 1.0, false).unwrap();
         let shapes = known.shapes(&weights);
         assert!(
             matches!(&shapes[0], Shape::Levels { levels, .. } if levels[0].0 == "0" && levels[1].0 == "1"),
@@ -324,7 +324,7 @@ mod tests {
         let mut crowded = of(false);
         [0, 8, 8 + 64].into_iter().for_each(|first| crowded[first] += 1000.0);
         let Shape::Curve { points, .. } =
-            &encoder.spread(&[of(true), crowded].concat(), 1.0).unwrap().shapes(&weights)[1]
+            &encoder.spread(&[of(true), crowded].concat(), 1.0, false).unwrap().shapes(&weights)[1]
         else {
             panic!("a curve")
         };

@@ -65,6 +65,27 @@ impl From<Spread> for Vec<(f64, f64)> {
     }
 }
 
+/// So many numbers of one declared range, at least half of all, may be parts of one thing, as the points of a picture are: what they say then depends on their
+/// common scale, and none is spread on its own.
+const ALIKE: usize = 16;
+/// Such numbers use their range: at least half of those that vary at all take this much of it with the middle of their values.
+const USED: f64 = 0.75;
+/// What varies.
+const VARIES: f64 = 0.05;
+
+/// Whether numbers of these ranges and released maps are parts of one thing, each: decided from what was declared and released.
+pub(super) fn parts_of_one_thing<R: Copy + Ord>(numbers: &[(R, Spread)]) -> Vec<bool> {
+    let mut ranges: Vec<R> = numbers.iter().map(|number| number.0).collect();
+    ranges.sort_unstable();
+    let most = ranges.chunk_by(|a, b| a == b).max_by_key(|alike| alike.len());
+    let Some((range, alike)) = most.map(|alike| (alike[0], alike.len())) else { return Vec::new() };
+    let of_it = |number: &&(R, Spread)| number.0 == range;
+    let vary: Vec<f64> = numbers.iter().filter(of_it).map(|n| n.1.middle()).filter(|width| *width > VARIES).collect();
+    let use_it = vary.iter().filter(|width| **width >= USED).count();
+    let parts = alike >= ALIKE && 2 * alike >= numbers.len() && 2 * use_it >= vary.len() && use_it > 0;
+    numbers.iter().map(|number| parts && number.0 == range).collect()
+}
+
 /// The nearest of the vectors with no entry below 0 and this sum.
 fn onto_simplex(values: &mut [f64], sum: f64) {
     let mut sorted = values.to_vec();
@@ -127,6 +148,19 @@ impl Spread {
         Self::try_from(points).unwrap_or_else(|_| Self { points: vec![(0.0, 0.0), (1.0, 1.0)] })
     }
 
+    /// Width of the part of the range that the middle nine tenths of the values take, in parts of the range: of the values that were counted, without the
+    /// part of the plain scale.
+    fn middle(&self) -> f64 {
+        let counted = |point: &(f64, f64)| (point.1 - PLAIN * point.0) / (1.0 - PLAIN);
+        let at = |share: f64| {
+            let next = self.points.partition_point(|point| counted(point) < share).clamp(1, self.points.len() - 1);
+            let (low, high) = (&self.points[next - 1], &self.points[next]);
+            let (below, within) = (counted(low), counted(high) - counted(low));
+            if within > 0.0 { low.0 + (share - below) / within * (high.0 - low.0) } else { low.0 }
+        };
+        at(0.95) - at(0.05)
+    }
+
     /// The share of values below a position of the range.
     pub(super) fn rank(&self, unit: f64) -> f64 {
         Self::along(unit, &self.points, |point| *point)
@@ -184,6 +218,45 @@ mod tests {
         // and so does noise alone
         let spread = Spread::of(&vec![-3.0; shape(1).dimension()], 1.0);
         assert!((spread.rank(0.25) - 0.25).abs() < 1e-9);
+    }
+
+    /// A map of values that lie evenly between two positions.
+    fn between(low: f64, high: f64) -> Spread {
+        let units: Vec<f64> = (0..4000).map(|i| low + (high - low) * (f64::from(i) + 0.5) / 4000.0).collect();
+        Spread::of(&counts(&units), 1.0)
+    }
+
+    #[test]
+    fn the_middle_of_the_values_is_found() {
+        for (low, high) in [(0.0, 1.0), (0.0, 0.1), (0.3, 0.7), (0.45, 0.55)] {
+            let (middle, expected) = (between(low, high).middle(), 0.9 * (high - low));
+            // cells of the middle of the range are 3 % of it wide
+            assert!((middle - expected).abs() < 0.03, "{low} {high}: {middle} {expected}");
+        }
+        // all values at one end, and no values at all
+        assert!(Spread::of(&counts(&[0.0; 4000]), 1.0).middle() < 0.01);
+        assert!((Spread::of(&vec![0.0; shape(1).dimension()], 1.0).middle() - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn points_of_a_picture_are_parts_of_one_thing_and_percentages_are_not() {
+        let wide = || between(0.0, 0.95);
+        let narrow = |k: usize| between(0.01 * k as f64, 0.01 * k as f64 + 0.2);
+        let picture = |k: usize| if k % 3 == 0 { between(0.0, 1e-3) } else { wide() };
+        let percent = |k: usize| if k % 3 == 0 { wide() } else { narrow(k) };
+        let of = |count: usize, map: &dyn Fn(usize) -> Spread| -> Vec<(u64, Spread)> {
+            (0..count).map(|k| (16, map(k))).collect()
+        };
+        let all = |numbers: &[(u64, Spread)]| parts_of_one_thing(numbers).into_iter().filter(|part| *part).count();
+        assert_eq!(all(&of(16, &picture)), 16);
+        assert_eq!(all(&of(15, &picture)), 0, "too few");
+        assert_eq!(all(&of(16, &percent)), 0, "their range is not used");
+        // others beside them are spread on their own
+        let others = |count: u64| (0..count).map(|k| (100 + k, wide()));
+        let beside: Vec<_> = others(10).chain(of(16, &picture)).collect();
+        assert_eq!((all(&beside), parts_of_one_thing(&beside)[0]), (16, false));
+        assert_eq!(all(&others(17).chain(of(16, &picture)).collect::<Vec<_>>()), 0, "less than half of all");
+        assert!(parts_of_one_thing::<u64>(&[]).is_empty());
     }
 
     #[test]

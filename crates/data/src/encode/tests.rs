@@ -144,7 +144,7 @@ fn a_text_with_public_vectors() {
     both.vectors = schema.vectors.clone();
     let both = Encoder::new(&both.resolve(numbers.columns(), None).unwrap()).unwrap();
     let counts = vec![0.0; both.histograms().dimension()];
-    let spread = both.spread(&counts, 1.0).unwrap();
+    let spread = both.spread(&counts, 1.0, false).unwrap();
     assert!(spread.encode_features(&*numbers, BadCells::Error).is_ok());
     let plain = self::encoder("[t]\ntext = true\n", &*table, None);
     assert!(matches!(plain.with_vectors(same), Err(DataError::VectorsNotNeeded)));
@@ -426,7 +426,7 @@ fn a_spread_encoder_is_stored_and_encodes_by_the_shares_of_values() {
     let counts: Vec<f64> =
         released_counts(&encoder, &text, BadCells::Error).unwrap().into_iter().map(|count| count as f64).collect();
     let plain = encoder.clone();
-    let encoder = encoder.spread(&counts, 1.0).unwrap();
+    let encoder = encoder.spread(&counts, 1.0, false).unwrap();
     assert_eq!(encoder.dimension(), plain.dimension());
     let line = |encoder: &Encoder, value: &str| {
         let rows = encoder.encode_features(&*csv(&format!("v\n{value}\n")), BadCells::Error).unwrap();

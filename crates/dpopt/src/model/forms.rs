@@ -27,23 +27,6 @@ const ALONE: [(u32, u32); 4] = [(8, 0), (0, 0), (4, 0), (8, 32)];
 /// Knots of products and their share of the norm.
 const TOGETHER: [(u32, f64); 4] = [(0, 0.0), (4, 0.5), (8, 0.3), (8, 0.5)];
 
-/// So many numbers of one declared range, at least half of all, are parts of one thing, as the points of a picture are: what they say depends
-/// on their common scale, and none is spread on its own.
-const ALIKE: usize = 16;
-
-/// Whether most numbers have one range.
-pub(super) fn parts_of_one_thing(layout: &Layout) -> bool {
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (_, kind) in &layout.features {
-        if let FeatureKind::Numeric { bounds: Some(bounds), .. } = kind {
-            ranges.push((bounds.lower().to_bits(), bounds.upper().to_bits()));
-        }
-    }
-    ranges.sort_unstable();
-    let most = ranges.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0);
-    most >= ALIKE && 2 * most >= ranges.len()
-}
-
 /// Bits of the hash of a text's words; counts have this share of a text's norm, and public vectors one of those, without words the whole rest.
 const TEXT_BITS: [u32; 3] = [16, 14, 12];
 const COUNTS_SHARE: f64 = 0.3;
@@ -129,27 +112,4 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool, first_model:
         }
     }
     layouts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn points_of_a_picture_are_parts_of_one_thing_and_amounts_are_not() {
-        let layout = |ranges: &[f64]| {
-            let names: Vec<String> = (0..ranges.len()).map(|j| format!("x{j}")).collect();
-            let one = |(name, upper): (&String, &f64)| format!("[{name}]\nlower = 0\nupper = {upper}\n");
-            let bounds: String = names.iter().zip(ranges).map(one).collect();
-            let text = format!("{}\n", names.join(","));
-            let table =
-                dpopt_data::open_bytes(text.into_bytes(), dpopt_data::Format::Csv, &Default::default()).unwrap();
-            Schema::from_toml(&bounds).unwrap().resolve(table.columns(), None).unwrap()
-        };
-        assert!(parts_of_one_thing(&layout(&[16.0; 16])));
-        assert!(!parts_of_one_thing(&layout(&[16.0; 15])));
-        assert!(parts_of_one_thing(&layout(&[[16.0; 16], [1.0; 16]].concat())));
-        let amounts: Vec<f64> = (20..=36).map(f64::from).collect();
-        assert!(!parts_of_one_thing(&layout(&[&[16.0; 16][..], &amounts].concat())));
-    }
 }

@@ -44,13 +44,14 @@ impl SpreadPlan {
         PriorRelease::gaussian(self.noise_multiplier, self.shape.dimension(), relation)
     }
 
-    /// Counts the table's numbers, releases the counts, and spreads the encoder's columns by them.
+    /// Counts the table's numbers, releases the counts, and spreads the encoder's columns by them: `each`, or but for those that are parts of one thing.
     pub(super) fn spread(
         self,
         encoder: Encoder,
         table: &dyn TableReader,
         bad_cells: BadCells,
         curator: &mut Curator,
+        each: bool,
     ) -> Result<Encoder, FitError> {
         let Self { shape, noise_multiplier } = self;
         let counts = column_histograms(&encoder, table, bad_cells)?;
@@ -62,6 +63,6 @@ impl SpreadPlan {
             "histograms of numbers",
         );
         let released = curator.release(&noisy, &counts).map_err(RunError::from)?;
-        Ok(encoder.spread(released.get(), self.noise())?)
+        Ok(encoder.spread(released.get(), self.noise(), each)?)
     }
 }

@@ -430,7 +430,10 @@ impl Source for NamedTable {
         }
         let (table, bad_cells) = (&*self.table, self.options.bad_cells);
         let encoder = match state.spread {
-            Some(plan) => plan.spread(encoder, state.counted(table), bad_cells, curator)?,
+            Some(plan) => {
+                let each = self.options.schema.form.spread == Some(true);
+                plan.spread(encoder, state.counted(table), bad_cells, curator, each)?
+            }
             None => encoder,
         };
         let encoder = match &state.first {

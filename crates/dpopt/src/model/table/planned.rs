@@ -61,11 +61,10 @@ impl NamedTable {
             && self.units.is_none()
             && budget.delta() > 0.0
             && forms::first_model_is_cheap(&said, self.rows);
-        let apart = self.options.schema.form.spread.is_none() && forms::parts_of_one_thing(&said);
         let possible = forms::possible(&said, &self.options.schema, tuned, first_model);
         for layout in possible.into_iter().filter(|layout| !remote || !layout.form.private_pairs) {
             self.layout = layout;
-            self.layout.form.spread = !apart && !remote && self.spread()?.is_some();
+            self.layout.form.spread = !remote && self.spread()?.is_some();
             let form = self.layout.form;
             if forms.iter().all(|(other, _)| *other != form)
                 && let Ok(problem) = self.compared(loss, budget)
