@@ -15,7 +15,7 @@ endif
 
 DPOPT := target/release/dpopt$(EXE)
 
-.PHONY: help lint demo test test-slow test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility crosscheck figures audit
+.PHONY: help lint demo test test-slow test-python bench bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -216,6 +216,18 @@ $(VENV)/ready: crates/python/requirements-test.txt crates/python/requirements-to
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/$(BIN)/pip install --quiet -r $<
 	touch $@
+
+.venv-bench-speed/ready: benches/speed/requirements.txt crates/python/requirements-torch.txt
+	$(PYTHON) -m venv .venv-bench-speed
+	.venv-bench-speed/$(BIN)/pip install --quiet --disable-pip-version-check -r $<
+	@# large, and not everywhere: without them the lines of PyTorch and Opacus are named as not measured
+	-.venv-bench-speed/$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r crates/python/requirements-torch.txt
+	touch $@
+
+bench: .venv-bench-speed/ready wheel command ## the speed of everything beside its peers, ten minutes after the build; fails if a ratio is 15 % worse than recorded (ONLY='csv noise': lines; RECORD=1: keeps the results, NOTE='…')
+	.venv-bench-speed/$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	$(CARGO) build -q --release -p dpopt-privacy --example account
+	.venv-bench-speed/$(BIN)/python benches/speed/run.py $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(NOTE),--note '$(NOTE)')
 
 bench-noise: .venv-bench/noise ## noise samplers against NumPy and OpenDP
 	$(CARGO) bench -q -p dpopt-draws --bench noise --no-run

@@ -21,7 +21,18 @@ fn nanoseconds(items: usize, mut work: impl FnMut()) -> f64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     // on the pool's own thread, so that no hand-over is measured
-    rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(measure)
+    rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(measure)?;
+    rayon::ThreadPoolBuilder::new().num_threads(2).build()?.install(two_threads)
+}
+
+/// Noise on ten million sums, which two threads share.
+fn two_threads() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let mut sums = vec![0i64; 10_000_000];
+    let noise = RoundedGaussian::new(1.1, Grid::for_sum(1.0, 1.1, 256, 100_000))?;
+    let mut stream = NoiseSource::secure()?.stream(Purpose::Noise, 0);
+    let each = nanoseconds(sums.len(), || noise.add_to(black_box(&mut sums), &mut stream));
+    println!("gaussian_secure_two_threads_ns {each:.3}");
+    Ok(())
 }
 
 fn measure() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
