@@ -43,7 +43,7 @@ def in_turn(ours: Work, peer: Work, rounds: int = 5, warm: bool = True) -> Found
 
 
 def scaled(told: Found, factor: float) -> Found:
-    """The same in another unit."""
+    """Both times in another unit; their cost stays."""
     return Found(told.ours * factor, told.peer * factor, told.cost)
 
 

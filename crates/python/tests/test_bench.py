@@ -2,8 +2,11 @@
 
 import ast
 import importlib
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -160,6 +163,34 @@ def test_what_is_worse_is_measured_once_more_and_the_better_of_both_counts(speed
     assert speed.run.summary(runs, before) == 1
     out = capsys.readouterr().out
     assert out.count("ratio curve-ms") == 2 and "worse than recorded: sparse-step-over-sgd\n" in out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise on Windows")
+def test_ctrl_c_ends_the_run_and_what_it_started(tmp_path):
+    (tmp_path / "measure.py").write_text(
+        "import os, pathlib, time\n"
+        "pathlib.Path(__file__).with_name('new').write_text(str(os.getpid()))\n"
+        "pathlib.Path(__file__).with_name('new').rename(pathlib.Path(__file__).with_name('pid'))\n"
+        "time.sleep(60)\n"
+    )
+    code = (
+        f"import pathlib, sys\nsys.path.insert(0, {str(SPEED)!r})\nimport lines, run\n"
+        f"run.HERE, run.chosen = pathlib.Path({str(tmp_path)!r}), lambda words: [lines.Group('curve', 'none', 50)]\n"
+        "sys.argv = ['run.py', '--record']\nsys.exit(run.main())"
+    )
+    recorded = (SPEED / "recorded.json").read_bytes()
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(400):
+        if (tmp_path / "pid").exists():
+            break
+        time.sleep(0.05)
+    child = int((tmp_path / "pid").read_text())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and "interrupted: nothing is recorded" in err and "0 lines measured" in out
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    assert (SPEED / "recorded.json").read_bytes() == recorded
 
 
 def test_lines_are_chosen_by_words():
