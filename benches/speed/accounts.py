@@ -1,6 +1,7 @@
 """Privacy accounting, beside dp_accounting's PLD accountant at its default interval."""
 
 import json
+import math
 import random
 import statistics
 import time
@@ -54,12 +55,14 @@ def steps_group():
         yield name, scaled(told, 1e3)
 
 
-def random_settings(count=40):
-    """Sampling probabilities, noise and steps of common trainings: ε between 0.1 and 20 or so."""
-    draw = random.Random(1)
+def random_settings(count=40, seed=20261130):
+    """The settings of `make bench-accounting`: rates 1e-4 to .3, noise .7 to 20, 1 to 10,000 steps, δ 1e-9 to 1e-4, all log-uniform."""
+    draw = random.Random(seed)
     for _ in range(count):
-        q, sigma = 10 ** draw.uniform(-4, -1.3), draw.uniform(0.6, 3)
-        yield round(q, 6), round(sigma, 4), int(10 ** draw.uniform(2, 4.5)), 10.0 ** -draw.randint(5, 9)
+        q = 10 ** draw.uniform(-4, math.log10(0.3))
+        sigma = 10 ** draw.uniform(math.log10(0.7), math.log10(20))
+        steps = round(10 ** draw.uniform(0, 4))
+        yield float(f"{q:.4g}"), float(f"{sigma:.4g}"), steps, float(f"{10 ** draw.uniform(-9, -4):.3g}")
 
 
 def settings_group():

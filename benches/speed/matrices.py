@@ -75,18 +75,42 @@ def statistics_group():
     yield "statistics-over-lstsq", in_turn(ours, lambda: np.linalg.lstsq(X, y, rcond=None), rounds=3)
 
 
+def sparse_columns(random, n, k, d, uniform):
+    """k different columns of each row: all as likely, or with log-uniform ranks that are scattered, as words and clicks have them."""
+
+    def draw(count):
+        ranks = (
+            random.integers(0, d, count) if uniform else np.exp(random.uniform(0, np.log(d), count)).astype(np.int64)
+        )
+        return ranks * 2_654_435_761 % d
+
+    columns = np.sort(draw(n * k).reshape(n, k), axis=1)
+    while True:
+        again = np.zeros_like(columns, dtype=bool)
+        again[:, 1:] = columns[:, 1:] == columns[:, :-1]
+        if not again.any():
+            return columns
+        columns[again] = draw(again.sum())
+        columns.sort(axis=1)
+
+
 def sparse_group():
     from scipy.sparse import csr_matrix
-    from sklearn.linear_model import SGDClassifier
 
     n, d, k = 100_000, 1_000_000, 50
-    random = np.random.default_rng(0)
-    # log-uniform ranks, as words and clicks have them
-    columns = np.sort(np.exp(random.uniform(0, np.log(d), (n, k))).astype(np.int32) % d, axis=1)
-    X = csr_matrix((np.full(n * k, k**-0.5, dtype=np.float32), columns.ravel(), np.arange(0, n * k + 1, k)), (n, d))
-    X.sum_duplicates()
-    y = random.integers(0, 2, n)
-    batch, few, many = 512, 50, 650
+    for name, uniform in (("sparse-step-over-sgd", False), ("sparse-uniform-step-over-sgd", True)):
+        random = np.random.default_rng(0)
+        columns = sparse_columns(random, n, k, d, uniform)
+        values = np.full(n * k, k**-0.5, dtype=np.float32)
+        X = csr_matrix((values, columns.astype(np.int32).ravel(), np.arange(0, n * k + 1, k)), (n, d))
+        yield name, sparse_steps(X, random.integers(0, 2, n))
+
+
+def sparse_steps(X, y):
+    """Nanoseconds of a record of a batch, and of scikit-learn's."""
+    from sklearn.linear_model import SGDClassifier
+
+    n, batch, few, many = X.shape[0], 512, 50, 650
 
     def fitted(steps):
         method = dpopt.methods.NoisySGD(sampling_probability=batch / n, steps=steps, momentum=0.0, calibration=0.0)
@@ -103,4 +127,4 @@ def sparse_group():
 
     # reading, planning and the last release are in both fits
     ours = lambda: (fitted(many) - fitted(few)) / ((many - few) * batch)
-    yield "sparse-step-over-sgd", scaled(in_turn(ours, lambda: statistics.median(epoch() for _ in range(3))), 1e9)
+    return scaled(in_turn(ours, lambda: statistics.median(epoch() for _ in range(3))), 1e9)
