@@ -18,7 +18,7 @@ HEAD = """# How fast it is
 HOW = """## How it is measured
 
 - Ours and the peer's in turn, in one run, on one core and one thread each unless the line says otherwise; the numbers are medians (of the benchmarks in Rust of their fastest rounds). Fits begin with arrays in memory; the command line's include its start, reading and writing.
-- The ratio is ours ÷ peer (×, smaller is better) or peer ÷ ours (× faster, larger is better), the median over rounds. Lines in ns, ms, s or MB/s show ours alone, and their peer is there for comparisons.
+- The ratio is ours ÷ peer (×, smaller is better) or peer ÷ ours (× as fast, larger is better), the median over rounds. Lines in ns, ms, s or MB/s show ours alone, and their peer is there for comparisons.
 - Runs are compared by the *cost*, ours ÷ the peer's time in the same run: what slows the whole machine down changes both. A line whose cost is more than {tolerance} above the recorded one is measured once more at the end; if it still is, `make bench` says so and ends with 1. A record of another processor is shown and not judged.
 - *What binds* is what profiles show most of our time in (fits, statistics, releases, files, explain and curves: `perf`, 2026-11-30); of passes, sparse steps, noise, imports and networks it follows from what they do.
 - A limit that is not met is a goal, not a fault: the run names it and does not fail.

@@ -133,7 +133,9 @@ def group_that(speed, monkeypatch, tmp_path, code, seconds=20, packages=()):
 
 def test_what_cannot_be_measured_is_named_with_the_reason(speed, monkeypatch, tmp_path):
     runs = speed.run.Runs(1, {})
-    line = 'print(\'{"line": "curve-ms", "ours": 1, "peer": 2, "cost": 0.5}\', flush=True)\n'
+    line = (
+        'print("a word of a package")\nprint(\'{"line": "curve-ms", "ours": 1, "peer": 2, "cost": 0.5}\', flush=True)\n'
+    )
     good = group_that(speed, monkeypatch, tmp_path, line)
     assert runs.measure(good) == {"curve-ms": speed.lines.Found(1, 2, 0.5)} and not runs.not_measured
     for code, seconds, packages, why in [
@@ -144,7 +146,9 @@ def test_what_cannot_be_measured_is_named_with_the_reason(speed, monkeypatch, tm
     ]:
         runs = speed.run.Runs(1, {})
         assert runs.measure(group_that(speed, monkeypatch, tmp_path, code, seconds, packages)) == {}
-        assert runs.not_measured == {"curve-ms": why}
+        assert runs.not_measured == {"curve-ms": why} and runs.failed == ["curve-ms"] * (not packages)
+        # what broke off is a regression if it is recorded; a peer that is missing is none
+        assert speed.run.summary(runs, record_of(speed, {"curve-ms": 1.0})) == (0 if packages else 1)
     assert speed.run.Runs(0, {}).measure(good) == {}
 
 
