@@ -18,7 +18,7 @@ mod table;
 
 pub use cells::Work;
 
-use cells::Cells;
+use cells::{Cells, HalfLine, Line, Place};
 use dpopt_noise::parts::{dyadic, floor_log2, power_of_two};
 use dpopt_noise::{Grid, Stream};
 use recursion::{Parts, Recursion, Rule, Scale, exact};
@@ -199,9 +199,9 @@ impl LazyOptions {
 }
 
 enum State {
-    One(Cells<1>),
-    Two(Cells<2>),
-    Three(Cells<3>),
+    One(Cells<1, HalfLine>),
+    Two(Cells<2, Line>),
+    Three(Cells<3, Line>),
 }
 
 macro_rules! each {
@@ -214,11 +214,13 @@ macro_rules! each {
     };
 }
 
-/// Where the coordinates of a sparse row are during one step of a [`LazyIterate`].
+/// The coordinates of a sparse row during one step of a [`LazyIterate`], with what was read there.
 #[derive(Clone, Debug, Default)]
 pub struct RowSeats {
     step: u32,
-    seats: Vec<u32>,
+    places: Vec<usize>,
+    /// The iterate, negated, in steps of the public grid of reads.
+    values: Vec<f64>,
 }
 
 /// The state of a descent from w = 0 with sparse gradients. Neither printable nor cloneable: before
@@ -267,10 +269,12 @@ impl LazyIterate {
     pub fn new(options: &LazyOptions) -> Result<Self, LazyNoiseError> {
         let layout = options.layout()?;
         let (mantissa, exponent) = dyadic(options.noise_std);
+        let max_gradient = (options.max_gradient / options.grid.step()).min(2f64.powi(62)) as i64;
         let scale = Scale {
             fraction_bits: layout.fraction_bits,
             noise: (mantissa, exponent - options.grid.exponent()),
             normal_bits: dpopt_noise::parts::FRACTION_BITS as i32,
+            max_gradient,
         };
         let runs: Vec<(u32, Rule)> = options
             .runs
@@ -286,12 +290,11 @@ impl LazyIterate {
                 (run.steps, rule)
             })
             .collect();
-        let max_gradient = (options.max_gradient / options.grid.step()).min(2f64.powi(62)) as i64;
         let (d, parts, shift) = (options.dimension, layout.parts, layout.read_shift);
         let state = match (parts.momentum, parts.sum) {
-            (false, false) => State::One(cells(d, parts, &runs, scale, shift, max_gradient)?),
-            (true, true) => State::Three(cells(d, parts, &runs, scale, shift, max_gradient)?),
-            _ => State::Two(cells(d, parts, &runs, scale, shift, max_gradient)?),
+            (false, false) => State::One(cells(d, parts, &runs, scale, shift)?),
+            (true, true) => State::Three(cells(d, parts, &runs, scale, shift)?),
+            _ => State::Two(cells(d, parts, &runs, scale, shift)?),
         };
         let unit = options.grid.step() * layout.rate;
         let per = |shift: u32| unit * 2f64.powi(shift as i32 - layout.fraction_bits);
@@ -316,16 +319,13 @@ impl LazyIterate {
     /// If j is out of range.
     #[inline]
     pub fn read(&mut self, j: usize, stream: &mut Stream) -> f64 {
-        each!(&mut self.state, cells => {
-            let seat = cells.seat_one(j, stream);
-            cells.value(seat)
-        }) * self.per_read
+        each!(&mut self.state, cells => cells.read(j, stream)) * self.per_read
     }
 
     /// Asks for the memory of coordinates that will be read soon and does not wait for it. Changes nothing but speed.
     #[inline]
-    pub fn warm(&self, coordinates: impl Iterator<Item = usize>) {
-        each!(&self.state, cells => cells.warm(coordinates));
+    pub fn warm(&mut self, coordinates: impl Iterator<Item = usize>) {
+        each!(&mut self.state, cells => cells.warm(coordinates));
     }
 
     /// [Reads](Self::read) the coordinates of a sparse row: they have their seats in `row` until the step ends.
@@ -334,9 +334,10 @@ impl LazyIterate {
     /// If a coordinate is out of range.
     #[inline]
     pub fn seat(&mut self, coordinates: impl ExactSizeIterator<Item = usize>, row: &mut RowSeats, stream: &mut Stream) {
-        row.seats.clear();
         row.step = self.step();
-        each!(&mut self.state, cells => cells.seat(coordinates, &mut row.seats, stream));
+        row.places.clear();
+        row.places.extend(coordinates);
+        each!(&mut self.state, cells => cells.seat(&row.places, &mut row.values, stream));
     }
 
     /// Σ v_j·(coordinate j before this step) over a seated row.
@@ -346,9 +347,7 @@ impl LazyIterate {
     #[inline]
     pub fn dot(&self, row: &RowSeats, values: &[f32]) -> f64 {
         assert_eq!(row.step, self.step(), "a row is seated again in each step");
-        let sum: f64 = each!(&self.state, cells => {
-            row.seats.iter().zip(values).map(|(&seat, &v)| f64::from(v) * cells.value(seat)).sum()
-        });
+        let sum: f64 = row.values.iter().zip(values).map(|(w, &v)| f64::from(v) * w).sum();
         sum * self.per_read
     }
 
@@ -360,8 +359,8 @@ impl LazyIterate {
     pub fn add_scaled(&mut self, row: &RowSeats, values: &[f32], scale: f64) {
         assert_eq!(row.step, self.step(), "a row is seated again in each step");
         each!(&mut self.state, cells => {
-            for (&seat, &v) in row.seats.iter().zip(values) {
-                cells.add(seat, (scale * f64::from(v)) as i64);
+            for (&j, &v) in row.places.iter().zip(values) {
+                cells.add(j, (scale * f64::from(v)) as i64);
             }
         });
     }
@@ -375,8 +374,8 @@ impl LazyIterate {
     #[inline]
     pub fn add(&mut self, j: usize, units: i64) {
         each!(&mut self.state, cells => {
-            let seat = cells.seat_of(j);
-            cells.add(seat, units);
+            assert!(cells.is_read(j), "a coordinate is read before its gradient is added");
+            cells.add(j, units);
         });
     }
 
@@ -411,19 +410,18 @@ impl LazyIterate {
     }
 }
 
-fn cells<const P: usize>(
+fn cells<const P: usize, L: Place>(
     dimension: usize,
     parts: Parts,
     runs: &[(u32, Rule)],
     scale: Scale,
     read_shift: u32,
-    max_gradient: i64,
-) -> Result<Cells<P>, LazyNoiseError> {
+) -> Result<Cells<P, L>, LazyNoiseError> {
     let mut recursion = Recursion::<P>::new(parts, runs, scale);
     // the whole run is the gap with the largest coefficients
     let steps = runs.iter().map(|run| run.0).sum();
     recursion.gap(0, steps).map_err(|_| LazyNoiseError::Range)?;
-    Ok(Cells::new(dimension, recursion, read_shift, max_gradient))
+    Ok(Cells::new(dimension, recursion, read_shift, scale.max_gradient))
 }
 
 #[cfg(test)]

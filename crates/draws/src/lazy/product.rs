@@ -20,6 +20,22 @@ const POWER_OF_TWO: u128 = 1 << 127;
 pub(super) struct TooLarge;
 
 impl Coefficient {
+    const ONE: Self = Self { mantissa: POWER_OF_TWO, shift: 127, negative: false };
+
+    /// The least e ≥ −127 with a size below 2^e.
+    fn magnitude(&self) -> i32 {
+        (128 - self.mantissa.leading_zeros() as i32 - self.shift as i32).max(-127)
+    }
+
+    /// Its size at `places` binary places, cut; `None` if that takes more than 128 bits.
+    fn at(&self, places: u32) -> Option<u128> {
+        match places.checked_sub(self.shift) {
+            Some(left) if self.mantissa.leading_zeros() >= left => Some(self.mantissa.checked_shl(left).unwrap_or(0)),
+            Some(_) => None,
+            None => Some(self.mantissa.checked_shr(self.shift - places).unwrap_or(0)),
+        }
+    }
+
     /// The coefficient `value`·`factor`·2^`exponent`.
     pub(super) fn new<const L: usize>(value: &Fixed<L>, factor: u64, exponent: i32) -> Result<Self, TooLarge> {
         let Some((mantissa, value_exponent)) = significand(value) else {
@@ -49,11 +65,6 @@ impl Coefficient {
         Self { negative: !self.negative, ..self }
     }
 
-    #[inline]
-    pub(super) fn is_zero(&self) -> bool {
-        self.mantissa == 0
-    }
-
     /// x times the coefficient, toward zero, modulo 2^128: less than two units off while |product| < 2^126.
     #[inline]
     pub(super) fn times(&self, x: i128) -> i128 {
@@ -75,43 +86,128 @@ impl Coefficient {
     }
 }
 
-/// A catch-up of a state of one number that only adds: x + 2^k·g + c·ξ, as most are without decay. The same bits as
-/// from the coefficients one by one, on a shorter way.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Additive {
-    /// Mantissa of c; 0 if the catch-up is not of this kind.
-    mantissa: u128,
-    /// Binary places of c beyond 128.
-    shift: u32,
-    /// The power k of two that scales the gradient.
-    left: u32,
+/// Binary places of the noise's coefficients in [`high`]'s factors: what normal variables of less than 117 bits leave free.
+const NOISE_PLACES: u32 = 120;
+/// Left shift of a normal variable's size that goes with it.
+const NOISE_UP: u32 = 128 - NOISE_PLACES;
+/// Momentum is at most its share 1/(1 − β) ≤ 10^4 below what the state has room for, so a shift of so much loses nothing.
+const MOST_UP: u32 = 15;
+
+/// Coefficients of a catch-up as integers at fixed binary places, so that a product is the upper half of 256 bits, without a branch or a
+/// shift of its own. As near to the real product as [`Coefficient::times`] is: less than two units.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quick<const P: usize> {
+    /// By component j of the state: what a unit of it adds to each component, at 128 − up places; 0 for a component that stays as it is.
+    map: [[u128; P]; P],
+    up: [u32; P],
+    stays: [bool; P],
+    /// What a unit of the gradient adds to each component, at 64 − `drift_up` places.
+    drift: [u128; P],
+    drift_up: u32,
+    /// By normal variable: what it adds to each component, at [`NOISE_PLACES`], and all ones where that is subtracted.
+    noise: [[(u128, u64); P]; P],
+    draws: usize,
 }
 
-impl Additive {
-    /// `None` unless the coefficients of state, gradient and noise allow it.
-    pub(super) fn of(state: &Coefficient, gradient: &Coefficient, noise: &Coefficient) -> Option<Self> {
-        let one = *state == Coefficient { mantissa: POWER_OF_TWO, shift: 127, negative: false };
-        let power = gradient.mantissa == POWER_OF_TWO && gradient.shift < 128 && !gradient.negative;
-        let small = noise.shift >= 128 && noise.mantissa != 0 && !noise.negative;
-        (one && power && small).then(|| Self {
-            mantissa: noise.mantissa,
-            shift: noise.shift - 128,
-            left: 127 - gradient.shift,
-        })
+impl<const P: usize> Quick<P> {
+    /// `None` if a coefficient does not fit its places, or gradients up to `max_gradient` do not.
+    pub(super) fn of(
+        map: &[[Coefficient; P]; P],
+        drift: &[Coefficient; P],
+        noise: &[[Coefficient; P]],
+        max_gradient: i64,
+    ) -> Option<Self> {
+        let mut quick = Self {
+            map: [[0; P]; P],
+            up: [0; P],
+            stays: [false; P],
+            drift: [0; P],
+            drift_up: 0,
+            noise: [[(0, 0); P]; P],
+            draws: noise.len(),
+        };
+        if noise.len() > P {
+            return None;
+        }
+        let places = |c: &Coefficient, places: u32| if c.negative { None } else { c.at(places) };
+        for j in 0..P {
+            quick.stays[j] = map[j][j] == Coefficient::ONE;
+            let moved = |i: usize| if i == j && quick.stays[j] { Coefficient::default() } else { map[i][j] };
+            quick.up[j] = (0..P).map(|i| moved(i).magnitude()).max().unwrap_or(0).max(0) as u32;
+            if quick.up[j] > MOST_UP {
+                return None;
+            }
+            for i in 0..P {
+                quick.map[j][i] = places(&moved(i), 128 - quick.up[j])?;
+            }
+        }
+        let largest = drift.iter().map(Coefficient::magnitude).max().unwrap_or(0);
+        quick.drift_up = (largest - 64).max(0) as u32;
+        if quick.drift_up > 61 || max_gradient >= 1 << (62 - quick.drift_up) {
+            return None;
+        }
+        for (slot, c) in quick.drift.iter_mut().zip(drift) {
+            *slot = places(c, 64 - quick.drift_up)?;
+        }
+        for (column, own) in noise.iter().zip(&mut quick.noise) {
+            for (slot, c) in own.iter_mut().zip(column) {
+                *slot = (c.at(NOISE_PLACES)?, if c.negative { u64::MAX } else { 0 });
+            }
+        }
+        Some(quick)
     }
 
-    #[inline]
-    pub(super) fn is_some(&self) -> bool {
-        self.mantissa != 0
+    /// Brings a state up to date; a normal variable by its sign and size. Component by component from registers: a state that was put together in
+    /// memory and copied would be waited for.
+    #[inline(always)]
+    pub(super) fn apply(&self, state: &mut [i128; P], gradient: i64, mut normal: impl FnMut() -> (bool, u128)) {
+        let gradient = gradient << self.drift_up;
+        let mut next = self.drift.map(|c| high_of_short(gradient, c));
+        for j in 0..P {
+            if self.stays[j] {
+                next[j] = next[j].wrapping_add(state[j]);
+            }
+            let x = state[j] << self.up[j];
+            for i in 0..P {
+                // which are 0 is the same for nearly all gaps
+                if self.map[j][i] != 0 {
+                    next[i] = next[i].wrapping_add(high(x, self.map[j][i]));
+                }
+            }
+        }
+        for k in 0..P {
+            if k < self.draws {
+                let (negative, size) = normal();
+                let (size, sign) = (size << NOISE_UP, if negative { u64::MAX } else { 0 });
+                for i in 0..P {
+                    let (c, flipped) = self.noise[k][i];
+                    if c != 0 {
+                        let mask = (sign ^ flipped) as i64 as i128;
+                        next[i] = next[i].wrapping_add((wide(size, c).0 as i128 ^ mask).wrapping_sub(mask));
+                    }
+                }
+            }
+        }
+        for i in 0..P {
+            state[i] = next[i];
+        }
     }
+}
 
-    /// The state after the catch-up; ξ by its sign and size.
-    #[inline]
-    pub(super) fn apply(&self, state: i128, gradient: i64, (negative, size): (bool, u128)) -> i128 {
-        let noise = (wide(size, self.mantissa).0 >> self.shift) as i128;
-        let sign = -i128::from(negative);
-        state.wrapping_add(i128::from(gradient) << self.left).wrapping_add((noise ^ sign).wrapping_sub(sign))
-    }
+/// x·c/2^128, rounded down.
+#[inline(always)]
+fn high(x: i128, c: u128) -> i128 {
+    // as an unsigned number a negative x is 2^128 too large
+    (wide(x as u128, c).0 as i128).wrapping_sub(c as i128 & (x >> 127))
+}
+
+/// x·c/2^64, rounded down, modulo 2^128.
+#[inline(always)]
+fn high_of_short(x: i64, c: u128) -> i128 {
+    const LOW: u128 = u64::MAX as u128;
+    let size = u128::from(x as u64);
+    let product = (size * (c >> 64)).wrapping_add((size * (c & LOW)) >> 64);
+    (product as i128).wrapping_sub(c as i128 & i128::from(x >> 63))
 }
 
 /// The leading 128 bits m of a positive number and e with number ≈ m·2^e; `None` for 0.
@@ -165,21 +261,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn additive_catch_ups_are_what_their_coefficients_do(
-            state: i64, gradient: i32, xi in -(1i128 << 116)..1i128 << 116, limbs in prop::array::uniform2(any::<u64>()), left in 0i32..60
-        ) {
-            let one = Coefficient::new(&Fixed::<4>::integer(1), 1, 0).unwrap();
-            let by = Coefficient::new(&Fixed::<4>::integer(1), 1, left).unwrap();
-            let noise = Coefficient::new(&Fixed::<4>([0, limbs[0], limbs[1] | 1, 1]), 1, -9).unwrap();
-            let state = i128::from(state) << 40;
-            let expected = one.times(state) + by.times(i128::from(gradient)) + noise.times(xi);
-            let additive = Additive::of(&one, &by, &noise).unwrap();
-            prop_assert!(additive.is_some());
-            prop_assert_eq!(additive.apply(state, i64::from(gradient), (xi < 0, xi.unsigned_abs())), expected);
-            // with decay, scheduled rates or noise coefficients of other forms there is no short way
-            prop_assert!(Additive::of(&noise, &by, &noise).is_none());
-            prop_assert!(Additive::of(&one, &noise, &noise).is_none());
-            prop_assert!(Additive::of(&one, &by, &one).is_none());
+        fn upper_halves_are_rounded_down(x: i128, short: i64, c: u128) {
+            // by 64-bit digits of |x|: the upper half of −y is −(upper half of y) − 1 unless nothing is cut
+            let down = |size: u128, negative: bool| {
+                let (upper, lower) = wide(size, c);
+                let upper = upper as i128;
+                if negative { upper.wrapping_neg().wrapping_sub(i128::from(lower != 0)) } else { upper }
+            };
+            prop_assert_eq!(high(x, c), down(x.unsigned_abs(), x < 0));
+            prop_assert_eq!(high_of_short(short, c), down(u128::from(short.unsigned_abs()) << 64, short < 0));
         }
 
         #[test]

@@ -5,8 +5,9 @@
 //! products and sums of rounded numbers keep their relative error. Blocks of steps compose as
 //! (Φ₂, Σ₂)∘(Φ₁, Σ₁) = (Φ₂Φ₁, Φ₂Σ₁Φ₂ᵀ + Σ₂).
 
-use super::product::{Additive, Coefficient, TooLarge};
-use dpopt_noise::parts::Fixed;
+use super::product::{Coefficient, Quick, TooLarge};
+use dpopt_noise::Stream;
+use dpopt_noise::parts::{Fixed, WideNormal};
 use std::collections::HashMap;
 
 /// Words of the coefficients: 320 fraction bits.
@@ -43,6 +44,8 @@ struct Block<const P: usize> {
 /// How the state moves from just before step s to just before step t.
 #[derive(Clone, Debug)]
 pub(super) struct Gap<const P: usize> {
+    /// The same coefficients for speed, where they fit.
+    pub(super) quick: Option<Quick<P>>,
     /// Φ: what a unit of each component of the state becomes.
     pub(super) map: [[Coefficient; P]; P],
     /// What a unit of the gradient of step s adds.
@@ -62,11 +65,37 @@ impl<const P: usize> Gap<P> {
         self.first[..self.used].iter().chain(&self.more)
     }
 
-    /// If it only adds to the one number of the state.
-    pub(super) fn additive(&self) -> Option<Additive> {
-        (P == 1 && self.used == 1 && self.more.is_empty())
-            .then(|| Additive::of(&self.map[0][0], &self.drift[0], &self.first[0][0]))
-            .flatten()
+    /// Brings a state from just before step s to just before step t, with the gradient of step s.
+    #[inline(always)]
+    pub(super) fn apply(&self, state: &mut [i128; P], gradient: i64, normal: &WideNormal, stream: &mut Stream) {
+        match &self.quick {
+            Some(quick) => quick.apply(state, gradient, || normal.sign_and_size(stream)),
+            None => *state = self.moved_by_each(state, gradient, || normal.sample(stream)),
+        }
+    }
+
+    /// The same with each coefficient in places of its own.
+    #[cold]
+    pub(super) fn moved_by_each(
+        &self,
+        state: &[i128; P],
+        gradient: i64,
+        mut normal: impl FnMut() -> i128,
+    ) -> [i128; P] {
+        let mut next = [0i128; P];
+        for (slot, (row, drift)) in next.iter_mut().zip(self.map.iter().zip(&self.drift)) {
+            for (c, x) in row.iter().zip(state) {
+                *slot = slot.wrapping_add(c.times(*x));
+            }
+            *slot = slot.wrapping_add(drift.times(i128::from(gradient)));
+        }
+        for column in self.noise() {
+            let xi = normal();
+            for (slot, c) in next.iter_mut().zip(column) {
+                *slot = slot.wrapping_add(c.times(xi));
+            }
+        }
+        next
     }
 
     /// Number of normal variables that a catch-up draws.
@@ -85,6 +114,8 @@ pub(super) struct Scale {
     pub(super) noise: (u64, i32),
     /// Fraction bits of the normal variables.
     pub(super) normal_bits: i32,
+    /// No gradient sum is larger, in quanta.
+    pub(super) max_gradient: i64,
 }
 
 impl<const P: usize> Block<P> {
@@ -278,13 +309,9 @@ impl<const P: usize> Recursion<P> {
             *slot = column?;
             used += 1;
         }
-        Ok(Gap {
-            map,
-            drift: column(|i| drift(&input[i]))?,
-            first,
-            used,
-            more: columns.collect::<Result<_, TooLarge>>()?,
-        })
+        let (drift, more) = (column(|i| drift(&input[i]))?, columns.collect::<Result<Vec<_>, TooLarge>>()?);
+        let quick = if more.is_empty() { Quick::of(&map, &drift, &first[..used], scale.max_gradient) } else { None };
+        Ok(Gap { quick, map, drift, first, used, more })
     }
 
     /// Φ of `from`..`to` and B of step `from`, for tests.
@@ -453,7 +480,7 @@ pub(super) mod tests {
     }
 
     fn recursion<const P: usize>(parts: Parts, runs: &[(u32, Rule)]) -> Recursion<P> {
-        let scale = Scale { fraction_bits: 60, noise: (1, 0), normal_bits: 0 };
+        let scale = Scale { fraction_bits: 60, noise: (1, 0), normal_bits: 0, max_gradient: 1 << 30 };
         Recursion::new(parts, runs, scale)
     }
 

@@ -188,7 +188,7 @@ fn the_covariance_of_a_linear_run_is_that_of_the_dense_one() {
     const SUPPORTS: [&[usize]; 10] = [&[0], &[1], &[0, 2], &[0], &[2], &[0, 1], &[0], &[2, 0], &[0], &[1]];
     let c = 0.5;
     let parts = recursion::Parts { momentum: true, sum: true };
-    let scale = Scale { fraction_bits: 60, noise: (1, 0), normal_bits: 0 };
+    let scale = Scale { fraction_bits: 60, noise: (1, 0), normal_bits: 0, max_gradient: 1 };
     let mut r = Recursion::<3>::new(parts, &[(10, rule(0.97, 0.3, 0.8, 1.0))], scale);
     let unit = (1u128 << 60) as f64;
     let value = |x: &product::Coefficient| x.times(1 << 60) as f64 / unit;
