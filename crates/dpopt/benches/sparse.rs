@@ -19,8 +19,10 @@ use std::time::Instant;
 
 const NONZEROS: usize = 40;
 const BATCH: f64 = 512.0;
-/// Records whose memory is asked for before they are needed.
-const AHEAD: usize = 16;
+/// Records whose rows are asked for at once.
+const GROUP: usize = 16;
+/// Records before which their weights are asked for.
+const AHEAD: usize = 4;
 
 /// `rows` records of d features; ranks go up to `ranks` ≤ d, spread over all of d.
 fn click_log(rows: usize, d: usize, ranks: usize, seed: u64) -> Examples {
@@ -102,8 +104,8 @@ impl Trainer<'_> {
             self.skips.subset(self.examples.rows.len() as u64, choice, &mut batch);
             for at in 0..batch.len() + AHEAD {
                 if let Some(&later) = batch.get(at) {
-                    if at % AHEAD == 0 {
-                        self.examples.rows.fetch(&batch[at..batch.len().min(at + AHEAD)]);
+                    if at % GROUP == 0 {
+                        self.examples.rows.fetch(&batch[at..batch.len().min(at + GROUP)]);
                     }
                     descent.warm(self.examples.rows.row(later as usize).0.iter().map(|&j| j as usize));
                 }

@@ -12,8 +12,10 @@ const NONZEROS: usize = 50;
 const ROWS: usize = 100_000;
 const COLUMNS: usize = 1_000_000;
 const BATCH: f64 = 500.0;
-/// Records whose memory is asked for before they are needed.
-const AHEAD: usize = 16;
+/// Records whose rows are asked for at once.
+const GROUP: usize = 16;
+/// Records before which their weights are asked for.
+const AHEAD: usize = 4;
 
 /// Rows as three arrays.
 struct Table {
@@ -91,7 +93,7 @@ fn plain(table: &Table, skips: &PoissonSkips, weights: &mut [f64], steps: usize,
     for _ in 0..steps {
         skips.subset(ROWS as u64, stream, &mut batch);
         slopes.clear();
-        for group in batch.chunks(AHEAD) {
+        for group in batch.chunks(GROUP) {
             table.fetch(group);
             for &i in group {
                 let (columns, values) = table.row(i);
@@ -144,8 +146,8 @@ impl Private<'_> {
             skips.subset(ROWS as u64, choice, batch);
             for at in 0..batch.len() + AHEAD {
                 if let Some(&later) = batch.get(at) {
-                    if at % AHEAD == 0 {
-                        table.fetch(&batch[at..batch.len().min(at + AHEAD)]);
+                    if at % GROUP == 0 {
+                        table.fetch(&batch[at..batch.len().min(at + GROUP)]);
                     }
                     descent.warm(table.row(later).0.iter().map(|&j| j as usize));
                 }

@@ -86,26 +86,28 @@ impl Coefficient {
     }
 }
 
-/// Binary places of the noise's coefficients in [`high`]'s factors: what normal variables of less than 117 bits leave free.
-const NOISE_PLACES: u32 = 120;
-/// Left shift of a normal variable's size that goes with it.
+/// Binary places of the noise's coefficients in [`upper`]'s factors: what normal variables of less than 117 bits leave free.
+const NOISE_PLACES: u32 = 119;
+/// Left shift of a normal variable that goes with it.
 const NOISE_UP: u32 = 128 - NOISE_PLACES;
 /// Momentum is at most its share 1/(1 − β) ≤ 10^4 below what the state has room for, so a shift of so much loses nothing.
 const MOST_UP: u32 = 15;
 
 /// Coefficients of a catch-up as integers at fixed binary places, so that a product is the upper half of 256 bits, without a branch or a
-/// shift of its own. As near to the real product as [`Coefficient::times`] is: less than two units.
+/// shift of its own: at most two units and a half off (docs/proofs/lazy-noise.md).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quick<const P: usize> {
-    /// By component j of the state: what a unit of it adds to each component, at 128 − up places; 0 for a component that stays as it is.
+    /// By component j of the state: what a unit of it adds to each component, at 127 − up places; 0 for a component that stays as it is.
     map: [[u128; P]; P],
     up: [u32; P],
     stays: [bool; P],
     /// What a unit of the gradient adds to each component, at 64 − `drift_up` places.
     drift: [u128; P],
     drift_up: u32,
-    /// By normal variable: what it adds to each component, at [`NOISE_PLACES`], and all ones where that is subtracted.
-    noise: [[(u128, u64); P]; P],
+    /// By normal variable: what it adds to each component, at [`NOISE_PLACES`].
+    noise: [[u128; P]; P],
+    /// All ones where that is subtracted.
+    flipped: [[u64; P]; P],
     draws: usize,
 }
 
@@ -123,7 +125,8 @@ impl<const P: usize> Quick<P> {
             stays: [false; P],
             drift: [0; P],
             drift_up: 0,
-            noise: [[(0, 0); P]; P],
+            noise: [[0; P]; P],
+            flipped: [[0; P]; P],
             draws: noise.len(),
         };
         if noise.len() > P {
@@ -138,7 +141,7 @@ impl<const P: usize> Quick<P> {
                 return None;
             }
             for i in 0..P {
-                quick.map[j][i] = places(&moved(i), 128 - quick.up[j])?;
+                quick.map[j][i] = places(&moved(i), 127 - quick.up[j])?;
             }
         }
         let largest = drift.iter().map(Coefficient::magnitude).max().unwrap_or(0);
@@ -149,9 +152,14 @@ impl<const P: usize> Quick<P> {
         for (slot, c) in quick.drift.iter_mut().zip(drift) {
             *slot = places(c, 64 - quick.drift_up)?;
         }
-        for (column, own) in noise.iter().zip(&mut quick.noise) {
-            for (slot, c) in own.iter_mut().zip(column) {
-                *slot = (c.at(NOISE_PLACES)?, if c.negative { u64::MAX } else { 0 });
+        for (k, column) in noise.iter().enumerate() {
+            for (i, c) in column.iter().enumerate() {
+                quick.noise[k][i] = c.at(NOISE_PLACES).filter(|c| c >> 127 == 0)?;
+                quick.flipped[k][i] = mask(c.negative);
+                // columns of a triangular factor have their root first
+                if c.negative && i <= k {
+                    return None;
+                }
             }
         }
         Some(quick)
@@ -161,29 +169,30 @@ impl<const P: usize> Quick<P> {
     /// memory and copied would be waited for.
     #[inline(always)]
     pub(super) fn apply(&self, state: &mut [i128; P], gradient: i64, mut normal: impl FnMut() -> (bool, u128)) {
-        let gradient = gradient << self.drift_up;
-        let mut next = self.drift.map(|c| high_of_short(gradient, c));
+        let sign = mask(gradient < 0);
+        let size = gradient.unsigned_abs() << self.drift_up;
+        let mut next = self.drift.map(|c| signed(upper_of_short(size, c), sign));
         for j in 0..P {
             if self.stays[j] {
                 next[j] = next[j].wrapping_add(state[j]);
             }
-            let x = state[j] << self.up[j];
+            let sign = mask(state[j] < 0);
+            let size = state[j].unsigned_abs() << (self.up[j] + 1);
             for i in 0..P {
                 // which are 0 is the same for nearly all gaps
                 if self.map[j][i] != 0 {
-                    next[i] = next[i].wrapping_add(high(x, self.map[j][i]));
+                    next[i] = next[i].wrapping_add(signed(upper(size, self.map[j][i]), sign));
                 }
             }
         }
         for k in 0..P {
             if k < self.draws {
                 let (negative, size) = normal();
-                let (size, sign) = (size << NOISE_UP, if negative { u64::MAX } else { 0 });
+                let (sign, size) = (mask(negative), size << NOISE_UP);
                 for i in 0..P {
-                    let (c, flipped) = self.noise[k][i];
-                    if c != 0 {
-                        let mask = (sign ^ flipped) as i64 as i128;
-                        next[i] = next[i].wrapping_add((wide(size, c).0 as i128 ^ mask).wrapping_sub(mask));
+                    if self.noise[k][i] != 0 {
+                        let sign = if i > k { sign ^ self.flipped[k][i] } else { sign };
+                        next[i] = next[i].wrapping_add(signed(upper(size, self.noise[k][i]), sign));
                     }
                 }
             }
@@ -194,20 +203,31 @@ impl<const P: usize> Quick<P> {
     }
 }
 
-/// x·c/2^128, rounded down.
+/// All ones for what is negative.
 #[inline(always)]
-fn high(x: i128, c: u128) -> i128 {
-    // as an unsigned number a negative x is 2^128 too large
-    (wide(x as u128, c).0 as i128).wrapping_sub(c as i128 & (x >> 127))
+fn mask(negative: bool) -> u64 {
+    u64::from(negative).wrapping_neg()
 }
 
-/// x·c/2^64, rounded down, modulo 2^128.
+/// A product with its sign. A negative one is a unit lower, which makes up for half of what its size was rounded down by.
 #[inline(always)]
-fn high_of_short(x: i64, c: u128) -> i128 {
-    const LOW: u128 = u64::MAX as u128;
-    let size = u128::from(x as u64);
-    let product = (size * (c >> 64)).wrapping_add((size * (c & LOW)) >> 64);
-    (product as i128).wrapping_sub(c as i128 & i128::from(x >> 63))
+fn signed(size: u128, mask: u64) -> i128 {
+    size as i128 ^ i128::from(mask as i64)
+}
+
+/// x·c/2^128 for numbers below 2^127, less than two below it: the product of the lower halves is left out, and the rest is rounded down.
+#[inline(always)]
+fn upper(x: u128, c: u128) -> u128 {
+    let digit = |a: u128, b: u128| u128::from(a as u64) * u128::from(b as u64);
+    let middle = digit(x >> 64, c).wrapping_add(digit(x, c >> 64));
+    digit(x >> 64, c >> 64).wrapping_add(middle >> 64)
+}
+
+/// x·c/2^64 for x < 2^63, rounded down.
+#[inline(always)]
+fn upper_of_short(x: u64, c: u128) -> u128 {
+    let digit = |b: u128| u128::from(x) * u128::from(b as u64);
+    digit(c >> 64).wrapping_add(digit(c) >> 64)
 }
 
 /// The leading 128 bits m of a positive number and e with number ≈ m·2^e; `None` for 0.
@@ -261,15 +281,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn upper_halves_are_rounded_down(x: i128, short: i64, c: u128) {
-            // by 64-bit digits of |x|: the upper half of −y is −(upper half of y) − 1 unless nothing is cut
-            let down = |size: u128, negative: bool| {
-                let (upper, lower) = wide(size, c);
-                let upper = upper as i128;
-                if negative { upper.wrapping_neg().wrapping_sub(i128::from(lower != 0)) } else { upper }
-            };
-            prop_assert_eq!(high(x, c), down(x.unsigned_abs(), x < 0));
-            prop_assert_eq!(high_of_short(short, c), down(u128::from(short.unsigned_abs()) << 64, short < 0));
+        fn upper_halves_are_at_most_one_below_those_rounded_down(x: u128, short: u64, c: u128) {
+            for x in [x >> 1, x >> 65, (1 << 127) - 1] {
+                for c in [c >> 1, c >> 65, (1 << 127) - 1] {
+                    let (down, seen) = (wide(x, c).0, upper(x, c));
+                    prop_assert!(down - seen <= 1, "{x} {c}: {down} {seen}");
+                }
+            }
+            prop_assert_eq!(upper_of_short(short >> 1, c), wide(u128::from(short >> 1) << 64, c).0);
+            let size = x >> 1;
+            prop_assert_eq!((signed(size, mask(false)), signed(size, mask(true))), (size as i128, -(size as i128) - 1));
         }
 
         #[test]

@@ -14,9 +14,10 @@ use dpopt_privacy::Event;
 use dpopt_process::stop;
 use std::marker::PhantomData;
 
-/// So many records before a record is used, its row and then its weights are asked for: they come while others are worked on,
-/// and fit the first-level cache.
-const AHEAD: usize = 16;
+/// The rows of so many records are asked for at once.
+const GROUP: usize = 16;
+/// So many records before a record is used, its weights are asked for: they come while others are worked on, and fit the first-level cache.
+const AHEAD: usize = 4;
 
 /// T steps of noisy descent on Poisson batches, from weights 0.
 pub struct SparseDescent<'a, R, O> {
@@ -101,14 +102,15 @@ impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
                 if R::IN_MEMORY
                     && let Some(&later) = batch.get(at)
                 {
-                    if at % AHEAD == 0 {
-                        input.fetch(&batch[at..batch.len().min(at + AHEAD)]);
+                    if at % GROUP == 0 {
+                        input.fetch(&batch[at..batch.len().min(at + GROUP)]);
                     }
                     places.clear();
                     objective
                         .ahead(input, later as usize, &mut look_ahead, &mut places)
                         .map_err(CuratorError::unreadable)?;
-                    weights.descent.warm(places.iter().map(|&at| weights.place(at)));
+                    let Lazy { descent, seats, width, .. } = &mut weights;
+                    descent.warm(places.iter().map(|&at| place(at, seats.len(), *width)));
                 }
                 if let Some(now) = at.checked_sub(AHEAD) {
                     self.gradient
@@ -150,10 +152,16 @@ struct Lazy<'a> {
 impl Lazy<'_> {
     #[inline]
     fn place(&self, at: usize) -> usize {
-        match self.seats.len() {
-            1 => at,
-            lines => at % self.width * lines + at / self.width,
-        }
+        place(at, self.seats.len(), self.width)
+    }
+}
+
+/// Where coordinate `at` of an objective of so many lines of `width` columns lies.
+#[inline]
+fn place(at: usize, lines: usize, width: usize) -> usize {
+    match lines {
+        1 => at,
+        _ => at % width * lines + at / width,
     }
 }
 
