@@ -197,9 +197,7 @@ impl<const P: usize> Quick<P> {
                 }
             }
         }
-        for i in 0..P {
-            state[i] = next[i];
-        }
+        state.iter_mut().zip(next).for_each(|(old, new)| *old = new);
     }
 }
 
