@@ -1,9 +1,10 @@
 //! What leaves the process: text on stdout, one line on stderr, an exit code. Words of files stand in much of it: no control character but line
 //! breaks and tabs goes out.
 
+use dpopt::data::DataError;
 use dpopt_privacy::rounding::{foreign, foreign_json, foreign_lines};
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::ExitCode;
 
 /// Why a command stopped: one line and an exit code.
@@ -31,6 +32,12 @@ impl Failure {
     }
 }
 
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        Self::usage(error)
+    }
+}
+
 /// The message as one line without control characters.
 impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,6 +57,17 @@ pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(e) => Err(Failure::machine(format!("cannot write to standard output: {}", e.kind()))),
+    }
+}
+
+/// Copies text that has no such characters to stdout, as [`print`] does.
+pub(crate) fn print_all(mut text: impl Read) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match std::io::copy(&mut text, &mut out).and_then(|_| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::machine(format!("cannot write to standard output: {}", e.kind())))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `dpopt predict` and `dpopt evaluate`.
 
 use crate::flags::TableFlags;
-use crate::output::{Failure, note, print, print_json, table};
+use crate::output::{Failure, note, print, print_all, print_json, table};
 use crate::paths::{Paths, Placed, is_standard_output};
 use crate::recalls::RecallFlags;
 use crate::typed::{arguments as given, typed};
@@ -9,13 +9,17 @@ use crate::usage;
 use crate::verify::PREDICTABLE;
 use crate::written::Written;
 use clap::Args;
-use dpopt::data::{DataError, TableReader, WordVectors, bad_row, did_you_mean, failure, field_text, files_of};
+use dpopt::data::{
+    BadCells, Block, DataError, TableReader, WordVectors, bad_row, did_you_mean, failure, field_text, files_of,
+};
 use dpopt::model::metrics::{self, ClassMetrics, ClassificationMetrics, LeftOut, RegressionMetrics};
 use dpopt::model::{Evaluation, Model, ModelError, Predictions};
-use dpopt::output::Places;
+use dpopt::output::{HeldBack, Places};
 use dpopt::recall::Concern;
 use dpopt::report::number;
-use dpopt_privacy::rounding::{foreign, foreign_json};
+use dpopt_privacy::rounding::{foreign, foreign_json, foreign_lines};
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,33 +67,38 @@ pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
     let reading = arguments.reading.or_as_fitted(model.reading(), &arguments.data);
     let table = reading.open(&arguments.data)?;
     let kept = kept(&*table, &arguments.keep, model.target())?;
-    let predictions = model.predict(&*table, reading.bad_cells()).map_err(usage)?;
-    let text = match arguments.json {
-        true => as_json(&model, &predictions, &kept)?,
-        false => as_table(&model, &predictions, &kept, written)?,
-    };
-    if is_standard_output(&arguments.output) {
-        return print(&text);
-    }
-    let bytes = written.bytes(text.into_bytes());
-    // a prediction tells of its row: it is for whoever the table is for
-    let sources = files_of(&arguments.data).map_err(usage)?;
-    let placed = Placed::at(&arguments.output);
-    Places::reserve(&[&arguments.output], &sources).and_then(|places| places.write(&[&bytes])).map_err(|e| {
+    let lines = Lines { model: &model, kept, width: table.columns().len(), written, json: arguments.json };
+    let failed = |e: std::io::Error| {
         Failure::machine(format!(
             "cannot write {}: {}; no file was left there",
             arguments.output.display(),
             failure(&e)
         ))
-    })?;
+    };
+    if is_standard_output(&arguments.output) {
+        // an error of the table's last row comes before anything was printed
+        let held_back = |e: std::io::Error| Failure::machine(format!("cannot hold the output back: {}", failure(&e)));
+        let mut out = HeldBack::new();
+        lines.of(&*table, reading.bad_cells(), |text| {
+            out.write_all(foreign_lines(text).as_bytes()).map_err(held_back)
+        })?;
+        return print_all(out.released().map_err(held_back)?);
+    }
+    // a prediction tells of its row: it is for whoever the table is for
+    let sources = files_of(&arguments.data).map_err(usage)?;
+    let placed = Placed::at(&arguments.output);
+    let mut places = Places::reserve(&[&arguments.output], &sources).map_err(failed)?;
+    let mut count = 0;
+    for file in places.files() {
+        let mut out = written.packed(file);
+        count = lines.of(&*table, reading.bad_cells(), |text| out.write_all(text.as_bytes()).map_err(failed))?;
+        out.finish().map_err(failed)?;
+    }
+    places.finish().map_err(failed)?;
     // who reads standard output by a program finds nothing but JSON there
     if arguments.json {
         return Ok(());
     }
-    let count = match &predictions {
-        Predictions::Classes { probabilities, .. } => probabilities.len(),
-        Predictions::Values(values) => values.len(),
-    };
     print(&format!("{count} prediction{} to {placed}\n", if count == 1 { "" } else { "s" }))
 }
 
@@ -127,13 +136,12 @@ fn in_order(command: &str, first: &Path, second: &Path) -> String {
     format!("the model comes first: {}", typed(words.to_vec()))
 }
 
-/// Columns of the table that go with the predictions: names, and the cells of each as they stand.
-type Kept = Vec<(String, Vec<String>)>;
+/// Columns of the table that go with the predictions: names and places.
+type Kept = Vec<(String, usize)>;
 
 fn kept(table: &dyn TableReader, names: &[String], target: &str) -> Result<Kept, Failure> {
     let columns = table.columns();
     let mut kept: Kept = Vec::new();
-    let mut places = Vec::new();
     for name in names {
         let name = name.trim();
         let Some(at) = columns.iter().position(|column| column.name == name) else {
@@ -145,89 +153,134 @@ fn kept(table: &dyn TableReader, names: &[String], target: &str) -> Result<Kept,
                 "--keep {name}: the predictions have a column of that name already; leave it out"
             )));
         }
-        places.push(at);
-        kept.push((name.to_string(), Vec::new()));
+        kept.push((name.to_string(), at));
     }
-    if names.is_empty() {
-        return Ok(kept);
-    }
-    let mut scratch = Vec::new();
-    let width = columns.len();
-    table
-        .for_each_block(&mut |block| {
-            for r in 0..block.len() {
-                let readable = bad_row(&*block, r, width).is_none();
-                for ((_, cells), &at) in kept.iter_mut().zip(&places) {
-                    let text = if readable { field_text(block.field(r, at), &mut scratch) } else { None };
-                    cells.push(text.map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned()));
-                }
-            }
-            Ok(())
-        })
-        .map_err(usage)?;
     Ok(kept)
 }
 
-fn as_table(model: &Model, predictions: &Predictions, kept: &Kept, written: Written) -> Result<String, Failure> {
-    let mut out = String::new();
-    let mut line =
-        |at: Option<usize>, more: &mut dyn Iterator<Item = Result<String, Failure>>| -> Result<(), Failure> {
-            let cells = kept.iter().map(|(name, cells)| written.field(at.map_or(name, |at| &cells[at])));
-            let cells = cells.chain(more).collect::<Result<Vec<_>, _>>()?;
-            out.push_str(&cells.join(&written.separator().to_string()));
-            out.push('\n');
-            Ok(())
-        };
-    match predictions {
-        Predictions::Classes { labels, probabilities } => {
-            let names = std::iter::once(model.target().to_string()).chain(labels.iter().map(|l| format!("p({l})")));
-            line(None, &mut names.map(|name| written.field(&name)))?;
-            let labels = labels.iter().map(|label| written.field(label)).collect::<Result<Vec<_>, _>>()?;
-            for (i, p) in probabilities.iter().enumerate() {
-                let label = labels[metrics::most_probable(p)].clone();
-                line(Some(i), &mut std::iter::once(label).chain(p.iter().map(f64::to_string)).map(Ok))?;
-            }
-        }
-        Predictions::Values(values) => {
-            line(None, &mut std::iter::once(written.field(model.target())))?;
-            for (i, value) in values.iter().enumerate() {
-                line(Some(i), &mut std::iter::once(Ok(value.to_string())))?;
-            }
-        }
-    }
-    Ok(out)
+/// How predictions are written: a line for each row.
+struct Lines<'a> {
+    model: &'a Model,
+    kept: Kept,
+    /// Columns of the table.
+    width: usize,
+    written: Written,
+    json: bool,
 }
 
-fn as_json(model: &Model, predictions: &Predictions, kept: &Kept) -> Result<String, Failure> {
-    let mut out = String::new();
-    let mut line = |at: usize, mut value: serde_json::Value| {
-        if !kept.is_empty() {
-            let cells = kept.iter().map(|(name, cells)| (name.clone(), cells[at].clone().into()));
-            value["kept"] = cells.collect::<serde_json::Map<_, _>>().into();
+impl Lines<'_> {
+    /// Hands out the lines of a table in its order, some at a time, with a heading if they have one; how many rows there are.
+    fn of(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+        mut write: impl FnMut(&str) -> Result<(), Failure>,
+    ) -> Result<usize, Failure> {
+        let mut rows = 0;
+        if !self.json {
+            write(&self.heading()?)?;
         }
-        out.push_str(&foreign_json(&value.to_string()));
-        out.push('\n');
-    };
-    match predictions {
-        Predictions::Classes { labels, probabilities } => {
-            for (i, p) in probabilities.iter().enumerate() {
-                let by_label: serde_json::Map<String, serde_json::Value> =
-                    labels.iter().cloned().zip(p.iter().map(|p| (*p).into())).collect();
-                let value = serde_json::json!({
-                    "target": model.target(),
-                    "label": labels[metrics::most_probable(p)],
-                    "probabilities": by_label,
-                });
-                line(i, value);
-            }
-        }
-        Predictions::Values(values) => {
-            for (i, v) in values.iter().enumerate() {
-                line(i, serde_json::json!({ "target": model.target(), "value": v }));
-            }
-        }
+        let work = |block: &dyn Block, predictions: Predictions| {
+            let text =
+                if self.json { Ok(self.as_json(block, &predictions)) } else { self.as_table(block, &predictions) };
+            text.map(|text| (block.len(), text))
+        };
+        self.model.predict_in_blocks(table, bad_cells, work, |lines| {
+            let (count, text) = lines?;
+            rows += count;
+            write(&text)
+        })?;
+        Ok(rows)
     }
-    Ok(out)
+
+    fn heading(&self) -> Result<String, Failure> {
+        let labels = self.model.labels();
+        let kept = self.kept.iter().map(|(name, _)| name.clone());
+        let names = kept.chain(std::iter::once(self.model.target().to_string()));
+        let names = names.chain(labels.iter().map(|label| format!("p({label})")));
+        let cells = names.map(|name| self.written.field(&name)).collect::<Result<Vec<_>, _>>()?;
+        Ok(cells.join(&self.written.separator().to_string()) + "\n")
+    }
+
+    /// The cells of a row that are kept, as they stand.
+    fn cells<'a>(&'a self, block: &'a dyn Block, row: usize) -> impl Iterator<Item = (&'a str, String)> {
+        let readable = bad_row(block, row, self.width).is_none();
+        let mut scratch = Vec::new();
+        self.kept.iter().map(move |(name, at)| {
+            let text = if readable { field_text(block.field(row, *at), &mut scratch) } else { None };
+            (name.as_str(), text.map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned()))
+        })
+    }
+
+    fn as_table(&self, block: &dyn Block, predictions: &Predictions) -> Result<String, Failure> {
+        let (mut out, separator) = (String::new(), self.written.separator());
+        let begin = |out: &mut String, row| -> Result<(), Failure> {
+            for (_, cell) in self.cells(block, row) {
+                out.push_str(&self.written.field(&cell)?);
+                out.push(separator);
+            }
+            Ok(())
+        };
+        match predictions {
+            Predictions::Classes { labels, probabilities } => {
+                let labels = labels.iter().map(|label| self.written.field(label)).collect::<Result<Vec<_>, _>>()?;
+                for (row, p) in probabilities.iter().enumerate() {
+                    begin(&mut out, row)?;
+                    out.push_str(&labels[metrics::most_probable(p)]);
+                    for p in p {
+                        out.push(separator);
+                        push(&mut out, *p);
+                    }
+                    out.push('\n');
+                }
+            }
+            Predictions::Values(values) => {
+                for (row, value) in values.iter().enumerate() {
+                    begin(&mut out, row)?;
+                    push(&mut out, *value);
+                    out.push('\n');
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn as_json(&self, block: &dyn Block, predictions: &Predictions) -> String {
+        let mut out = String::new();
+        let mut line = |row: usize, mut value: serde_json::Value| {
+            if !self.kept.is_empty() {
+                let cells = self.cells(block, row).map(|(name, cell)| (name.to_string(), cell.into()));
+                value["kept"] = cells.collect::<serde_json::Map<_, _>>().into();
+            }
+            out.push_str(&foreign_json(&value.to_string()));
+            out.push('\n');
+        };
+        match predictions {
+            Predictions::Classes { labels, probabilities } => {
+                for (row, p) in probabilities.iter().enumerate() {
+                    let by_label: serde_json::Map<String, serde_json::Value> =
+                        labels.iter().cloned().zip(p.iter().map(|p| (*p).into())).collect();
+                    let value = serde_json::json!({
+                        "target": self.model.target(),
+                        "label": labels[metrics::most_probable(p)],
+                        "probabilities": by_label,
+                    });
+                    line(row, value);
+                }
+            }
+            Predictions::Values(values) => {
+                for (row, v) in values.iter().enumerate() {
+                    line(row, serde_json::json!({ "target": self.model.target(), "value": v }));
+                }
+            }
+        }
+        out
+    }
+}
+
+fn push(out: &mut String, number: f64) {
+    // a string takes everything
+    let _ = write!(out, "{number}");
 }
 
 #[derive(Args)]

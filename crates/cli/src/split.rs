@@ -8,10 +8,11 @@ use crate::usage;
 use crate::written::Written;
 use clap::Args;
 use dpopt::data::failure;
-use dpopt::data::{Format, ReadOptions, raw_rows};
+use dpopt::data::{Format, RawTable, ReadOptions, raw_rows};
 use dpopt::noise::{NoiseSource, Purpose};
-use dpopt::output::Places;
+use dpopt::output::{Packed, Places};
 use dpopt_privacy::Shown;
+use std::io::Write;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -85,33 +86,41 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
     let [first_written, second_written] = written;
     let (first_written, second_written) = (first_written?, second_written?);
     let table = raw_rows(&arguments.data, &options).map_err(usage)?;
-    let mut order: Vec<usize> = (0..table.len()).collect();
+    let in_train = chosen(&table, arguments)?;
+    let failed = |e: std::io::Error| {
+        Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), failure(&e)))
+    };
+    // rows are for whoever the table is for
+    let mut places = Places::reserve(&[train, test], std::slice::from_ref(&arguments.data)).map_err(failed)?;
+    let written = [first_written, second_written];
+    let mut files: Vec<_> = places.files().zip(written).map(|(file, written)| written.packed(file)).collect();
+    files.iter_mut().try_for_each(|file| file.write_all(&table.header)).map_err(failed)?;
+    let mut rows = in_train.iter();
+    table.each_row(|row| {
+        // rows keep the order they had
+        let file = if rows.next() == Some(&true) { 0 } else { 1 };
+        files[file].write_all(row).map_err(failed)
+    })?;
+    files.into_iter().try_for_each(Packed::finish).map_err(failed)?;
+    places.finish().map_err(failed)?;
+    let count = in_train.iter().filter(|chosen| **chosen).count();
+    let rest = in_train.len() - count;
+    print(&format!("{count} rows to {}, {rest} rows to {}\n", train.display(), test.display()))
+}
+
+/// Which rows go to the first file.
+fn chosen(table: &RawTable, arguments: &SplitArguments) -> Result<Vec<bool>, Failure> {
+    let rows =
+        u32::try_from(table.len()).map_err(|_| usage("the table has more than 4294967295 rows; split it in parts"))?;
+    let mut order: Vec<u32> = (0..rows).collect();
     let mut stream = NoiseSource::insecure(arguments.seed).stream(Purpose::Noise, 0);
     for i in (1..order.len()).rev() {
         // Fisher–Yates
         let j = stream.below(i as u64 + 1) as usize;
         order.swap(i, j);
     }
-    let first = (arguments.fraction * table.len() as f64).round() as usize;
-    let (mut chosen, mut rest) = (order[..first].to_vec(), order[first..].to_vec());
-    // rows keep the order they had
-    chosen.sort_unstable();
-    rest.sort_unstable();
-    let text = |chosen: &[usize]| {
-        let mut out = table.header.clone();
-        for &i in chosen {
-            if !out.is_empty() && !out.ends_with(b"\n") {
-                out.push(b'\n');
-            }
-            out.extend_from_slice(table.row(i));
-        }
-        out
-    };
-    // rows are for whoever the table is for
-    Places::reserve(&[train, test], std::slice::from_ref(&arguments.data))
-        .and_then(|places| places.write(&[&first_written.bytes(text(&chosen)), &second_written.bytes(text(&rest))]))
-        .map_err(|e| {
-            Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), failure(&e)))
-        })?;
-    print(&format!("{} rows to {}, {} rows to {}\n", chosen.len(), train.display(), rest.len(), test.display()))
+    let first = (arguments.fraction * f64::from(rows)).round() as usize;
+    let mut chosen = vec![false; order.len()];
+    order[..first].iter().for_each(|row| chosen[*row as usize] = true);
+    Ok(chosen)
 }

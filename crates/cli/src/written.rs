@@ -4,7 +4,7 @@ use crate::output::Failure;
 use crate::paths::is_standard_output;
 use crate::usage;
 use dpopt::data::Format;
-use dpopt::output::gzipped;
+use dpopt::output::{Packed, gzipped};
 use std::path::Path;
 
 /// What this program cannot write: columns of other programs, and archives.
@@ -63,6 +63,11 @@ impl Written {
     /// The bytes of the file.
     pub(crate) fn bytes(self, text: Vec<u8>) -> Vec<u8> {
         if self.gzip { gzipped(&text) } else { text }
+    }
+
+    /// The file as its content comes.
+    pub(crate) fn packed<W: std::io::Write>(self, file: W) -> Packed<W> {
+        Packed::new(file, self.gzip)
     }
 
     /// A field; quotes are for CSV alone.

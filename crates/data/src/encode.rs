@@ -9,22 +9,24 @@ mod directions;
 mod form;
 mod numeric;
 mod pairs;
+mod pass;
+mod plain;
 mod shapes;
 pub(crate) mod spread;
 #[cfg(test)]
 mod tests;
 
-use dpopt_process::stop;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dpopt_process::{in_threads, thread_count};
-use rayon::prelude::*;
+use dpopt_process::ordered::{AtOnce, in_order};
+use dpopt_process::thread_count;
 
-use self::block::{FeatureBlock, MAX_CENTRED, PreparedColumn, Scales, Scratch};
+use self::block::{FeatureBlock, MAX_CENTRED, PreparedColumn};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec, TextSpec, VectorsSpec};
 use self::numeric::line;
 use self::pairs::PairBlock;
+use self::pass::PassPlan;
 pub use self::shapes::Shape;
 use self::spread::Spread;
 use super::cell::{BadCells, Rules, bad_row};
@@ -413,7 +415,8 @@ impl Encoder {
     ) -> Result<Encoded, DataError> {
         let broken = |e: std::io::Error| DataError::TemporaryFile { reason: e.kind().to_string() };
         let mut collector = Collector::new(self.dimension(), most_bytes);
-        self.pass(table, self.target_position(table)?, bad_cells, &mut |part| collector.append(&part).map_err(broken))?;
+        let append = |part: Examples| collector.append(&part).map_err(broken);
+        self.pass(table, self.target_position(table)?, bad_cells, |_, part| Ok(part), append)?;
         let encoded = collector.finish().map_err(broken)?;
         match &encoded {
             Encoded::Memory(examples) if examples.rows.is_empty() => {
@@ -476,7 +479,7 @@ impl Encoder {
         bad_cells: BadCells,
         take: &mut dyn FnMut(Examples) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
-        self.pass(table, self.target_position(table)?, bad_cells, take)
+        self.pass(table, self.target_position(table)?, bad_cells, |_, part| Ok(part), take)
     }
 
     /// Encodes records to predict for; the target's column may be absent.
@@ -484,35 +487,51 @@ impl Encoder {
         Ok(self.collect(table, None, bad_cells)?.rows)
     }
 
+    /// Encodes records to predict for block by block: `work` sees each block with its rows, in threads of this process, and what it makes of them comes to `take`
+    /// in the table's order. No more than a few blocks are in memory.
+    ///
+    /// # Errors
+    /// If the table can't be read or has other columns, or `work` or `take` stops: the first in the table's order.
+    pub fn encode_features_in_blocks<R: Send, E: From<DataError>>(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+        work: impl Fn(&dyn Block, Rows) -> Result<R, DataError> + Sync,
+        take: impl FnMut(R) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.pass(table, None, bad_cells, |block, part| work(block, part.rows), take)
+    }
+
     /// Texts that stand for a missing value in a cell, unless they are declared levels.
     pub fn missing_texts(&self) -> &'static [&'static str] {
         self.spec.rules().missing_texts()
     }
 
-    /// What each record says of the target as it stands, in order: for scores of a public hold-out table.
+    /// Reads what each record of a block of `table` says of the target as it stands, in order: for scores of a public hold-out table.
     ///
     /// # Errors
     /// As those of [`encode_public`](Self::encode_public), about the target alone.
-    pub fn truths(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Vec<Truth>, DataError> {
+    pub fn truth_reader(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+    ) -> Result<impl Fn(&dyn Block) -> Result<Vec<Truth>, DataError> + Sync + '_, DataError> {
         let (Some(at), Some(reader), Some(named)) = (self.target_position(table)?, &self.target, &self.spec.target)
         else {
             return Err(DataError::Encoder { reason: "it has no target".into() });
         };
-        let (width, mut scratch, mut truths) = (table.columns().len(), crate::cell::Scratch::default(), Vec::new());
-        let how = (bad_cells, self.spec.rules());
-        table.for_each_block(&mut |block| {
-            for r in 0..block.len() {
-                truths.push(match bad_row(&*block, r, width) {
-                    Some(error) => bad_cells.check(error).map(|()| Truth::Unreadable)?,
-                    None => {
-                        let row = block.first_row() + r as u64;
-                        reader.truth(block.field(r, at), &named.column, row, how, &mut scratch)?
-                    }
-                });
-            }
-            Ok(())
-        })?;
-        Ok(truths)
+        let (width, how) = (table.columns().len(), (bad_cells, self.spec.rules()));
+        Ok(move |block: &dyn Block| {
+            let mut scratch = crate::cell::Scratch::default();
+            let truth = |r| match bad_row(block, r, width) {
+                Some(error) => bad_cells.check(error).map(|()| Truth::Unreadable),
+                None => {
+                    let row = block.first_row() + r as u64;
+                    reader.truth(block.field(r, at), &named.column, row, how, &mut scratch)
+                }
+            };
+            (0..block.len()).map(truth).collect()
+        })
     }
 
     fn collect(
@@ -522,22 +541,59 @@ impl Encoder {
         bad_cells: BadCells,
     ) -> Result<Examples, DataError> {
         let mut whole = Examples { rows: Rows::new(self.dimension()), targets: Vec::new() };
-        self.pass(table, target, bad_cells, &mut |part| {
+        let append = |part: Examples| {
             whole.rows.append(&part.rows);
             whole.targets.extend_from_slice(&part.targets);
-            Ok(())
-        })?;
+            Ok::<(), DataError>(())
+        };
+        self.pass(table, target, bad_cells, |_, part| Ok(part), append)?;
         Ok(whole)
     }
 
-    /// Encodes all records, in order, and hands them to `take` block by block.
-    fn pass(
+    /// Encodes all records and hands them, block by block, to `work` and what becomes of them, in order, to `take`.
+    fn pass<R: Send, E: From<DataError>>(
         &self,
         table: &dyn TableReader,
         target: Option<usize>,
         bad_cells: BadCells,
-        take: &mut dyn FnMut(Examples) -> Result<(), DataError>,
-    ) -> Result<(), DataError> {
+        work: impl Fn(&dyn Block, Examples) -> Result<R, DataError> + Sync,
+        mut take: impl FnMut(R) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let plan = self.plan(table, target, bad_cells)?;
+        // enough blocks for every thread to stay busy, few enough to bound memory
+        let items = 2 * thread_count();
+        let most = AtOnce { items, weight: items * BLOCK_BYTES };
+        let mut halted = None;
+        let read = in_order(
+            most,
+            |block: Box<dyn Block>| work(&*block, plan.block(&*block)?),
+            |done| {
+                // the first faulty row of the file is the one reported
+                take(done?).map_err(|error| {
+                    halted = Some(error);
+                    DataError::LeftOut
+                })
+            },
+            |give| {
+                table.for_each_block(&mut |block| {
+                    let bytes = block.bytes();
+                    give(block, bytes)
+                })
+            },
+        );
+        match halted {
+            Some(error) => Err(error),
+            None => Ok(read?),
+        }
+    }
+
+    /// What a pass over `table` needs, or why it can't be encoded.
+    fn plan(
+        &self,
+        table: &dyn TableReader,
+        target: Option<usize>,
+        bad_cells: BadCells,
+    ) -> Result<PassPlan<'_>, DataError> {
         let places: HashMap<&str, usize> =
             table.columns().iter().enumerate().map(|(at, c)| (c.name.as_str(), at)).collect();
         if let (Some(file), None) = (self.file(), &self.vectors) {
@@ -559,32 +615,7 @@ impl Encoder {
                 return Err(DataError::FeaturesOutOfRange { given: u64::from(*given), limit: u64::from(block.width) });
             }
         }
-        let plan = PassPlan { encoder: self, positions, target, width: table.columns().len(), bad_cells };
-        let mut waiting: Vec<Box<dyn Block>> = Vec::new();
-        // enough blocks for every thread to stay busy, few enough to bound memory
-        let at_once = 2 * thread_count();
-        let most_bytes = at_once * BLOCK_BYTES;
-        let mut bytes = 0;
-        let mut flush = |waiting: &mut Vec<Box<dyn Block>>| -> Result<(), DataError> {
-            let parts: Vec<Result<Examples, DataError>> =
-                in_threads(|| waiting.par_iter().map(|b| plan.block(&**b)).collect());
-            waiting.clear();
-            for part in parts {
-                take(part?)?; // the first faulty row of the file is the one reported
-            }
-            Ok(())
-        };
-        table.for_each_block(&mut |block| {
-            stop::point();
-            bytes += block.bytes();
-            waiting.push(block);
-            if waiting.len() < at_once && bytes < most_bytes {
-                return Ok(());
-            }
-            bytes = 0;
-            flush(&mut waiting)
-        })?;
-        flush(&mut waiting)
+        Ok(PassPlan::new(self, positions, target, table.columns().len(), bad_cells))
     }
 }
 
@@ -593,89 +624,4 @@ pub(crate) fn position(columns: &[Column], name: &str, role: &str) -> Result<usi
         let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
         DataError::no_such_column(role, name, &names, &[])
     })
-}
-
-/// What one pass over a table needs besides the encoder.
-struct PassPlan<'a> {
-    encoder: &'a Encoder,
-    positions: Vec<usize>,
-    target: Option<usize>,
-    width: usize,
-    bad_cells: BadCells,
-}
-
-impl PassPlan<'_> {
-    fn block(&self, block: &dyn Block) -> Result<Examples, DataError> {
-        let mut part = Examples { rows: Rows::new(self.encoder.dimension()), targets: Vec::with_capacity(block.len()) };
-        let mut scratch = Scratch::default();
-        for r in 0..block.len() {
-            let row = block.first_row() + r as u64;
-            if let Some(error) = bad_row(block, r, self.width) {
-                self.bad_cells.check(error)?;
-                part.rows.push_zero();
-                part.targets.push(0.0);
-                continue;
-            }
-            let target = match (self.target, &self.encoder.target, &self.encoder.spec.target) {
-                (Some(at), Some(reader), Some(named)) => {
-                    let how = (self.bad_cells, self.encoder.spec.rules());
-                    reader.read(block.field(r, at), &named.column, row, how, &mut scratch.cell)?
-                }
-                _ => Some(0.0),
-            };
-            // a record without a usable target is still checked, so that the error does not depend on its target
-            self.row(block, r, row, &mut scratch)?;
-            match target {
-                Some(target) => {
-                    part.rows.push_clipped(&mut scratch.entries, self.encoder.spec.row_norm);
-                    part.targets.push(target);
-                }
-                None => {
-                    part.rows.push_zero();
-                    part.targets.push(0.0);
-                }
-            }
-        }
-        Ok(part)
-    }
-
-    fn row(&self, block: &dyn Block, r: usize, row: u64, scratch: &mut Scratch) -> Result<(), DataError> {
-        let encoder = self.encoder;
-        let scales = Scales {
-            rules: encoder.spec.rules(),
-            splines: &encoder.splines,
-            centred: encoder.spec.centred,
-            text_knots: encoder.spec.text_knots(),
-            pair_knots: encoder.spec.pairs.as_ref().map_or(0, |p| p.knots),
-            each: encoder.scale,
-            row_norm: encoder.spec.row_norm,
-            vectors: encoder.vectors.as_deref(),
-        };
-        scratch.entries.clear();
-        scratch.factors.clear();
-        if encoder.has_intercept() {
-            scratch.entries.push((0, scales.each as f32));
-        }
-        for (b, (features, &at)) in encoder.blocks.iter().zip(&self.positions).enumerate() {
-            let field = block.field(r, at);
-            if let Field::Malformed(reason) = field {
-                self.bad_cells.check(DataError::BadSparseRow { row: row + 1, reason })?;
-            }
-            if !features.push(field, scales, scratch) {
-                let column = encoder.spec.features[b].column.clone();
-                self.bad_cells.check(DataError::NotANumber { column, row: row + 1 })?;
-            }
-        }
-        for pair in &encoder.pairs {
-            pair.push(&scratch.factors, encoder.pair_scale, &mut scratch.entries);
-        }
-        if encoder.spec.centred {
-            let square: f64 = scratch.entries.iter().map(|e| f64::from(e.1).powi(2)).sum();
-            let factor = encoder.spec.row_norm / square.sqrt();
-            if factor.is_finite() {
-                scratch.entries.iter_mut().for_each(|e| e.1 = (f64::from(e.1) * factor) as f32);
-            }
-        }
-        Ok(())
-    }
 }

@@ -71,6 +71,12 @@ pub enum DataError {
         /// What the operating system says.
         reason: String,
     },
+    /// A file that is read twice has other rows the second time.
+    #[error("{source_name} was changed while it was read; run again when nothing writes to it")]
+    Changed {
+        /// Path of the file.
+        source_name: String,
+    },
     /// A further file of a table has other columns than the first.
     #[error("{source_name} has other columns than {first}, or in another order; all files of one table need the same")]
     OtherColumns {

@@ -8,6 +8,7 @@ mod bounds_file;
 mod bounds_template;
 mod cell;
 mod column_numbers;
+mod decimal;
 mod declared;
 mod encode;
 mod encoder_form;

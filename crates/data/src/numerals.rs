@@ -2,6 +2,7 @@
 //!
 //! One public rule for each, which looks at one cell and at nothing else; `docs/data.md` says them in words.
 
+use super::decimal::plain_decimal;
 use std::io::Write;
 
 /// Microseconds of a day, and of its parts.
@@ -74,9 +75,14 @@ const LONGEST: usize = 64;
 /// A finite number: as programs write it, a truth value as 0 or 1, or as spreadsheets show it.
 #[inline]
 pub(crate) fn number(text: &[u8]) -> Option<f64> {
-    if let Some(value) = small_integer(text) {
-        return Some(value);
+    match plain_decimal(text, 0, text.len()) {
+        Some(value) => Some(value),
+        None => written(text),
     }
+}
+
+/// The less common cases.
+fn written(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     match text.parse::<f64>() {
         Ok(value) => value.is_finite().then_some(value),
@@ -85,7 +91,7 @@ pub(crate) fn number(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// The common case, exact: up to 15 digits and nothing else.
+/// Up to 15 digits and nothing else: exact.
 #[inline]
 fn small_integer(text: &[u8]) -> Option<f64> {
     if text.is_empty() || text.len() > 15 {

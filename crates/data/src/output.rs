@@ -1,8 +1,10 @@
 //! Files that appear whole or not at all, and that nobody may read who could not before.
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{ErrorKind, Read, Result, Seek, Write};
+use std::io::{BufWriter, ErrorKind, Read, Result, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -11,6 +13,10 @@ static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Written and taken back when a place is reserved: a disk without even this much room is full.
 const PROBE: usize = 1 << 14;
+/// Bytes that are written together.
+const BUFFER: usize = 1 << 17;
+/// Bytes that are held back in memory.
+const HELD: usize = 1 << 26;
 
 /// Writes `bytes` to a new file beside `path`, syncs it and renames it over `path`. Whatever goes wrong, `path` keeps
 /// what it had and the new file is removed. Devices and pipes (`/dev/stdout`) are written directly.
@@ -39,6 +45,85 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
+/// A file that is gzipped, or not, as its content comes.
+pub enum Packed<W: Write> {
+    /// As it is.
+    Plain(BufWriter<W>),
+    /// The bytes that [`gzipped`] gives, up to where they are divided.
+    Gzip(GzEncoder<BufWriter<W>>),
+}
+
+impl<W: Write> Packed<W> {
+    /// Nothing written yet.
+    pub fn new(file: W, gzip: bool) -> Self {
+        let file = BufWriter::with_capacity(BUFFER, file);
+        if gzip { Self::Gzip(GzEncoder::new(file, Compression::default())) } else { Self::Plain(file) }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self) -> Result<()> {
+        match self {
+            Self::Plain(mut file) => file.flush(),
+            Self::Gzip(encoder) => encoder.finish()?.flush(),
+        }
+    }
+}
+
+impl<W: Write> Write for Packed<W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        match self {
+            Self::Plain(file) => file.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        match self {
+            Self::Plain(file) => file.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+        }
+    }
+}
+
+/// Text that is to appear whole or not at all where files cannot: in memory, and what is more than that in a temporary file without a name, which only its owner
+/// may read.
+pub struct HeldBack(tempfile::SpooledTempFile);
+
+impl HeldBack {
+    /// Nothing held back yet.
+    pub fn new() -> Self {
+        Self(tempfile::spooled_tempfile(HELD))
+    }
+
+    /// What was held back, from its beginning.
+    ///
+    /// # Errors
+    /// If it cannot be read again.
+    pub fn released(mut self) -> Result<impl Read> {
+        self.0.rewind()?;
+        Ok(self.0)
+    }
+}
+
+impl Default for HeldBack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Write for HeldBack {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Writes where no file is, and leaves none that is half written.
 fn write_where_none_is(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
@@ -49,7 +134,7 @@ fn write_where_none_is(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// The bytes of a gzip file that holds `bytes`, without a name or a time.
 pub fn gzipped(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // memory does not fail
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
@@ -101,13 +186,23 @@ impl Places {
         if contents.len() != self.0.len() {
             return Err(ErrorKind::InvalidInput.into());
         }
-        for (place, bytes) in self.0.iter_mut().zip(contents) {
-            match place {
-                Place::Beside(file, ..) => {
-                    file.0.write_all(bytes)?;
-                    file.0.as_file().sync_all()?;
-                }
-                Place::Direct(file) => file.write_all(bytes)?,
+        self.files().zip(contents).try_for_each(|(file, bytes)| file.write_all(bytes))?;
+        self.finish()
+    }
+
+    /// The new files, one for each path, for content that comes bit by bit and is [finished](Self::finish) then.
+    pub fn files(&mut self) -> impl Iterator<Item = &mut File> {
+        self.0.iter_mut().map(|place| match place {
+            Place::Beside(file, ..) => file.0.as_file_mut(),
+            Place::Direct(file) => file,
+        })
+    }
+
+    /// Gives the files their names, with what was written to them: all of them, or none.
+    pub fn finish(self) -> Result<()> {
+        for place in &self.0 {
+            if let Place::Beside(file, ..) = place {
+                file.0.as_file().sync_all()?;
             }
         }
         // Ctrl-C waits until every file has its name

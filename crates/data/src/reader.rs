@@ -14,6 +14,7 @@ mod parquet_values;
 mod raw;
 mod shards;
 mod stripes;
+mod text_block;
 mod text_rows;
 
 use std::path::Path;

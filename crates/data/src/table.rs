@@ -89,6 +89,17 @@ pub trait Block: Send + Sync {
     }
     /// The cell; [`Field::Missing`] when the row is ragged or can't be read.
     fn field(&self, row: usize, column: usize) -> Field<'_>;
+    /// Puts the cells of a record in some columns into `numbers`, one for each column, where a cell surely is that plain number by all rules; what is not
+    /// finite there is to be read by [`field`](Self::field).
+    fn plain_numbers(&self, row: usize, columns: &[usize], numbers: &mut [f64]) {
+        for (number, &column) in numbers.iter_mut().zip(columns) {
+            *number = match self.field(row, column) {
+                Field::Number(value) => value,
+                Field::Integer(value) => value as f64,
+                _ => f64::NAN,
+            };
+        }
+    }
 }
 
 /// What [`TableReader::for_each_block`] calls.

@@ -6,6 +6,7 @@
 //! says the façade's test `threads` (docs/threads.md); everything here may.
 #![forbid(unsafe_code)]
 
+pub mod ordered;
 pub mod stop;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};

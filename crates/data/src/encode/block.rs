@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-use super::numeric::{NumericScale, line, splines};
+use super::numeric::{NumericScale, ends, line, splines};
 use super::pairs::Factor;
 use crate::cell::{Rules, Scratch as CellScratch, field_text};
 use crate::hashing::Fnv;
@@ -84,6 +84,19 @@ pub(super) struct Scratch {
     pub(super) pooled: Pooled,
     /// Where each column's value lies, for products with others.
     pub(super) factors: Vec<Factor>,
+    /// Plain numbers of the record that is read.
+    pub(super) plain: PlainRow,
+}
+
+/// What is known of a record's plain numbers; not a number where a cell is none.
+#[derive(Default)]
+pub(super) struct PlainRow {
+    /// Positions in the ranges, in [0, 1].
+    pub(super) units: Vec<f64>,
+    /// What a block of features is multiplied with.
+    pub(super) each: Vec<f64>,
+    /// Positions on scales that are not linear.
+    pub(super) others: Vec<f64>,
 }
 
 /// What all columns of an encoder share.
@@ -113,7 +126,7 @@ pub(super) const MAX_CENTRED: u32 = 4;
 impl FeatureBlock {
     /// Appends the column's features; false if the cell of a numeric column was not a number (it is then missing).
     #[inline]
-    pub(super) fn push(&self, field: Field<'_>, scales: Scales<'_>, scratch: &mut Scratch) -> bool {
+    pub(super) fn push(&self, field: Field<'_>, scales: &Scales<'_>, scratch: &mut Scratch) -> bool {
         let (mut factor, mut readable) = (Factor::Absent, true);
         match &self.form {
             PreparedColumn::Numeric { scale, unit } => {
@@ -149,9 +162,44 @@ impl FeatureBlock {
         readable
     }
 
+    /// The scale of a column of plain numbers, which may be read by [`plain_numbers`](crate::table::Block::plain_numbers).
+    #[inline]
+    pub(super) fn plain_scale(&self) -> Option<&NumericScale> {
+        match &self.form {
+            PreparedColumn::Numeric { scale, unit } if unit.is_number() => Some(scale),
+            _ => None,
+        }
+    }
+
     /// The feature that says that a value is missing.
     fn missing(&self) -> u32 {
         self.offset + self.width - 1
+    }
+
+    /// A plain number at a position of its range, its features multiplied with `each`; what products see of it.
+    #[inline]
+    pub(super) fn plain(&self, unit: f64, each: f64, scales: &Scales<'_>, entries: &mut Vec<(u32, f32)>) -> Factor {
+        let (low, high) = ends(unit, scales.centred);
+        let mut first = self.offset + line(scales.centred);
+        let entry = |column: u32, weight: f64| (column, (weight * each) as f32);
+        if low != 0.0 && high != 0.0 {
+            entries.extend_from_slice(&[entry(self.offset, low), entry(self.offset + 1, high)]);
+        } else if low != 0.0 {
+            entries.push(entry(self.offset, low));
+        } else if high != 0.0 {
+            entries.push(entry(self.offset + 1, high));
+        }
+        for &knots in scales.splines {
+            let (i, left, right) = splines(unit, knots);
+            // of two neighbours at a knot one is 0
+            if left != 0.0 && right != 0.0 {
+                entries.extend_from_slice(&[entry(first + i, left), entry(first + i + 1, right)]);
+            } else {
+                entries.push(if left != 0.0 { entry(first + i, left) } else { entry(first + i + 1, right) });
+            }
+            first += knots;
+        }
+        if scales.pair_knots > 0 { Factor::number(unit, scales.pair_knots) } else { Factor::Absent }
     }
 
     /// A number as a linear term, linear B-splines and whether it is missing; what products see of it, and whether there is one.
@@ -160,46 +208,32 @@ impl FeatureBlock {
         &self,
         range: &NumericScale,
         value: Option<f64>,
-        scales: Scales<'_>,
+        scales: &Scales<'_>,
         entries: &mut Vec<(u32, f32)>,
     ) -> (Factor, bool) {
-        let scale = scales.each;
         // a missing value sits in the middle and says that it is missing
         let unit = value.map_or(0.5, |v| range.unit(v));
         let absent = f64::from(u8::from(value.is_none()));
-        let (low, high) = if scales.centred { (2.0 * unit - 1.0, 0.0) } else { (1.0 - unit, unit) };
-        let mut square = low.powi(2) + high * high;
+        let (low, high) = ends(unit, scales.centred);
+        let mut square = low * low + high * high;
         for &knots in scales.splines {
             let (_, left, right) = splines(unit, knots);
             square = square + left * left + right * right;
         }
         // a line around 0 is short in the middle; the row as a whole has its norm
-        let each = if scales.splines.is_empty() && scales.centred { scale } else { scale / (square + absent).sqrt() };
-        let mut put = |column: u32, weight: f64| {
-            if weight != 0.0 {
-                entries.push((column, (weight * each) as f32));
-            }
-        };
-        put(self.offset, low);
-        put(self.offset + 1, high);
-        let mut first = self.offset + line(scales.centred);
-        for &knots in scales.splines {
-            let (i, left, right) = splines(unit, knots);
-            put(first + i, left);
-            put(first + i + 1, right);
-            first += knots;
-        }
+        let short = scales.splines.is_empty() && scales.centred;
+        let each = if short { scales.each } else { scales.each / (square + absent).sqrt() };
+        let factor = self.plain(unit, each, scales, entries);
         if value.is_none() {
             entries.push((self.missing(), each as f32));
             return (Factor::Absent, false);
         }
-        let factor = if scales.pair_knots > 0 { Factor::number(unit, scales.pair_knots) } else { Factor::Absent };
         (factor, true)
     }
 
     /// A level as its own feature, or around 0 where there are few; what products see of it.
     #[inline]
-    fn level(&self, levels: &Levels, field: Field<'_>, scales: Scales<'_>, scratch: &mut Scratch) -> Factor {
+    fn level(&self, levels: &Levels, field: Field<'_>, scales: &Scales<'_>, scratch: &mut Scratch) -> Factor {
         let (entries, missing) = (&mut scratch.entries, self.missing());
         let (scale, rules) = (scales.each, scales.rules);
         let slot = match levels.place_by(rules, field, &mut scratch.cell) {
@@ -225,7 +259,7 @@ impl FeatureBlock {
 
     /// The text that was read as counts, words in slots and the vector of its words.
     #[inline]
-    fn text(&self, parts: &TextParts, (salt, bits): (Fnv, u32), scales: Scales<'_>, scratch: &mut Scratch) {
+    fn text(&self, parts: &TextParts, (salt, bits): (Fnv, u32), scales: &Scales<'_>, scratch: &mut Scratch) {
         let (entries, scale) = (&mut scratch.entries, scales.each);
         let each = scale * parts.counts / (COUNTS.len() as f64).sqrt();
         if parts.counts > 0.0 {
@@ -251,7 +285,7 @@ impl FeatureBlock {
 
     /// The text that was read as in the first versions: counts on linear B-splines, and words and pairs of words.
     #[inline]
-    fn text_on_splines(&self, (salt, bits): (Fnv, u32), scales: Scales<'_>, scratch: &mut Scratch) {
+    fn text_on_splines(&self, (salt, bits): (Fnv, u32), scales: &Scales<'_>, scratch: &mut Scratch) {
         let (entries, scale) = (&mut scratch.entries, scales.each);
         scratch.text.hash(salt, bits, true);
         let (knots, each) = (scales.text_knots, scale / (COUNTS.len() as f64).sqrt());
@@ -277,5 +311,80 @@ impl FeatureBlock {
         let norm = kept.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();
         let factor = row_norm.filter(|_| norm > 0.0).map_or(1.0, |row_norm| row_norm / norm);
         kept.iter_mut().for_each(|e| *e = (self.offset + e.0, (f64::from(e.1) * factor) as f32));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declared::Bounds;
+    use crate::encode::plain::PlainColumns;
+    use crate::table::Block;
+    use proptest::prelude::*;
+
+    /// Records of one number each, or of none.
+    struct Numbers(Vec<Option<f64>>);
+
+    impl Block for Numbers {
+        fn first_row(&self) -> u64 {
+            0
+        }
+
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn bytes(&self) -> usize {
+            0
+        }
+
+        fn width(&self, _: usize) -> usize {
+            self.0.len()
+        }
+
+        fn field(&self, _: usize, column: usize) -> Field<'_> {
+            self.0[column].map_or(Field::Missing, Field::Number)
+        }
+    }
+
+    proptest! {
+        /// Numbers of a row together have the features that each has alone, to the last bit.
+        #[test]
+        fn plain_numbers_have_the_features_of_any_number(
+            values in proptest::collection::vec(proptest::option::of(prop_oneof![
+                -4.0f64..4.0,
+                proptest::sample::select(vec![-3.0, 3.0, 0.0, -0.0, 0.75, 1e300, -1e300, 5e-324, f64::INFINITY, f64::NEG_INFINITY]),
+            ]), 1..9),
+            splines in proptest::sample::select(vec![vec![], vec![2], vec![5], vec![8], vec![8, 32]]),
+            centred: bool, log: u8, pair_knots in 0u32..4,
+        ) {
+            let pair_knots = if pair_knots < 2 { 0 } else { pair_knots };
+            let scales = Scales {
+                rules: Rules::ByValue, splines: &splines, centred, text_knots: 8, pair_knots, each: 0.3, row_norm: 1.0,
+                vectors: None,
+            };
+            let column = |at: usize| {
+                let log = log >> (at % 8) & 1 == 1;
+                let bounds = Bounds::new("a", if log { 0.0 } else { -3.0 - at as f64 }, 3.0).unwrap();
+                let form = PreparedColumn::Numeric { scale: NumericScale::new(bounds, log, None), unit: Unit::Number };
+                FeatureBlock { offset: 64 * at as u32, width: 64, form }
+            };
+            let columns: Vec<FeatureBlock> = (0..values.len()).map(column).collect();
+            let mut row = PlainRow::default();
+            let plain = PlainColumns::new(columns.iter().zip(0..));
+            // what a row left behind does not matter to the next
+            plain.read(&Numbers(vec![Some(1.0); values.len()]), 0, &scales, &mut row);
+            plain.read(&Numbers(values.clone()), 0, &scales, &mut row);
+            for (at, (column, value)) in columns.iter().zip(&values).enumerate() {
+                let value = value.filter(|value| value.is_finite());
+                prop_assert_eq!(row.units[at].is_nan(), value.is_none());
+                let (Some(value), Some(scale)) = (value, column.plain_scale()) else { continue };
+                let (mut fast, mut slow) = (Vec::new(), Vec::new());
+                let factor = column.plain(row.units[at], row.each[at], &scales, &mut fast);
+                prop_assert_eq!((factor, true), column.number(scale, Some(value), &scales, &mut slow));
+                let bits = |entries: &[(u32, f32)]| entries.iter().map(|e| (e.0, e.1.to_bits())).collect::<Vec<_>>();
+                prop_assert_eq!(bits(&fast), bits(&slow));
+            }
+        }
     }
 }

@@ -29,6 +29,16 @@ impl NumericScale {
         self.spread.as_ref().map_or(plain, |spread| spread.rank(plain))
     }
 
+    /// The ends of the range.
+    pub(super) fn range(&self) -> (f64, f64) {
+        (self.lower, self.upper)
+    }
+
+    /// Whether a position is a share of the range.
+    pub(super) fn is_linear(&self) -> bool {
+        self.logarithms.is_none() && self.spread.is_none()
+    }
+
     /// The cell in which `value` is counted.
     pub(super) fn cell(&self, value: f64) -> usize {
         cell(self.plain(value))
@@ -80,11 +90,18 @@ pub(super) const fn line(centred: bool) -> u32 {
     if centred { 1 } else { 2 }
 }
 
+/// The line at a position: what stands in its one feature and 0, or in its two.
+#[inline]
+pub(super) fn ends(unit: f64, centred: bool) -> (f64, f64) {
+    if centred { (2.0 * unit - 1.0, 0.0) } else { (1.0 - unit, unit) }
+}
+
 /// The two linear B-splines that are not zero at `unit`: the first one's index, and its and the next one's value.
 #[inline]
 pub(super) fn splines(unit: f64, knots: u32) -> (u32, f64, f64) {
     let t = unit * f64::from(knots - 1);
-    let i = (t.floor() as u32).min(knots - 2);
+    // toward 0, which is down: a position is never below 0
+    let i = (t as u32).min(knots - 2);
     let f = t - f64::from(i);
     (i, 1.0 - f, f)
 }

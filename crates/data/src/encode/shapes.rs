@@ -137,7 +137,7 @@ impl Encoder {
             let mut effect = |field: Field<'_>| {
                 scratch.entries.clear();
                 scratch.factors.clear();
-                block.push(field, scales, &mut scratch);
+                block.push(field, &scales, &mut scratch);
                 scratch.entries.iter().map(|e| f64::from(e.1) * weights[e.0 as usize]).sum::<f64>()
             };
             let column = feature.column.clone();

@@ -1,5 +1,6 @@
 //! Exact numbers of encoded rows, and one table with every kind of column.
 
+use super::block::{Scales, Scratch};
 use super::numeric::splines;
 use super::*;
 use crate::histograms::tests::released_counts;
@@ -222,7 +223,7 @@ fn every_cell_of_every_column_leaves_one_factor() {
             Field::Malformed("".into()),
         ] {
             scratch.factors.clear();
-            block.push(field, scales, &mut scratch);
+            block.push(field, &scales, &mut scratch);
             assert_eq!(scratch.factors.len(), 1);
         }
     }

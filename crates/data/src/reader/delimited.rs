@@ -1,9 +1,8 @@
 //! Comma- and tab-separated text: quotes on request, white space around fields dropped, ragged rows kept as they are.
 
+use super::text_block::{Dialect, TextBlock};
 use super::text_rows::{RowEnd, TextRows, split_fields};
-use super::{
-    BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names,
-};
+use super::{Column, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names};
 use crate::cell::Rules;
 use crate::error::{DataError, Fault};
 use crate::source::{Source, Zip};
@@ -145,117 +144,19 @@ impl TableReader for Delimited {
     }
 
     fn count_rows(&self) -> Result<u64, DataError> {
-        let mut rows = self.rows()?;
-        while rows.advance()? {}
-        Ok(rows.count)
+        self.rows()?.count_rest()
     }
 
     fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError> {
-        let mut rows = self.rows()?;
-        loop {
-            let mut block = TextBlock::new(rows.count);
-            while block.starts.len() < BLOCK_ROWS && block.bytes.len() < BLOCK_BYTES && block.ends.len() < BLOCK_BYTES {
-                if !rows.advance()? {
-                    return if block.starts.is_empty() { Ok(()) } else { visit(Box::new(block)) };
-                }
-                block.push(rows.content(), self);
-            }
-            visit(Box::new(block))?;
+        let (mut rows, width) = (self.rows()?, self.columns.len());
+        let Self { separator, quoting, quoted_newlines, .. } = *self;
+        let dialect = Dialect { separator, quoting, quoted_newlines, width };
+        let mut first_row = 0;
+        while let Some(chunk) = rows.chunk()? {
+            visit(Box::new(TextBlock::new(first_row, chunk, dialect)))?;
+            first_row = rows.count;
         }
-    }
-}
-
-/// Records as one piece of bytes with the ends of its fields.
-struct TextBlock {
-    first_row: u64,
-    /// Field contents one after the other.
-    bytes: Vec<u8>,
-    /// End of each field within `bytes`.
-    ends: Vec<usize>,
-    /// First field of each record within `ends`.
-    starts: Vec<usize>,
-    /// What is wrong with a record, by its number in the block. Its fields are not kept.
-    faults: Vec<(usize, Bad)>,
-}
-
-#[derive(Clone, Copy)]
-enum Bad {
-    Unreadable(Fault),
-    /// It has this many fields, the table another number.
-    Ragged(usize),
-}
-
-impl TextBlock {
-    fn new(first_row: u64) -> Self {
-        Self { first_row, bytes: Vec::new(), ends: Vec::new(), starts: Vec::new(), faults: Vec::new() }
-    }
-
-    /// Appends a record; `None`: it was too long.
-    fn push(&mut self, row: Option<&[u8]>, table: &Delimited) {
-        let (used, fields, width) = (self.bytes.len(), self.ends.len(), table.columns.len());
-        let mut split = |row| split_fields(row, table.separator, table.quoting, width, &mut self.bytes, &mut self.ends);
-        let fault = match row.map(|row| (row, split(row))) {
-            None => Some(Bad::Unreadable(super::TOO_LONG.into())),
-            Some((_, None)) => Some(Bad::Unreadable(Fault::OpenQuote)),
-            Some((row, Some(found))) if found != width && row.trim_ascii().is_empty() => {
-                Some(Bad::Unreadable("is a blank line; remove it".into()))
-            }
-            Some((_, Some(found))) if found != width => Some(Bad::Ragged(found)),
-            Some(_) => None,
-        };
-        if let Some(fault) = fault {
-            self.bytes.truncate(used);
-            self.ends.truncate(fields);
-            self.faults.push((self.starts.len(), fault));
-        }
-        self.starts.push(fields);
-    }
-
-    fn fault_of(&self, row: usize) -> Option<Bad> {
-        self.faults.binary_search_by_key(&row, |fault| fault.0).ok().map(|at| self.faults[at].1)
-    }
-
-    fn kept(&self, row: usize) -> usize {
-        self.starts.get(row + 1).copied().unwrap_or(self.ends.len()) - self.starts[row]
-    }
-
-    /// A field without white space around it.
-    fn bytes_of(&self, row: usize, column: usize) -> &[u8] {
-        let field = self.starts[row] + column;
-        let from = if field == 0 { 0 } else { self.ends[field - 1] };
-        self.bytes[from..self.ends[field]].trim_ascii()
-    }
-}
-
-impl Block for TextBlock {
-    fn first_row(&self) -> u64 {
-        self.first_row
-    }
-
-    fn len(&self) -> usize {
-        self.starts.len()
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes.len() + self.ends.len() * size_of::<usize>()
-    }
-
-    fn width(&self, row: usize) -> usize {
-        match self.fault_of(row) {
-            Some(Bad::Ragged(found)) => found,
-            _ => self.kept(row),
-        }
-    }
-
-    fn fault(&self, row: usize) -> Option<Fault> {
-        match self.fault_of(row) {
-            Some(Bad::Unreadable(reason)) => Some(reason),
-            _ => None,
-        }
-    }
-
-    fn field(&self, row: usize, column: usize) -> Field<'_> {
-        if column < self.kept(row) { Field::Text(self.bytes_of(row, column)) } else { Field::Missing }
+        Ok(())
     }
 }
 

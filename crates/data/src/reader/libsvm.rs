@@ -85,9 +85,7 @@ impl TableReader for Libsvm {
     }
 
     fn count_rows(&self) -> Result<u64, DataError> {
-        let mut rows = self.rows()?;
-        while rows.advance()? {}
-        Ok(rows.count)
+        self.rows()?.count_rest()
     }
 
     fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError> {

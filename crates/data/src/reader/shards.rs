@@ -150,6 +150,10 @@ impl Block for Later {
     fn field(&self, row: usize, column: usize) -> Field<'_> {
         self.block.field(row, column)
     }
+
+    fn plain_numbers(&self, row: usize, columns: &[usize], numbers: &mut [f64]) {
+        self.block.plain_numbers(row, columns, numbers);
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::ROW_BYTES;
+use super::{BLOCK_ROWS, ROW_BYTES};
 use crate::error::DataError;
 use crate::source::{Source, Zip};
 
@@ -18,6 +18,58 @@ pub(crate) enum RowEnd {
     LineBreakOutsideQuotes(u8),
 }
 
+/// Bytes of a chunk of rows, so that a chunk and what becomes of it stay in the processor's cache; its last row may take it further.
+const CHUNK_BYTES: usize = 1 << 17;
+/// Bytes in which line breaks are counted together.
+const PIECE: usize = 1 << 12;
+
+/// Consecutive rows as they stand in the file, with their line ends.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    pub(super) bytes: Vec<u8>,
+    pub(super) rows: usize,
+    /// Where the rows end, if not at each line break.
+    pub(super) ends: Option<Vec<usize>>,
+    /// It stands for one row that is too long, and has no bytes.
+    pub(super) is_too_long: bool,
+}
+
+impl Chunk {
+    /// No table of `width` columns has more fields here that are kept.
+    pub(super) fn fields(&self, width: usize) -> usize {
+        self.rows.saturating_mul(width).min(self.bytes.len() + self.rows)
+    }
+
+    /// Each row without its line end.
+    pub(super) fn each_row(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        let mut ends = self.ends.as_ref().map(|ends| ends.iter());
+        let mut used = 0;
+        std::iter::from_fn(move || {
+            let length = match &mut ends {
+                Some(ends) => *ends.next()? - used,
+                None if rest.is_empty() => return None,
+                None => rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1),
+            };
+            let (row, after) = rest.split_at(length);
+            (rest, used) = (after, used + length);
+            Some(without_line_end(row))
+        })
+    }
+}
+
+fn without_line_end(row: &[u8]) -> &[u8] {
+    let row = row.strip_suffix(b"\n").unwrap_or(row);
+    row.strip_suffix(b"\r").unwrap_or(row)
+}
+
+/// How many line breaks there are.
+fn line_breaks(bytes: &[u8]) -> usize {
+    // sums of few bytes fit into a byte, and many such sums are formed at once
+    let few = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
+    bytes.chunks(255).map(|bytes| usize::from(few(bytes))).sum()
+}
+
 /// A pass over the rows of a file, one in memory at a time, none longer than [`ROW_BYTES`].
 pub(crate) struct TextRows<'a> {
     source: &'a Source,
@@ -27,6 +79,8 @@ pub(crate) struct TextRows<'a> {
     /// The current row with its line end; empty if it is too long.
     row: Vec<u8>,
     too_long: bool,
+    /// The row after the chunk that was returned is too long, and was skipped.
+    long_next: bool,
     /// Rows returned so far.
     pub(crate) count: u64,
 }
@@ -44,7 +98,7 @@ enum Quotes {
 impl<'a> TextRows<'a> {
     pub(crate) fn open(source: &'a Source, zip: Zip, end: RowEnd) -> Result<Self, DataError> {
         let (stream, gzip) = source.open(zip)?;
-        Ok(Self { source, stream, gzip, end, row: Vec::new(), too_long: false, count: 0 })
+        Ok(Self { source, stream, gzip, end, row: Vec::new(), too_long: false, long_next: false, count: 0 })
     }
 
     /// Goes to the next row; false at the end of the file.
@@ -67,14 +121,120 @@ impl<'a> TextRows<'a> {
 
     /// The row without its line end; `None` if it is longer than [`ROW_BYTES`].
     pub(crate) fn content(&self) -> Option<&[u8]> {
-        let row = self.raw()?;
-        let row = row.strip_suffix(b"\n").unwrap_or(row);
-        Some(row.strip_suffix(b"\r").unwrap_or(row))
+        self.raw().map(without_line_end)
     }
 
     /// The row with its line end, byte for byte.
     pub(crate) fn raw(&self) -> Option<&[u8]> {
         (!self.too_long).then_some(&self.row)
+    }
+
+    /// Goes on to the end of the file; how many rows were left.
+    pub(super) fn count_rest(&mut self) -> Result<u64, DataError> {
+        let before = self.count;
+        if self.end == RowEnd::LineBreak {
+            self.count += self.line_breaks_left().map_err(|error| self.source.error(&error, self.gzip))?;
+        } else {
+            while self.advance()? {}
+        }
+        Ok(self.count - before)
+    }
+
+    fn line_breaks_left(&mut self) -> io::Result<u64> {
+        let (mut rows, mut ended) = (0, true);
+        loop {
+            let input = filled(&mut self.stream)?;
+            let Some(last) = input.last() else { return Ok(rows + u64::from(!ended)) };
+            ended = *last == b'\n';
+            rows += line_breaks(input) as u64;
+            let used = input.len();
+            self.stream.consume(used);
+        }
+    }
+
+    /// The next rows, which end at line breaks or, on request, outside of quotes; `None` at the end of the file.
+    pub(super) fn chunk(&mut self) -> Result<Option<Chunk>, DataError> {
+        if std::mem::take(&mut self.long_next) {
+            self.count += 1;
+            return Ok(Some(Chunk { rows: 1, is_too_long: true, ..Chunk::default() }));
+        }
+        if self.end != RowEnd::LineBreak {
+            return self.chunk_of_rows();
+        }
+        let chunk = self.lines().map_err(|error| self.source.error(&error, self.gzip))?;
+        self.count += chunk.rows as u64;
+        match chunk.rows {
+            0 if self.long_next => self.chunk(),
+            rows => Ok((rows > 0).then_some(chunk)),
+        }
+    }
+
+    fn chunk_of_rows(&mut self) -> Result<Option<Chunk>, DataError> {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        while ends.len() < BLOCK_ROWS && bytes.len() < CHUNK_BYTES && self.advance()? {
+            match self.raw() {
+                Some(row) => bytes.extend_from_slice(row),
+                None if ends.is_empty() => {
+                    return Ok(Some(Chunk { rows: 1, is_too_long: true, ..Chunk::default() }));
+                }
+                None => {
+                    // counted again when it is returned
+                    (self.long_next, self.count) = (true, self.count - 1);
+                    break;
+                }
+            }
+            ends.push(bytes.len());
+        }
+        let rows = ends.len();
+        Ok((rows > 0).then_some(Chunk { bytes, rows, ends: Some(ends), is_too_long: false }))
+    }
+
+    /// Whole lines: [`CHUNK_BYTES`] and what is left of the last one, or fewer.
+    fn lines(&mut self) -> io::Result<Chunk> {
+        let mut bytes: Vec<u8> = Vec::with_capacity(CHUNK_BYTES + PIECE);
+        // where the last line begins, once it is all that is waited for
+        let (mut rows, mut last) = (0, None);
+        loop {
+            let input = filled(&mut self.stream)?;
+            if input.is_empty() {
+                rows += usize::from(bytes.last().is_some_and(|byte| *byte != b'\n'));
+                break;
+            }
+            let piece = &input[..input.len().min(PIECE)];
+            let room = CHUNK_BYTES.saturating_sub(bytes.len());
+            let breaks = line_breaks(piece);
+            let end = if rows + breaks >= BLOCK_ROWS {
+                nth_line_break(piece, BLOCK_ROWS - rows)
+            } else if piece.len() > room {
+                piece[room..].iter().position(|byte| *byte == b'\n').map(|at| room + at + 1)
+            } else {
+                None
+            };
+            let taken = end.unwrap_or(piece.len());
+            rows += if end.is_some() { line_breaks(&piece[..taken]) } else { breaks };
+            bytes.extend_from_slice(&piece[..taken]);
+            self.stream.consume(taken);
+            if bytes.len() > CHUNK_BYTES {
+                let begin = *last.get_or_insert_with(|| {
+                    let before = &bytes[..bytes.len() - usize::from(end.is_some())];
+                    before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+                });
+                if bytes.len() - begin > ROW_BYTES + usize::from(end.is_some()) {
+                    bytes.truncate(begin);
+                    bytes.shrink_to_fit();
+                    self.long_next = true;
+                    match end {
+                        Some(_) => rows -= 1,
+                        None => drop(self.stream.skip_until(b'\n')?),
+                    }
+                    break;
+                }
+            }
+            if end.is_some() {
+                break;
+            }
+        }
+        Ok(Chunk { bytes, rows, ends: None, is_too_long: false })
     }
 
     fn line(&mut self) -> io::Result<Option<Quotes>> {
@@ -131,6 +291,23 @@ impl<'a> TextRows<'a> {
         self.row = Vec::new();
         self.too_long = true;
     }
+}
+
+/// What is read next; nothing at the end of the file.
+fn filled<'s>(stream: &'s mut (dyn BufRead + Send + 'static)) -> io::Result<&'s [u8]> {
+    while let Err(error) = stream.fill_buf() {
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // what was filled is still there
+    stream.fill_buf()
+}
+
+/// The end of the `n`-th line.
+fn nth_line_break(bytes: &[u8], n: usize) -> Option<usize> {
+    let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    breaks.map(|(at, _)| at + 1).nth(n.checked_sub(1)?)
 }
 
 /// Appends the first `most` fields of a row to `bytes`, each field's end to `ends`, and tells how many fields there are. With

@@ -1,13 +1,15 @@
 //! A fitted model, linear or of embeddings: encoder, released weights, guarantee; one versioned JSON file.
 
-use super::metrics::{self, ClassificationMetrics, LeftOut, RegressionMetrics};
+use super::metrics::{self, ClassScores, ClassificationMetrics, LeftOut, RegressionMetrics};
 use super::reading::Reading;
 use super::{Guarantee, probability};
 use crate::provenance::Provenance;
 use crate::recall::Facts;
 use crate::report::{Effects, Scale};
 use dpopt_data::output::write_atomically;
-use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, Unit, WordVectors, failure};
+use dpopt_data::{
+    BadCells, Block, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, Unit, WordVectors, failure,
+};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
@@ -125,6 +127,19 @@ pub enum Predictions {
     },
     /// Regression: values in the target's unit, within its declared range.
     Values(Vec<f64>),
+}
+
+impl Predictions {
+    /// Appends those of the next rows, by the same model.
+    fn append(&mut self, more: Self) {
+        match (self, more) {
+            (Self::Classes { probabilities, .. }, Self::Classes { probabilities: more, .. }) => {
+                probabilities.extend(more)
+            }
+            (Self::Values(values), Self::Values(more)) => values.extend(more),
+            _ => {}
+        }
+    }
 }
 
 /// Exact statistics of a holdout table. **Not private.**
@@ -268,7 +283,34 @@ impl Model {
 
     /// Predictions for a table's rows; the target column may be absent.
     pub fn predict(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Predictions, DataError> {
-        Ok(self.predict_rows(&self.encoder.encode_features(table, bad_cells)?))
+        let mut all = self.predictions(0, |_| Vec::new());
+        self.predict_in_blocks(
+            table,
+            bad_cells,
+            |_, part| part,
+            |part| {
+                all.append(part);
+                Ok::<(), DataError>(())
+            },
+        )?;
+        Ok(all)
+    }
+
+    /// Predictions for a table's rows, a block at a time: `work` sees each block with what is predicted for its rows, in threads of this process, and what it makes
+    /// of them comes to `take` in the table's order. Neither the table nor its rows are held in memory.
+    ///
+    /// # Errors
+    /// If the table can't be read or has other columns, or `take` stops.
+    pub fn predict_in_blocks<R: Send, E: From<DataError>>(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+        work: impl Fn(&dyn Block, Predictions) -> R + Sync,
+        take: impl FnMut(R) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let work =
+            |block: &dyn Block, rows: Rows| Ok(work(block, self.predictions(rows.len(), |i| self.scores_of(&rows, i))));
+        self.encoder.encode_features_in_blocks(table, bad_cells, work, take)
     }
 
     /// The score of each output for an encoded row: what the loss reads.
@@ -286,8 +328,14 @@ impl Model {
 
     /// Scores of a table's rows, one per output: of two classes the second's; the target column may be absent.
     pub fn scores(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Vec<Vec<f64>>, DataError> {
-        let rows = self.encoder.encode_features(table, bad_cells)?;
-        Ok(in_threads(|| (0..rows.len()).into_par_iter().map(|i| self.scores_of(&rows, i)).collect()))
+        let mut all = Vec::new();
+        let work =
+            |_: &dyn Block, rows: Rows| Ok((0..rows.len()).map(|i| self.scores_of(&rows, i)).collect::<Vec<_>>());
+        self.encoder.encode_features_in_blocks(table, bad_cells, work, |part| {
+            all.extend(part);
+            Ok::<(), DataError>(())
+        })?;
+        Ok(all)
     }
 
     /// Predictions for encoded rows.
@@ -297,8 +345,13 @@ impl Model {
             stop.point();
             self.scores_of(rows, i)
         };
-        let spec = self.target_spec();
-        match spec {
+        let mut scores: Vec<Vec<f64>> = in_threads(|| (0..rows.len()).into_par_iter().map(scores).collect());
+        self.predictions(rows.len(), |i| std::mem::take(&mut scores[i]))
+    }
+
+    /// Predictions for `count` rows with these scores.
+    fn predictions(&self, count: usize, mut scores: impl FnMut(usize) -> Vec<f64>) -> Predictions {
+        match self.target_spec() {
             TargetSpec::Classes { levels } => {
                 let of = |i| {
                     let mut scores = scores(i);
@@ -310,49 +363,47 @@ impl Model {
                         scores
                     }
                 };
-                let probabilities = in_threads(|| (0..rows.len()).into_par_iter().map(of).collect());
-                Predictions::Classes { labels: levels, probabilities }
+                Predictions::Classes { labels: levels, probabilities: (0..count).map(of).collect() }
             }
+            // outside the declared range no target can be
             spec @ TargetSpec::Number { .. } => {
-                // outside the declared range no target can be
-                let of = |i| spec.unscale(scores(i)[0].clamp(-1.0, 1.0));
-                Predictions::Values(in_threads(|| (0..rows.len()).into_par_iter().map(of).collect()))
+                Predictions::Values((0..count).map(|i| spec.unscale(scores(i)[0].clamp(-1.0, 1.0))).collect())
             }
         }
     }
 
     /// Exact, *not private* statistics on a table with known targets, which are scored as they stand: also beyond the range of the
     /// model's answers. Rows whose target is missing, unreadable or not one of the labels are left out and counted; `None` if that leaves
-    /// none.
+    /// none. What is held of a row is its probability of each class (of two, of the second), or its two numbers.
     pub fn evaluate(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Option<Evaluation>, DataError> {
-        let predictions = self.predict(table, bad_cells)?;
-        let truths = self.encoder.truths(table, bad_cells)?;
+        let truths = self.encoder.truth_reader(table, bad_cells)?;
+        let work = |block: &dyn Block, rows: Rows| {
+            Ok((self.predictions(rows.len(), |i| self.scores_of(&rows, i)), truths(block)?))
+        };
         let mut left_out = LeftOut::default();
-        for truth in &truths {
-            match truth {
-                Truth::Class(_) | Truth::Number(_) => {}
-                Truth::Missing => left_out.missing += 1,
-                Truth::Undeclared => left_out.undeclared += 1,
-                Truth::Unreadable => left_out.unreadable += 1,
+        let mut classes = ClassScores::new(&self.labels());
+        let (mut chosen, mut known) = (Vec::new(), Vec::new());
+        self.encoder.encode_features_in_blocks(table, bad_cells, work, |(predictions, truths)| {
+            for (i, truth) in truths.into_iter().enumerate() {
+                match (truth, &predictions) {
+                    (Truth::Class(k), Predictions::Classes { probabilities, .. }) => classes.add(&probabilities[i], k),
+                    (Truth::Number(y), Predictions::Values(values)) => {
+                        chosen.push(values[i]);
+                        known.push(y);
+                    }
+                    (Truth::Class(_) | Truth::Number(_), _) => {}
+                    (Truth::Missing, _) => left_out.missing += 1,
+                    (Truth::Undeclared, _) => left_out.undeclared += 1,
+                    (Truth::Unreadable, _) => left_out.unreadable += 1,
+                }
             }
-        }
-        Ok(match predictions {
-            Predictions::Classes { labels, probabilities } => {
-                let (chosen, truth): (Vec<Vec<f64>>, Vec<usize>) = probabilities
-                    .into_iter()
-                    .zip(truths)
-                    .filter_map(|(p, truth)| if let Truth::Class(k) = truth { Some((p, k)) } else { None })
-                    .unzip();
-                metrics::classification(&labels, &chosen, &truth, left_out).map(Evaluation::Classification)
-            }
-            Predictions::Values(values) => {
-                let (chosen, truth): (Vec<f64>, Vec<f64>) = values
-                    .into_iter()
-                    .zip(truths)
-                    .filter_map(|(value, truth)| if let Truth::Number(y) = truth { Some((value, y)) } else { None })
-                    .unzip();
+            Ok::<(), DataError>(())
+        })?;
+        Ok(match self.target_spec() {
+            TargetSpec::Classes { .. } => classes.finish(left_out).map(Evaluation::Classification),
+            TargetSpec::Number { .. } => {
                 let range = self.range().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-                metrics::regression(&chosen, &truth, range, left_out).map(Evaluation::Regression)
+                metrics::regression(&chosen, &known, range, left_out).map(Evaluation::Regression)
             }
         })
     }

@@ -93,6 +93,117 @@ impl LeftOut {
 /// mistake makes the log loss large and not infinite.
 const SMALLEST_PROBABILITY: f64 = f64::MIN_POSITIVE;
 
+/// Scores of a classifier that come row by row: of each row a probability is kept for each class, of two classes for the second alone.
+pub(super) struct ClassScores {
+    labels: Vec<String>,
+    rows: usize,
+    confusion: Vec<Vec<usize>>,
+    log_loss: f64,
+    /// What is claimed less what happened, added up in each bin.
+    excess: [f64; BINS],
+    /// Probabilities of each class, of the rows of each true class.
+    by_truth: Vec<Vec<Vec<f64>>>,
+    /// Of two classes the first has the rest of the second's probability, so far, and nothing is kept of it.
+    rest: bool,
+}
+
+impl ClassScores {
+    /// No rows yet.
+    pub(super) fn new(labels: &[String]) -> Self {
+        let k = labels.len();
+        Self {
+            labels: labels.to_vec(),
+            rows: 0,
+            confusion: vec![vec![0; k]; k],
+            log_loss: 0.0,
+            excess: [0.0; BINS],
+            by_truth: vec![Vec::new(); k],
+            rest: k == 2,
+        }
+    }
+
+    /// One more row: a probability for each label, and the place of the true one.
+    pub(super) fn add(&mut self, p: &[f64], truth: usize) {
+        let chosen = most_probable(p);
+        self.rows += 1;
+        self.confusion[truth][chosen] += 1;
+        self.log_loss -= p[truth].max(SMALLEST_PROBABILITY).ln();
+        let class = if p.len() == 2 { 1 } else { chosen };
+        let bin = ((p[class] * BINS as f64) as usize).min(BINS - 1);
+        self.excess[bin] += p[class] - f64::from(u8::from(truth == class));
+        if self.rest && p[0].to_bits() != (1.0 - p[1]).to_bits() {
+            self.rest = false;
+            for of_truth in self.by_truth.iter_mut().filter(|of_truth| !of_truth.is_empty()) {
+                of_truth[0] = of_truth[1].iter().map(|p| 1.0 - p).collect();
+            }
+        }
+        let of_truth = &mut self.by_truth[truth];
+        of_truth.resize(p.len(), Vec::new());
+        for (k, scores) in of_truth.iter_mut().enumerate().skip(usize::from(self.rest)) {
+            scores.push(p[k]);
+        }
+    }
+
+    /// The scores of all rows; `None` for no rows.
+    pub(super) fn finish(mut self, left_out: LeftOut) -> Option<ClassificationMetrics> {
+        if self.rows == 0 {
+            return None;
+        }
+        let n = self.rows as f64;
+        let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
+        let (mut classes, mut auc) = (Vec::new(), None);
+        // the second of two first: the first may be made of it
+        for k in (0..self.labels.len()).rev() {
+            let (positive, negative) = self.take(k);
+            let of_class: usize = self.confusion[k].iter().sum();
+            let predicted: usize = self.confusion.iter().map(|row| row[k]).sum();
+            if (k, self.labels.len()) == (1, 2) {
+                auc = area_under_curve(&positive, &negative);
+            }
+            classes.push(ClassMetrics {
+                label: self.labels[k].clone(),
+                rows: of_class,
+                predicted,
+                recall: share(self.confusion[k][k], of_class),
+                precision: share(self.confusion[k][k], predicted),
+                average_precision: average_precision(&positive, &negative),
+            });
+            if self.rest && k == 1 {
+                // of the first class, in the same order from its other end
+                let rest = |scores: Vec<f64>| scores.into_iter().rev().map(|p| 1.0 - p).collect();
+                self.by_truth = vec![vec![rest(negative)], vec![rest(positive)]];
+            }
+        }
+        classes.reverse();
+        let shares = || classes.iter().map(|class| class.rows as f64 / n);
+        Some(ClassificationMetrics {
+            rows: self.rows,
+            left_out,
+            accuracy: (0..classes.len()).map(|k| self.confusion[k][k]).sum::<usize>() as f64 / n,
+            majority: shares().fold(0.0, f64::max),
+            auc,
+            log_loss: self.log_loss / n,
+            log_loss_of_base_rate: -shares().filter(|p| *p > 0.0).map(|p| p * p.ln()).sum::<f64>() + 0.0,
+            calibration_error: self.excess.iter().map(|sum| sum.abs()).sum::<f64>() / n,
+            classes,
+            confusion: self.confusion,
+        })
+    }
+
+    /// Probabilities of class `k`, of its own rows and of the others, in increasing order.
+    fn take(&mut self, k: usize) -> (Vec<f64>, Vec<f64>) {
+        let (mut positive, mut negative) = (Vec::new(), Vec::new());
+        for (truth, of_truth) in self.by_truth.iter_mut().enumerate() {
+            let Some(scores) = of_truth.get_mut(k).map(std::mem::take) else { continue };
+            let side = if truth == k { &mut positive } else { &mut negative };
+            if side.is_empty() { *side = scores } else { side.extend(scores) }
+        }
+        positive.sort_unstable_by(f64::total_cmp);
+        negative.sort_unstable_by(f64::total_cmp);
+        (positive, negative)
+    }
+}
+
 /// `probabilities`: one row of a number per label for each record; `truth`: places of labels. `None` for no rows.
 pub fn classification(
     labels: &[String],
@@ -100,63 +211,13 @@ pub fn classification(
     truth: &[usize],
     left_out: LeftOut,
 ) -> Option<ClassificationMetrics> {
-    let rows = truth.len();
-    if rows == 0 {
-        return None;
-    }
-    let mut confusion = vec![vec![0usize; labels.len()]; labels.len()];
-    let mut log_loss = 0.0;
-    for (p, &y) in probabilities.iter().zip(truth) {
-        confusion[y][most_probable(p)] += 1;
-        log_loss -= p[y].max(SMALLEST_PROBABILITY).ln();
-    }
-    let scores = |class: usize| probabilities.iter().map(|p| p[class]).collect::<Vec<_>>();
-    let n = rows as f64;
-    let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
-    let classes: Vec<ClassMetrics> = labels
-        .iter()
-        .enumerate()
-        .map(|(k, label)| {
-            let of_class: usize = confusion[k].iter().sum();
-            let predicted: usize = confusion.iter().map(|row| row[k]).sum();
-            ClassMetrics {
-                label: label.clone(),
-                rows: of_class,
-                predicted,
-                recall: share(confusion[k][k], of_class),
-                precision: share(confusion[k][k], predicted),
-                average_precision: average_precision(&scores(k), |i| truth[i] == k),
-            }
-        })
-        .collect();
-    let shares = || classes.iter().map(|class| class.rows as f64 / n);
-    Some(ClassificationMetrics {
-        rows,
-        left_out,
-        accuracy: (0..labels.len()).map(|k| confusion[k][k]).sum::<usize>() as f64 / n,
-        majority: shares().fold(0.0, f64::max),
-        auc: (labels.len() == 2).then(|| area_under_curve(&scores(1), truth)).flatten(),
-        log_loss: log_loss / n,
-        log_loss_of_base_rate: -shares().filter(|p| *p > 0.0).map(|p| p * p.ln()).sum::<f64>() + 0.0,
-        calibration_error: calibration_error(probabilities, truth),
-        classes,
-        confusion,
-    })
+    let mut scores = ClassScores::new(labels);
+    probabilities.iter().zip(truth).for_each(|(p, truth)| scores.add(p, *truth));
+    scores.finish(left_out)
 }
 
 /// Bins of predicted probabilities for the calibration error.
 const BINS: usize = 10;
-
-fn calibration_error(probabilities: &[Vec<f64>], truth: &[usize]) -> f64 {
-    // what is claimed less what happened, added up in each bin
-    let mut excess = [0.0; BINS];
-    for (p, &y) in probabilities.iter().zip(truth) {
-        let class = if p.len() == 2 { 1 } else { most_probable(p) };
-        let bin = ((p[class] * BINS as f64) as usize).min(BINS - 1);
-        excess[bin] += p[class] - f64::from(u8::from(y == class));
-    }
-    excess.iter().map(|sum| sum.abs()).sum::<f64>() / truth.len() as f64
-}
 
 /// `predicted` and `truth` in the target's unit, `range` that of the answers. `None` for no rows.
 pub fn regression(predicted: &[f64], truth: &[f64], range: (f64, f64), left_out: LeftOut) -> Option<RegressionMetrics> {
@@ -195,37 +256,41 @@ pub fn most_probable(probabilities: &[f64]) -> usize {
     best
 }
 
-/// Σ over the distinct scores, the highest first, of the rise in recall times the precision there.
-fn average_precision(scores: &[f64], is_positive: impl Fn(usize) -> bool) -> Option<f64> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    let (mut seen, mut positives, mut sum) = (0usize, 0usize, 0.0);
-    for tied in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-        let found = tied.iter().filter(|&&i| is_positive(i)).count();
-        seen += tied.len();
-        positives += found;
-        sum += found as f64 * positives as f64 / seen as f64;
-    }
-    (positives > 0).then(|| sum / positives as f64)
+/// How many scores at the end of either list, in increasing order, are the highest of all.
+fn highest(positive: &[f64], negative: &[f64]) -> (usize, usize) {
+    let last = |scores: &[f64]| scores.last().copied();
+    let Some(highest) = last(positive).into_iter().chain(last(negative)).max_by(f64::total_cmp) else { return (0, 0) };
+    let equal = |scores: &[f64]| {
+        let is_equal = |score: &&f64| **score == highest || score.total_cmp(&highest).is_eq();
+        scores.iter().rev().take_while(is_equal).count()
+    };
+    (equal(positive), equal(negative))
 }
 
-/// Mann–Whitney statistic by ranks, ties counted half. `truth` is 1 for positives.
-fn area_under_curve(scores: &[f64], truth: &[usize]) -> Option<f64> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_unstable_by(|&a, &b| scores[a].total_cmp(&scores[b]));
-    let (mut positives, mut wins, mut negatives_below) = (0.0, 0.0, 0.0);
-    let mut start = 0;
-    while start < order.len() {
-        let tied = order[start..].iter().take_while(|&&i| scores[i] == scores[order[start]]).count().max(1);
-        let group = &order[start..start + tied];
-        let up = group.iter().filter(|&&i| truth[i] == 1).count() as f64;
-        let down = tied as f64 - up;
-        wins += up * (negatives_below + 0.5 * down);
-        positives += up;
-        negatives_below += down;
-        start += tied;
+/// Σ over the distinct scores, the highest first, of the rise in recall times the precision there. Scores are in increasing order.
+fn average_precision(mut positive: &[f64], mut negative: &[f64]) -> Option<f64> {
+    let all = positive.len();
+    let (mut seen, mut found, mut sum) = (0usize, 0usize, 0.0);
+    while !positive.is_empty() {
+        let (up, down) = highest(positive, negative);
+        seen += up + down;
+        found += up;
+        sum += up as f64 * found as f64 / seen as f64;
+        (positive, negative) = (&positive[..positive.len() - up], &negative[..negative.len() - down]);
     }
-    (positives > 0.0 && negatives_below > 0.0).then(|| wins / (positives * negatives_below))
+    (all > 0).then(|| sum / all as f64)
+}
+
+/// Mann–Whitney statistic by ranks, ties counted half. Scores are in increasing order.
+fn area_under_curve(mut positive: &[f64], mut negative: &[f64]) -> Option<f64> {
+    let (positives, negatives) = (positive.len() as f64, negative.len() as f64);
+    let mut wins = 0.0;
+    while !positive.is_empty() {
+        let (up, down) = highest(positive, negative);
+        (positive, negative) = (&positive[..positive.len() - up], &negative[..negative.len() - down]);
+        wins += up as f64 * (negative.len() as f64 + 0.5 * down as f64);
+    }
+    (positives > 0.0 && negatives > 0.0).then(|| wins / (positives * negatives))
 }
 
 #[cfg(test)]
@@ -293,7 +358,43 @@ mod tests {
         assert_eq!(of(&[], &[]), None);
     }
 
+    /// Average precision of one class by its definition, from the scores of all rows.
+    fn plain_average_precision(scores: &[f64], is_positive: &[bool]) -> Option<f64> {
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        let (mut seen, mut positives, mut sum) = (0usize, 0usize, 0.0);
+        for tied in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
+            let found = tied.iter().filter(|&&i| is_positive[i]).count();
+            seen += tied.len();
+            positives += found;
+            sum += found as f64 * positives as f64 / seen as f64;
+        }
+        (positives > 0).then(|| sum / positives as f64)
+    }
+
     proptest! {
+        /// Whether the first of two classes has the rest of the second's probability, in all rows, some or none, or there are three.
+        #[test]
+        fn average_precision_is_that_of_all_rows_sorted(
+            rows in prop::collection::vec((prop::sample::select(vec![0.0f64, 1e-20, 3e-20, 0.25, 0.3, 0.7, 1.0]), 0usize..3), 1..40),
+            k in 2usize..4, others in 0usize..40,
+        ) {
+            let labels: Vec<String> = (0..k).map(|k| k.to_string()).collect();
+            let claimed = |i: usize, p: f64| match k {
+                2 if i >= others => vec![(1.0 - p) * 0.75, p],
+                2 => two(p),
+                _ => vec![0.5 * p, 1.0 - p, 0.5 * p],
+            };
+            let p: Vec<Vec<f64>> = rows.iter().enumerate().map(|(i, row)| claimed(i, row.0)).collect();
+            let truth: Vec<usize> = rows.iter().map(|row| row.1 % k).collect();
+            let m = classification(&labels, &p, &truth, LeftOut::default()).unwrap();
+            for class in 0..k {
+                let scores: Vec<f64> = p.iter().map(|p| p[class]).collect();
+                let positive: Vec<bool> = truth.iter().map(|y| *y == class).collect();
+                prop_assert_eq!(m.classes[class].average_precision, plain_average_precision(&scores, &positive));
+            }
+        }
+
         #[test]
         fn auc_equals_the_count_of_pairs(rows in prop::collection::vec((0u8..5, 0usize..2), 2..40)) {
             let scores: Vec<f64> = rows.iter().map(|r| f64::from(r.0)).collect();
@@ -308,7 +409,12 @@ mod tests {
                 }
             }
             let expected = (pairs > 0.0).then(|| wins / pairs);
-            let got = area_under_curve(&scores, &truth);
+            let of = |class: usize| {
+                let mut own: Vec<f64> = rows.iter().filter(|r| r.1 == class).map(|r| f64::from(r.0)).collect();
+                own.sort_by(f64::total_cmp);
+                own
+            };
+            let got = area_under_curve(&of(1), &of(0));
             prop_assert_eq!(got.is_some(), expected.is_some());
             if let (Some(a), Some(b)) = (got, expected) {
                 prop_assert!((a - b).abs() < 1e-12);

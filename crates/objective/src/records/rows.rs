@@ -183,11 +183,32 @@ impl Rows {
     /// # Panics
     /// If a column is out of range (a bug of the encoder, never of the data).
     pub fn push_clipped(&mut self, entries: &mut [(u32, f32)], max_norm: f64) {
+        let start = self.values.len();
+        if self.is_row(entries) {
+            self.indices.extend(entries.iter().map(|entry| entry.0));
+            self.values.extend(entries.iter().map(|entry| entry.1));
+        } else {
+            self.merge(entries);
+        }
+        enforce_norm(&mut self.values[start..], max_norm, norm_up);
+        self.norm_bound = self.norm_bound.max(max_norm);
+        self.offsets.push(self.values.len());
+    }
+
+    /// Whether the entries are a row as they are: their columns increase and are all there, no value is 0 or not finite.
+    #[inline]
+    fn is_row(&self, entries: &[(u32, f32)]) -> bool {
+        let increasing = entries.windows(2).fold(true, |all, pair| all & (pair[0].0 < pair[1].0));
+        let values = entries.iter().fold(true, |all, entry| all & entry.1.is_finite() & (entry.1 != 0.0));
+        increasing & values && entries.last().is_none_or(|last| (last.0 as usize) < self.columns)
+    }
+
+    /// Appends entries in the order of their columns, equal columns added up, without zeros.
+    fn merge(&mut self, entries: &mut [(u32, f32)]) {
         if !entries.is_sorted_by_key(|e| e.0) {
             // stable, so that the sum of equal columns does not depend on the sorting algorithm
             entries.sort_by_key(|e| e.0);
         }
-        let start = self.values.len();
         let mut rest = entries.iter().peekable();
         while let Some(&(column, value)) = rest.next() {
             assert!((column as usize) < self.columns, "column out of range");
@@ -202,9 +223,6 @@ impl Rows {
                 self.values.push(sum);
             }
         }
-        enforce_norm(&mut self.values[start..], max_norm, norm_up);
-        self.norm_bound = self.norm_bound.max(max_norm);
-        self.offsets.push(self.values.len());
     }
 
     /// These rows, each shrunk if its norm of order `s` (from 2 to ∞) is above `bound`, independently of all other rows.
@@ -451,6 +469,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_row_that_needs_no_merging_is_what_merging_makes_of_it(
+            entries in prop::collection::vec((0u32..7, prop::sample::select(vec![0.0f32, -0.0, 0.5, -2.0, 1e-30, f32::NAN, f32::MAX])), 0..7),
+            sorted: bool,
+        ) {
+            let mut entries = entries;
+            if sorted {
+                entries.sort_by_key(|entry| entry.0);
+                entries.dedup_by_key(|entry| entry.0);
+            }
+            let (mut rows, mut merged) = (Rows::new(7), Rows::new(7));
+            merged.merge(&mut entries.clone());
+            enforce_norm(&mut merged.values, 1.0, norm_up);
+            let usual = entries.iter().all(|entry| entry.1 != 0.0 && entry.1.is_finite());
+            prop_assert!(rows.is_row(&entries) || !(sorted && usual));
+            rows.push_clipped(&mut entries, 1.0);
+            prop_assert_eq!(rows.row(0), (&merged.indices[..], &merged.values[..]));
+        }
+
         #[test]
         fn the_norm_bound_is_exact(bits in prop::collection::vec(any::<u32>(), 0..60), max_norm in prop::sample::select(vec![1.0, 0.1, 1e-3, 7.0])) {
             let mut rows = Rows::new(60);
