@@ -167,6 +167,7 @@ impl<const P: usize> Quick<P> {
 
     /// Brings a state up to date; a normal variable by its sign and size. Component by component from registers: a state that was put together in
     /// memory and copied would be waited for.
+    #[allow(clippy::manual_memcpy, reason = "a copy of the whole goes by memory")]
     #[inline(always)]
     pub(super) fn apply(&self, state: &mut [i128; P], gradient: i64, mut normal: impl FnMut() -> (bool, u128)) {
         let sign = mask(gradient < 0);
@@ -197,7 +198,9 @@ impl<const P: usize> Quick<P> {
                 }
             }
         }
-        state.iter_mut().zip(next).for_each(|(old, new)| *old = new);
+        for i in 0..P {
+            state[i] = next[i];
+        }
     }
 }
 
