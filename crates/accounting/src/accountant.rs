@@ -217,42 +217,11 @@ pub fn delta_at(
     epsilon: f64,
     quality: pld::Quality,
 ) -> Result<Bound, AccountingError> {
-    delta_with(event, relation, epsilon, || pld::Pld { quality }.delta(event, relation, epsilon))
-}
-
-/// [`delta_at`] with the answer of the lattice.
-fn delta_with(
-    event: &Event,
-    relation: Relation,
-    epsilon: f64,
-    lattice: impl FnOnce() -> Result<Bound, AccountingError>,
-) -> Result<Bound, AccountingError> {
     let renyi = |order: f64, cost: &rdp::Cost| {
         // the factor between the two is far from 1 in δ
         0.5 * (conversion::ln_delta(order, cost.divergence, epsilon).exp() + cost.delta)
     };
-    automatic(event, relation, lattice, 1.0, |a| a.delta(event, relation, epsilon), renyi)
-}
-
-/// An answer of the lattice that was worked out together with others, on its way through the gate.
-struct Claimed(Bound);
-
-impl Accountant for Claimed {
-    fn name(&self) -> &'static str {
-        "pld"
-    }
-
-    fn supports(&self, _: &Event, _: Relation) -> Result<(), AccountingError> {
-        Ok(())
-    }
-
-    fn claim_epsilon(&self, _: &Event, _: Relation, _: f64) -> Result<Bound, AccountingError> {
-        Ok(self.0.clone())
-    }
-
-    fn claim_delta(&self, _: &Event, _: Relation, _: f64) -> Result<Bound, AccountingError> {
-        Ok(self.0.clone())
-    }
+    automatic(event, relation, quality, 1.0, |a| a.delta(event, relation, epsilon), renyi)
 }
 
 /// The tightest δ at each of `epsilons`, in their order. δ never grows with ε, so what is certified at a smaller ε of the list
@@ -265,35 +234,10 @@ impl Accountant for Claimed {
 /// # Ok::<(), dpopt_privacy::accountant::AccountingError>(())
 /// ```
 pub fn privacy_curve(event: &Event, relation: Relation, epsilons: &[f64]) -> Result<Vec<Bound>, AccountingError> {
-    curve_at(event, relation, epsilons, pld::Quality::BRACKET)
-}
-
-/// The upper bounds of [`privacy_curve`], in a fraction of the time: for pictures.
-pub fn deltas(event: &Event, relation: Relation, epsilons: &[f64]) -> Result<Vec<f64>, AccountingError> {
-    Ok(curve_at(event, relation, epsilons, pld::Quality::FINE)?.into_iter().map(|bound| bound.upper).collect())
-}
-
-/// [`privacy_curve`] at a chosen quality of the lattice, whose compositions are read at many ε each.
-fn curve_at(
-    event: &Event,
-    relation: Relation,
-    epsilons: &[f64],
-    quality: pld::Quality,
-) -> Result<Vec<Bound>, AccountingError> {
+    let mut curve =
+        epsilons.iter().map(|e| delta_at(event, relation, *e, pld::Quality::BRACKET)).collect::<Result<Vec<_>, _>>()?;
     let mut order: Vec<usize> = (0..epsilons.len()).collect();
     order.sort_by(|a, b| epsilons[*a].total_cmp(&epsilons[*b]));
-    let sorted: Vec<f64> = order.iter().map(|place| epsilons[*place]).collect();
-    let lattice = std::cell::OnceCell::new();
-    let mut curve = vec![Bound::new(1.0, "none"); epsilons.len()];
-    for (rank, &place) in order.iter().enumerate() {
-        let epsilon = epsilons[place];
-        let read = || {
-            let all = lattice.get_or_init(|| pld::Pld { quality }.claim_deltas(event, relation, &sorted));
-            let claimed = Claimed(all.as_ref().map_err(Clone::clone)?[rank].clone());
-            claimed.delta(event, relation, epsilon)
-        };
-        curve[place] = delta_with(event, relation, epsilon, read)?;
-    }
     // upper bounds from the left, lower bounds from the right
     for pair in order.windows(2) {
         curve[pair[1]].upper = curve[pair[1]].upper.min(curve[pair[0]].upper);
@@ -329,13 +273,7 @@ fn automatic_epsilon(
         rest if rest > 0.0 => conversion::epsilon(order, cost.divergence, rest),
         _ => f64::INFINITY,
     };
-    let lattice = || pld::Pld { quality }.epsilon(event, relation, delta);
-    // a search need not know what a Rényi bound would take off
-    let renyi = |order: f64, cost: &rdp::Cost| match quality.tolerance < pld::Quality::COARSE.tolerance {
-        true => renyi(order, cost),
-        false => f64::INFINITY,
-    };
-    automatic(event, relation, lattice, f64::INFINITY, |a| a.epsilon(event, relation, delta), renyi)
+    automatic(event, relation, quality, f64::INFINITY, |a| a.epsilon(event, relation, delta), renyi)
 }
 
 /// Every accountant's answer, for reports: those that do not support the event say why.
@@ -413,21 +351,6 @@ fn unprotected(event: &Event, relation: Relation) -> bool {
     event.exact(relation).is_ok_and(|exact| exact.parts.iter().any(|(part, _)| released(part)))
 }
 
-/// Whether the lattice composes the very pairs whose divergences the Rényi accountant adds up, so that no Rényi bound is below what these attain:
-/// noise, alone or on Poisson samples, without another release that is only stated.
-fn has_exact_pairs(event: &Event, relation: Relation) -> bool {
-    match event {
-        Event::Gaussian { .. } | Event::Laplace { .. } | Event::DiscreteLaplace { .. } => true,
-        Event::PoissonSampled { event, .. } => {
-            relation != Relation::ReplaceOne && matches!(**event, Event::Gaussian { .. } | Event::Laplace { .. })
-        }
-        Event::Composed { .. } | Event::SelfComposed { .. } => {
-            event.children().iter().all(|child| has_exact_pairs(child, relation))
-        }
-        _ => false,
-    }
-}
-
 /// How far above the lattice's bound a Rényi bound at the lattice's own tilt may lie for the best order to be looked for: integer
 /// orders near it are read, which cost little.
 const NEAR: f64 = 1.05;
@@ -436,10 +359,6 @@ const NEAR: f64 = 1.05;
 /// numerical slack.
 fn renyi_is_near(event: &Event, relation: Relation, lattice: &Bound, at: impl Fn(f64, &rdp::Cost) -> f64) -> bool {
     let Some(slack) = lattice.slack.as_ref().filter(|s| s.window_points > 0 && s.tilt < 1e6) else { return false };
-    // the same pair, to 2e-6 of ε unless the lattice is coarser than was wanted
-    if slack.window_points < pld::Quality::FINE.most_points && has_exact_pairs(event, relation) {
-        return false;
-    }
     let order = (slack.tilt + 1.0).round().max(2.0);
     rdp::cost(event, relation, order).is_ok_and(|cost| at(order, &cost) <= NEAR * lattice.upper)
 }
@@ -450,7 +369,7 @@ fn renyi_is_near(event: &Event, relation: Relation, lattice: &Bound, at: impl Fn
 fn automatic(
     event: &Event,
     relation: Relation,
-    lattice: impl FnOnce() -> Result<Bound, AccountingError>,
+    quality: pld::Quality,
     nothing: f64,
     ask: impl Fn(&dyn Accountant) -> Result<Bound, AccountingError>,
     renyi: impl Fn(f64, &rdp::Cost) -> f64,
@@ -459,7 +378,7 @@ fn automatic(
     if let Some(Ok(bound)) = named("gdp").map(&ask) {
         return Ok(bound);
     }
-    let lattice = lattice();
+    let lattice = ask(&pld::Pld { quality });
     let mut found = vec![lattice.clone()];
     found.extend(["pure", "split", "zcdp"].into_iter().filter_map(named).map(&ask));
     let more = match &lattice {

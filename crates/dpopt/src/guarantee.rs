@@ -282,27 +282,15 @@ impl Guarantee {
     /// δ at ε for the whole run: δ of the model stage at what the other stages leave, plus their δ. `None` if no
     /// accountant has a number.
     pub fn delta_at(&self, epsilon: f64) -> Option<f64> {
-        self.deltas_at(&[epsilon]).into_iter().next().flatten()
-    }
-
-    /// [`delta_at`](Self::delta_at) each of `epsilons`, in a fraction of the time that one after the other takes.
-    pub fn deltas_at(&self, epsilons: &[f64]) -> Vec<Option<f64>> {
-        let Some((last, earlier)) = self.stages.split_last() else { return vec![None; epsilons.len()] };
+        let (last, earlier) = self.stages.split_last()?;
         let spent: f64 = self.epsilon_of_first(earlier.len());
         let delta_spent: f64 = earlier.iter().map(|s| s.delta).sum();
-        let left: Vec<f64> = epsilons.iter().map(|epsilon| epsilon - spent).collect();
-        let asked: Vec<f64> = left.iter().copied().filter(|left| *left >= 0.0).collect();
-        let mut found = match accountant::deltas(&last.event, self.relation, &asked) {
-            Ok(deltas) => deltas.into_iter().map(Some).collect(),
-            // where there is no number for one of them
-            Err(_) => {
-                let one = |left: &f64| Some(accountant::delta(&last.event, self.relation, *left).ok()?.upper);
-                asked.iter().map(one).collect::<Vec<_>>()
-            }
+        let left = epsilon - spent;
+        if left < 0.0 {
+            return None;
         }
-        .into_iter();
-        let at = |left: f64| if left >= 0.0 { found.next().flatten() } else { None };
-        left.into_iter().map(at).map(|delta| Some((delta? + delta_spent).min(1.0))).collect()
+        let bound = dpopt_privacy::accountant::delta(&last.event, self.relation, left).ok()?;
+        Some((bound.upper + delta_spent).min(1.0))
     }
 }
 

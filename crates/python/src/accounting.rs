@@ -111,7 +111,8 @@ pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &s
 #[pyfunction]
 pub(crate) fn privacy_curve(py: Python<'_>, event_json: &str, epsilons: Vec<f64>, under: &str) -> PyResult<Vec<f64>> {
     accounted(py, event_json, under, |event, relation| {
-        accountant::deltas(event, relation, &epsilons).map_err(refused)
+        let curve = accountant::privacy_curve(event, relation, &epsilons).map_err(refused)?;
+        Ok(curve.into_iter().map(|bound| bound.upper).collect())
     })
 }
 

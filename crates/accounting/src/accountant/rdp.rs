@@ -468,9 +468,12 @@ fn optimise(
     let known = Known::default();
     let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
     let at = |order: f64| known.total(&exact, relation, order).map(|cost| (objective(order, cost), order, cost));
-    let orders = orders(event);
-    if exact.parts.len() > MANY_PARTS {
-        return optimise_many(&known, &exact, relation, orders, objective);
+    let many = exact.parts.len() > MANY_PARTS;
+    let mut orders = orders(event);
+    if many {
+        // whole orders have sums instead of integrals
+        orders.iter_mut().filter(|order| **order > 2.5).for_each(|order| *order = order.round());
+        orders.dedup();
     }
     let mut best = at(orders[0])?;
     let mut place = 0;
@@ -488,52 +491,9 @@ fn optimise(
     let high = (orders[(place + 1).min(orders.len() - 1)] - 1.0).ln();
     let value = |x: f64| at(1.0 + x.exp()).map_or(f64::INFINITY, |(value, ..)| value);
     // orders within 1e-5 of each other differ in the tenth digit of ε
-    let refined = at(1.0 + conversion::golden_section_rounds(low, high, 24, value).exp())?;
+    let rounds = if many { 12 } else { 24 };
+    let refined = at(1.0 + conversion::golden_section_rounds(low, high, rounds, value).exp())?;
     let best = if refined.0 < best.0 { refined } else { best };
-    Ok((best.1, best.2))
-}
-
-/// [`optimise`] for compositions of many parts: the order is looked for with few of them in place of all, and then near by with all.
-fn optimise_many(
-    known: &Known,
-    exact: &Exact,
-    relation: Relation,
-    mut orders: Vec<f64>,
-    objective: impl Fn(f64, Cost) -> f64,
-) -> Result<(f64, Cost), AccountingError> {
-    // whole orders have sums instead of integrals
-    orders.iter_mut().filter(|order| **order > 2.5).for_each(|order| *order = order.round());
-    orders.dedup();
-    let at = |exact: &Exact, order: f64| known.total(exact, relation, order).map(|c| (objective(order, c), order, c));
-    let stride = exact.parts.len().div_ceil(MANY_PARTS);
-    let parts = exact.parts.iter().step_by(stride).map(|(e, n)| (e.clone(), n.saturating_mul(stride as u64)));
-    let few = Exact { parts: parts.collect(), total_variation: exact.total_variation };
-    let (mut place, mut least) = (0, f64::INFINITY);
-    // all of them where the few leave nothing of δ
-    for some in [&few, exact] {
-        if least.is_finite() {
-            break;
-        }
-        for (i, order) in orders.iter().enumerate() {
-            let value = at(some, *order)?.0;
-            if value < least {
-                (place, least) = (i, value);
-            }
-            // it falls and then rises
-            if least.is_finite() && i > place + 3 {
-                break;
-            }
-        }
-    }
-    let ends = [orders[place.saturating_sub(1)], orders[(place + 1).min(orders.len() - 1)]];
-    let [low, high] = ends.map(|order| (order - 1.0).ln());
-    let rough = |x: f64| at(&few, 1.0 + x.exp()).map_or(f64::INFINITY, |(value, ..)| value);
-    let near = conversion::golden_section_rounds(low, high, 20, rough);
-    let value = |x: f64| at(exact, 1.0 + x.exp()).map_or(f64::INFINITY, |(value, ..)| value);
-    // orders within 3e-3 of each other differ in the sixth digit of ε
-    let found = conversion::golden_section_rounds(near - 0.25, near + 0.25, 11, value);
-    let (best, scanned) = (at(exact, 1.0 + found.exp())?, at(exact, orders[place])?);
-    let best = if scanned.0 < best.0 { scanned } else { best };
     Ok((best.1, best.2))
 }
 

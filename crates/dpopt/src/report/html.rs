@@ -441,9 +441,12 @@ fn not_applicable(m: &mut Markup, report: &Report) {
 fn curves(m: &mut Markup, report: &Report) {
     const POINTS: u32 = 24;
     let g = &report.guarantee;
-    let epsilons: Vec<f64> = (1..=POINTS).map(|k| 1.5 * g.epsilon * f64::from(k) / f64::from(POINTS)).collect();
-    let deltas = g.deltas_at(&epsilons);
-    let curve: Vec<(f64, f64)> = epsilons.into_iter().zip(deltas).filter_map(|(e, d)| Some((e, d?))).collect();
+    let curve: Vec<(f64, f64)> = (1..=POINTS)
+        .filter_map(|k| {
+            let epsilon = 1.5 * g.epsilon * f64::from(k) / f64::from(POINTS);
+            g.delta_at(epsilon).map(|delta| (epsilon, delta))
+        })
+        .collect();
     let drawn = [
         (figures::privacy_curve(&curve, (g.epsilon, g.delta)), "The δ of this run at other values of ε."),
         (figures::epsilon_over_steps(&steps_curve(report)), "ε after each noisy step of the model stage, at its δ."),

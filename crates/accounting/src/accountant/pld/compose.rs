@@ -107,7 +107,7 @@ impl PreparedPart {
             }
         };
         // a NaN exceeds everything
-        let exceeds = |delta: f64| !(delta <= left);
+        let exceeds = |index: i64| !(s.delta(index).0 <= left);
         let zero = s.delta(0);
         // strictly below by the rounding of losses, so that δ(0) itself is certified
         if zero.0 + s.loss_error <= left {
@@ -117,25 +117,15 @@ impl PreparedPart {
         if !(1.0..9e15).contains(&top) {
             return finish(renyi.max(0.0), 0.0);
         }
-        let (top, (value, rounding)) = (top as i64, s.delta(top as i64));
-        if exceeds(value) {
+        let (mut low, mut high) = (0, top as i64);
+        if exceeds(high) {
             return finish(renyi, 0.0);
         }
-        let mut bracket = Bracket { low: (0, zero.0), high: (top, value, rounding), left };
-        // ln δ falls by about λ per unit of ε there
-        let mut next = Some(top as f64 + (value / left).ln() / (self.lambda * self.step));
-        for round in 0.. {
-            let Some(at) = bracket.inside(next) else { break };
-            let (value, rounding) = s.delta(at);
-            if exceeds(value) {
-                bracket.low = (at, value);
-            } else {
-                bracket.high = (at, value, rounding);
-            }
-            // what chords do not find soon is found by halves
-            next = (round < 10).then(|| bracket.chord());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if exceeds(middle) { low = middle } else { high = middle }
         }
-        let Bracket { low: (low, above), high: (_, below, rounding), .. } = bracket;
+        let (above, (below, rounding)) = (s.delta(low).0, s.delta(high));
         finish(between(low as f64 * self.step, self.step, above, below, left), rounding)
     }
 
@@ -158,32 +148,6 @@ impl PreparedPart {
         }
         let value = (value + s.infinite) * (1.0 + 8.0 * U);
         self.reading(if value.is_nan() { 1.0 } else { value.min(1.0) }, epsilon, rounding)
-    }
-}
-
-/// Two lattice points with δ above and not above `left`, while they come together.
-struct Bracket {
-    low: (i64, f64),
-    /// With the rounding that is in its δ.
-    high: (i64, f64, f64),
-    left: f64,
-}
-
-impl Bracket {
-    /// The lattice point at or below `wanted` that is strictly between both ends, or else their middle; `None` where they are neighbours.
-    fn inside(&self, wanted: Option<f64>) -> Option<i64> {
-        let (low, high) = (self.low.0, self.high.0);
-        let point = match wanted {
-            Some(at) if at.is_finite() => (at.floor() as i64).clamp(low + 1, (high - 1).max(low + 1)),
-            _ => low + (high - low) / 2,
-        };
-        (high - low > 1).then_some(point)
-    }
-
-    /// Where the chord of ln δ meets ln `left`; no number where δ is none.
-    fn chord(&self) -> f64 {
-        let (above, below) = ((self.low.1 / self.left).ln(), (self.left / self.high.1).ln());
-        self.low.0 as f64 + (self.high.0 - self.low.0) as f64 * (above / (above + below))
     }
 }
 
@@ -289,11 +253,17 @@ pub(crate) fn epsilon(draws: &Draws, delta: f64, quality: Quality) -> Result<Rea
     Composition::new(draws, delta, quality).epsilon(delta)
 }
 
-/// About what δ is at `epsilon`, and a coarse composition there. `None` as for [`prepare`].
-fn guessed(draws: &Draws, epsilon: f64) -> Option<(PreparedPart, f64)> {
+/// Smallest certified δ at `epsilon`.
+pub(crate) fn delta(draws: &Draws, epsilon: f64, quality: Quality) -> Reading {
+    if let Some(pair) = only(draws).filter(|_| epsilon <= LARGEST_LOSS) {
+        return single(single_delta(pair, epsilon));
+    }
+    // where to truncate depends on δ, which is not known yet: a coarse reading first
     let mut guess = 1e-9;
-    let prepare = |guess: f64| prepare(draws, Target::Epsilon(epsilon), guess, Quality::COARSE);
-    let mut prepared = prepare(guess)?;
+    let prepare = |guess: f64, quality: Quality| prepare(draws, Target::Epsilon(epsilon), guess, quality);
+    let Some(mut prepared) = prepare(guess, Quality::COARSE) else {
+        return single(1.0);
+    };
     for _ in 0..5 {
         let estimate = prepared.spectrum.renyi_delta(epsilon).clamp(1e-290, 0.5);
         let settled = estimate > 0.02 * guess && estimate < 50.0 * guess;
@@ -301,61 +271,16 @@ fn guessed(draws: &Draws, epsilon: f64) -> Option<(PreparedPart, f64)> {
         if settled {
             break;
         }
-        prepared = prepare(guess)?;
+        match prepare(guess, Quality::COARSE) {
+            Some(next) => prepared = next,
+            None => return single(1.0),
+        }
     }
-    Some((prepared, guess))
-}
-
-/// Smallest certified δ at `epsilon`.
-pub(crate) fn delta(draws: &Draws, epsilon: f64, quality: Quality) -> Reading {
-    if let Some(pair) = only(draws).filter(|_| epsilon <= LARGEST_LOSS) {
-        return single(single_delta(pair, epsilon));
-    }
-    // where to truncate depends on δ, which is not known yet: a coarse reading first
-    let Some((coarse, guess)) = guessed(draws, epsilon) else { return single(1.0) };
-    let coarse = coarse.delta(epsilon);
-    match prepare(draws, Target::Epsilon(epsilon), guess, quality).map(|fine| fine.delta(epsilon)) {
+    let coarse = prepared.delta(epsilon);
+    match prepare(guess, quality).map(|fine| fine.delta(epsilon)) {
         Some(fine) if fine.value <= coarse.value => fine,
         _ => coarse,
     }
-}
-
-/// By how much δ may fall within what one composition is read for.
-const BAND: f64 = 100.0;
-/// Rounding and copies beyond this share of δ make a composition of its own worth while.
-const LOOSE: f64 = 1e-6;
-
-/// Certified δ at each of `epsilons`, which ascend. Every composition is a bound at every ε; one of them is tight while δ falls
-/// by [`BAND`].
-pub(crate) fn deltas(draws: &Draws, epsilons: &[f64], quality: Quality) -> Vec<Reading> {
-    if epsilons.len() < 2 || only(draws).is_some() {
-        return epsilons.iter().map(|epsilon| delta(draws, *epsilon, quality)).collect();
-    }
-    // bounds on copies are asked for
-    let aware = Quality { bracket: true, ..quality };
-    let tight = |reading: &Reading| reading.rounding + reading.alias.unwrap_or(f64::INFINITY) <= LOOSE * reading.value;
-    // with the least δ that it is meant for
-    let mut band: Option<(PreparedPart, f64)> = None;
-    let read = |&epsilon: &f64| {
-        let known = band.as_ref().map(|(prepared, least)| (prepared.delta(epsilon), *least));
-        let about = match known {
-            Some((reading, least)) if reading.value >= least && tight(&reading) => return reading,
-            Some((reading, _)) => Some(reading.value),
-            None => guessed(draws, epsilon).map(|(_, guess)| guess),
-        };
-        // truncated for the least δ, tilted for one in the middle, wide enough for the first
-        let about = about.unwrap_or(1.0).clamp(1e-290, 0.5);
-        let least = (about / BAND).max(1e-290);
-        let target = Target::Range { from: epsilon, middle: about / BAND.sqrt() };
-        band = prepare(draws, target, least, aware).map(|prepared| (prepared, least));
-        match &band {
-            Some((prepared, _)) => {
-                Some(prepared.delta(epsilon)).filter(tight).unwrap_or_else(|| delta(draws, epsilon, quality))
-            }
-            None => delta(draws, epsilon, quality),
-        }
-    };
-    epsilons.iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -379,42 +304,6 @@ mod tests {
         assert!(lattice.profile(sound) <= target * (1.0 + 1e-14) && sound < 0.7);
         let wrong = super::super::injected::with(Bug::LinearInEpsilon, || between(0.0, 1.0, above, below, target));
         assert!(lattice.profile(wrong) > target * 1.01, "the injected fault was not noticed: {wrong}");
-    }
-
-    /// One composition for a range of δ is as tight as one for each of them, to what a lattice is off by: 2e-6 of ε, and so λε·2e-6 of δ.
-    #[test]
-    fn many_readings_are_what_each_would_be() {
-        use super::super::closed::LaplacePair;
-        use super::super::pair::{GaussianPair, Reversed};
-        use super::super::poisson::PoissonPair;
-        let sampled = |probability: f64, mu: f64| PoissonPair { probability, base: GaussianPair { mu } };
-        let lists: [Vec<(Arc<dyn Pair>, u64)>; 4] = [
-            vec![(Arc::new(sampled(0.01, 1.0)), 1000)],
-            vec![(Arc::new(Reversed(sampled(0.2, 0.5))), 40)],
-            vec![(Arc::new(sampled(0.05, 1.2)), 6)],
-            vec![(Arc::new(LaplacePair { shift: 0.1 }), 100), (Arc::new(sampled(0.02, 0.7)), 50)],
-        ];
-        for draws in &lists {
-            let end = epsilon(draws, 1e-12, Quality::FINE).unwrap().value;
-            let epsilons: Vec<f64> = (0..40).map(|k| end * f64::from(k) / 39.0).collect();
-            let (mut seen, mut settings) = (0, vec![]);
-            for (reading, at) in deltas(draws, &epsilons, Quality::FINE).iter().zip(&epsilons) {
-                let alone = delta(draws, *at, Quality::FINE);
-                let off = reading.value / alone.value - 1.0;
-                let allowed = 2e-6 * (1.0 + 4.0 * alone.lambda * at);
-                // tighter is no fault
-                assert!(
-                    off < allowed && off > -10.0 * allowed,
-                    "{at}: {} {}, {off:e} for {allowed:e}",
-                    reading.value,
-                    alone.value
-                );
-                seen += usize::from(reading.value < 1e-3);
-                settings.push((reading.step, reading.points));
-            }
-            settings.dedup();
-            assert!(seen > 5 && settings.len() < 15, "{seen} {settings:?}");
-        }
     }
 
     #[test]

@@ -43,15 +43,11 @@ pub(crate) fn coarse_borders(pair: &dyn Pair, tail_mass: f64, detail: f64) -> Ve
     let above = quantile(tail_mass, |x| pair.masses(&[x]).p[1]);
     // far below, the tilt removes what is left
     let below = quantile(1e-18, |x| pair.masses(&[-x]).p[0]);
+    const PER_DECADE: f64 = 28.0;
     let smallest = above.min(below) * 1e-5;
     let side = |largest: f64| {
-        // what a tilt weighs up lies within a factor 50 of the largest loss; of the smaller ones only how dense they are counts
-        let spread = |from: f64, to: f64, per_decade: f64| {
-            let n = ((from / to).log10() * per_decade * detail).ceil().max(1.0) as usize;
-            (0..n).map(move |i| from * (to / from).powf(i as f64 / n as f64))
-        };
-        let middle = (0.02 * largest).max(smallest);
-        spread(largest, middle, 28.0).chain(spread(middle, smallest, 10.0)).chain(std::iter::once(smallest))
+        let n = ((largest / smallest).log10() * PER_DECADE * detail).ceil().max(1.0) as usize;
+        (0..=n).map(move |i| largest * (smallest / largest).powf(i as f64 / n as f64))
     };
     let mut borders: Vec<f64> = side(below).map(|x| -x).collect();
     borders.push(0.0);
@@ -126,18 +122,12 @@ impl<'a> Widths<'a> {
             return finest;
         }
         // a scale within 2 % of the best one costs nothing that is seen
-        let largest = |mut low: f64, mut high: f64, allowed: &dyn Fn(f64) -> bool| {
-            while high - low > 0.02 {
-                let middle = 0.5 * (low + high);
-                if allowed(middle.exp()) { low = middle } else { high = middle }
-            }
-            low
-        };
-        let scale = largest(low, high, &|scale| excess(scale) < 0.5 * finest * finest);
-        if self.cells(scale.exp(), finest) <= MAX_CELLS {
-            return scale.exp();
+        while high - low > 0.02 {
+            let middle = 0.5 * (low + high);
+            let too_fine = self.cells(middle.exp(), finest) > MAX_CELLS;
+            if too_fine || excess(middle.exp()) < 0.5 * finest * finest { low = middle } else { high = middle }
         }
-        largest(scale, high, &|scale| self.cells(scale, finest) > MAX_CELLS).exp()
+        low.exp()
     }
 
     /// About `cells` borders for a second look at the pair.
@@ -170,12 +160,10 @@ impl<'a> Widths<'a> {
             knots.extend([at.floor() as i64, at.ceil() as i64, at.round() as i64 + 1]);
         }
         let mut index = if atoms.only { vec![] } else { self.spread(step) };
-        knots.sort_unstable();
         index.extend(knots);
         // a coarse step, or the neighbour of a point loss, may lie beyond
         index.retain(|k| *k as f64 * step <= HIGHEST_POINT);
-        // two ascending runs, which the stable sort merges
-        index.sort();
+        index.sort_unstable();
         index.dedup();
         index
     }
@@ -187,22 +175,16 @@ impl<'a> Widths<'a> {
         let last = ((v.high[v.high.len() - 1] / step).ceil() as i64).max(first + 1);
         let mut index = vec![first];
         let (mut k, mut cell) = (first, 0);
-        let wanted = |cell: usize| (self.width(cell, scale, step) / step).floor().max(1.0);
-        let mut here_wanted = wanted(0);
         while k < last {
             let here = k as f64 * step;
             while cell + 1 < v.high.len() && v.high[cell] <= here {
                 cell += 1;
-                here_wanted = wanted(cell);
             }
             // not beyond the end of the cell whose density was used, unless that is nearer than one step
-            let room = || ((v.high[cell] - here) / step).ceil().max(1.0);
+            let room = ((v.high[cell] - here) / step).ceil().max(1.0);
+            let wanted = (self.width(cell, scale, step) / step).floor().max(1.0);
             // whatever the widths say, the number of points is bounded
-            let stride = match here_wanted {
-                _ if index.len() as f64 > 2.0 * MAX_CELLS => room(),
-                1.0 => 1.0,
-                wanted => wanted.min(room()),
-            };
+            let stride = if index.len() as f64 > 2.0 * MAX_CELLS { room } else { wanted.min(room) };
             let next = k.saturating_add(stride as i64).min(last);
             k = if k < 0 && next > 0 { 0 } else { next };
             index.push(k);

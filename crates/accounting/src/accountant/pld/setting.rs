@@ -12,8 +12,6 @@ use std::sync::Arc;
 /// Pairs of one direction with their multiplicities; not empty.
 pub(crate) type Draws = [(Arc<dyn Pair>, u64)];
 
-/// Cells of the second look at a pair.
-const REFINED: f64 = 250.0;
 /// Largest λ·Δ that is folded with.
 const STEEPEST_PER_POINT: f64 = 30.0;
 
@@ -54,7 +52,7 @@ impl<'a> Setting<'a> {
         let lambda = solve(&views, target, 10.0);
         let coarse: Vec<_> = views.into_iter().zip(draws).collect();
         let views = parallel::map(&coarse, |((view, t), (pair, _))| {
-            (View::new(pair, &Widths::new(view, lambda, negligible).refined((REFINED * detail) as usize)), *t)
+            (View::new(pair, &Widths::new(view, lambda, negligible).refined((500.0 * detail) as usize)), *t)
         });
         if hopeless(&views) {
             return None;
@@ -63,17 +61,11 @@ impl<'a> Setting<'a> {
         let epsilon = match target {
             Target::Epsilon(epsilon) => epsilon,
             Target::Delta(_) => chernoff_epsilon(total(&views, lambda).value, lambda, delta),
-            Target::Range { middle, .. } => chernoff_epsilon(total(&views, lambda).value, lambda, middle),
-        };
-        // copies from the right weigh most at the least ε, and a lattice as fine as the middle needs is too coarse near 0
-        let (least_epsilon, fine) = match target {
-            Target::Range { from, .. } => (from, from.max(0.3 * epsilon)),
-            _ => (epsilon, epsilon),
         };
         let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
-        let wanted = step_for(tolerance / detail * fine.max(1e-4), lambda, &cumulants);
+        let wanted = step_for(tolerance / detail * epsilon.max(1e-4), lambda, &cumulants);
         let range: f64 = views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
-        let (length, fold_tilt) = window(&views, lambda, least_epsilon, -delta.ln());
+        let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
         let length = length.min(range * 1.01);
         // lattice indices stay exact integers
         let largest = views.iter().fold(0.0f64, |m, (v, _)| m.max(v.high[v.high.len() - 1]).max(-v.low[0]));
