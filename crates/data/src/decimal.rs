@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same bits as the standard library's, wherever the text stands; or nothing.
+    /// The standard library's bits, wherever the text stands; or nothing.
     fn check(text: &str) -> Option<f64> {
         let alone = plain_decimal(text.as_bytes(), 0, text.len());
         for around in ["", "9", ",1.5\n", "0123456789.0123456789"] {

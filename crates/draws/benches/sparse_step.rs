@@ -165,7 +165,7 @@ impl Private<'_> {
         }
     }
 
-    /// The same work, group by group, so that each part can be timed.
+    /// A step's work, group by group, so that each part can be timed.
     fn parts(&mut self, steps: usize, parts: &mut Parts) {
         let Self { table, skips, quantizer, descent, choice, noise, batch, seats } = self;
         let (mut scores, mut factors) = (vec![0.0; AHEAD], vec![0.0; AHEAD]);

@@ -11,16 +11,16 @@ use crate::sums::batch_sum::BatchSum;
 use crate::sums::grid_sum::GridSum;
 use crate::sums::vectors::ClippedVectors;
 use crate::{Released, Sensitive};
-use dpopt_noise::{NoiseSource, Quantizer};
+use dpopt_noise::{Grid, NoiseSource, Quantizer};
 use dpopt_privacy::Event;
 
 pub use crate::curator::mechanism::sealed::Sealed;
 pub use crate::curator::seen::Seen;
 pub use crate::sums::aggregate_query::remote_sums;
+pub use crate::sums::clip::{add_up_vectors, quantizer};
 pub use crate::sums::clipped::{Scratch, Touched, Weights};
 pub use crate::sums::contributions::merge_equal;
 pub use crate::sums::gaussian::{add_rounded_gaussian, rounded_gaussian};
-pub use crate::sums::laplace::rounded_laplace;
 pub use crate::sums::majorant::remote_majorant;
 
 /// Reads sensitive values: in a mechanism, or in a step whose result is [`Sensitive`] again.
@@ -102,6 +102,11 @@ pub fn sum_of_sets<R: Sync>(
     vector: impl Fn(&R, &mut Vec<f64>) + Sync,
 ) -> Sensitive<GridSum> {
     clipped.sum_of_sets(sets, batch, dimension, vector)
+}
+
+/// Integers to which each record, of `batch` or of all, added a vector of l2 norm at most `clip_norm` on `grid`.
+pub fn grid_sum(quanta: Vec<i64>, grid: Grid, clip_norm: f64, batch: Option<BatchId>) -> Sensitive<GridSum> {
+    Sensitive::new(GridSum { quanta, grid, clip_norm, batch })
 }
 
 /// A value that an open mechanism releases; all its answers were charged when it was opened.

@@ -3,14 +3,11 @@
 pub(crate) mod aggregate_query;
 pub(crate) mod answers;
 pub(crate) mod batch_sum;
-mod clip;
+pub(crate) mod clip;
 pub(crate) mod clipped;
-pub(crate) mod columns;
 pub(crate) mod contributions;
 pub(crate) mod gaussian;
 pub(crate) mod grid_sum;
-pub(crate) mod histograms;
-pub(crate) mod laplace;
 pub(crate) mod majorant;
 pub(crate) mod matrix;
 pub(crate) mod moments;

@@ -55,8 +55,11 @@ pub use draws::newton_step::{Inverse, NewtonFacts, NewtonStep};
 pub use draws::objective_draw::{ObjectiveDraw, Tempered};
 pub use draws::phased_pass::{Phase, PhasedPass};
 pub use draws::solved::SolvedRecords;
+pub use sums::columns::ColumnClip;
 pub use sums::embedding::{SelectedRows, SelectedUpdate, TouchedRows, joint_multiplier};
+pub use sums::histograms::{HistogramShape, Histograms};
 pub use sums::l1_recovery::SOLVER_SHARE;
+pub use sums::laplace::{L1Sum, Laplace};
 pub use sums::local_updates::LocalUpdates;
 pub use sums::restarted::{Leaf, RestartedPlan, RestartedSums};
 pub use sums::sketched_sum::SketchedGaussian;
@@ -67,9 +70,9 @@ pub use sums::thresholded::{Formed, SparseGridSum, SparseVector, ThresholdedGaus
 
 // the kernel's, by name: its module `beside` is not among them
 pub use dpopt_kernel::{
-    Batch, BatchId, BatchSum, Batching, Blocks, Clipped, ClippedVectors, ColumnClip, Correlation, Curator,
-    CuratorError, FeatureMoments, FixedBatch, Gaussian, GradientStream, GridSum, HistogramShape, Histograms,
-    Interactive, InteractiveStart, L1Sum, Laplace, Mechanism, NotApplicable, PartFacts, PieceSum, Public, PublicShape,
-    ReleaseRecord, Released, SamplerError, SecondMoment, Sensitive, StreamPlan, StreamShape, TargetMoment, answer,
-    answer_numbers, below_counts, moment_bound, progress, symmetric_matrix,
+    Batch, BatchId, BatchSum, Batching, Blocks, Clipped, ClippedVectors, Correlation, Curator, CuratorError,
+    FeatureMoments, FixedBatch, Gaussian, GradientStream, GridSum, Interactive, InteractiveStart, Mechanism,
+    NotApplicable, PartFacts, PieceSum, Public, PublicShape, ReleaseRecord, Released, SamplerError, SecondMoment,
+    Sensitive, StreamPlan, StreamShape, TargetMoment, answer, answer_numbers, below_counts, moment_bound, progress,
+    symmetric_matrix,
 };

@@ -57,7 +57,7 @@ pub use geometric::{Geometric, ScaleError};
 pub use grid::Grid;
 pub use laplace::{DiscreteLaplace, RoundedLaplace};
 pub use poisson::{PoissonSkips, ProbabilityError, SubsetKey};
-pub use quantize::{Norm, QuantizeError, Quantizer, quantize_l1, quantize_l2, quantize_linf};
+pub use quantize::{Norm, QuantizeError, Quantizer};
 pub use source::{EntropyError, NoiseSource, Purpose};
 pub use stream::{Parts, Stream};
 

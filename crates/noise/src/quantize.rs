@@ -254,27 +254,6 @@ impl Quantizer {
         }
     }
 
-    /// As [`add_scaled_row`](Self::add_scaled_row) for a dense row.
-    ///
-    /// # Panics
-    /// If the quantizer's norm is not l2, or row and sum differ in length.
-    pub fn add_scaled_dense(&self, scale: f64, values: &[f32], sum: &mut [i64]) {
-        assert_eq!(values.len(), sum.len(), "row and sum have one length");
-        match self.factor(scale, squared_norm(values), values.len()) {
-            Some(factor) => {
-                add_truncated(values, factor, self.bound(), sum);
-            }
-            None => {
-                let mut scaled: Vec<f64> = values.iter().map(|&v| scale * f64::from(v)).collect();
-                let mut quanta = Vec::new();
-                self.quantize(&mut scaled, &mut quanta);
-                for (cell, unit) in sum.iter_mut().zip(quanta) {
-                    *cell = cell.wrapping_add(unit);
-                }
-            }
-        }
-    }
-
     /// t such that truncating t·v_j gives the integers of `scale`·row clipped to l2 norm C: for callers that add them up
     /// themselves. Only for rows whose columns are all different (else the sum of equal columns would exceed C); the proof is
     /// that of [`add_scaled_row`](Self::add_scaled_row). `None`: take [`quantize_sparse`](Self::quantize_sparse).
@@ -341,33 +320,6 @@ fn shifted(x: u128, shift: i32) -> u128 {
     }
 }
 
-/// Clips `values` to l2 norm `clip_norm` and truncates them to integers on `grid`, exactly; see [`Quantizer`].
-///
-/// # Errors
-/// As [`Quantizer::new`].
-pub fn quantize_l2(values: &mut [f64], clip_norm: f64, grid: Grid, out: &mut Vec<i64>) -> Result<(), QuantizeError> {
-    Quantizer::new(Norm::L2, clip_norm, grid)?.quantize(values, out);
-    Ok(())
-}
-
-/// As [`quantize_l2`], in l1 norm.
-///
-/// # Errors
-/// As [`Quantizer::new`].
-pub fn quantize_l1(values: &mut [f64], clip_norm: f64, grid: Grid, out: &mut Vec<i64>) -> Result<(), QuantizeError> {
-    Quantizer::new(Norm::L1, clip_norm, grid)?.quantize(values, out);
-    Ok(())
-}
-
-/// As [`quantize_l2`], in l∞ norm.
-///
-/// # Errors
-/// As [`Quantizer::new`].
-pub fn quantize_linf(values: &mut [f64], clip_norm: f64, grid: Grid, out: &mut Vec<i64>) -> Result<(), QuantizeError> {
-    Quantizer::new(Norm::LInfinity, clip_norm, grid)?.quantize(values, out);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,7 +336,6 @@ mod tests {
             let Ok(quantizer) = Quantizer::new(Norm::L2, clip_norm, Grid::new(grid)) else { continue };
             for scale in [0.0, 1.0, -1.3e308, 1.3e308 / 2f64.powi(27), f64::MAX, f64::INFINITY, f64::NAN] {
                 let mut sum = vec![3i64; 20];
-                quantizer.add_scaled_dense(scale, &[0.0; 20], &mut sum);
                 quantizer.add_scaled_row(scale, &(0..20).collect::<Vec<u32>>(), &[0.0; 20], &mut sum);
                 assert_eq!(sum, vec![3; 20], "{clip_norm} {grid} {scale}");
             }
@@ -432,7 +383,7 @@ mod tests {
     fn overflow_wraps() {
         let q = Quantizer::new(Norm::L2, 1.0, Grid::new(-20)).unwrap();
         let mut sum = vec![i64::MAX];
-        q.add_scaled_dense(1.0, &[1.0], &mut sum);
+        q.add_scaled_row(1.0, &[0], &[1.0], &mut sum);
         assert!(sum[0] < 0, "no saturation");
     }
 
@@ -447,13 +398,14 @@ mod tests {
             let mut out = Vec::new();
             let (mantissa, exponent) = dyadic(clip);
             let mut copy = values.clone();
-            quantize_l2(&mut copy, clip, grid, &mut out).unwrap();
+            let of = |norm| Quantizer::new(norm, clip, grid).unwrap();
+            of(Norm::L2).quantize(&mut copy, &mut out);
             prop_assert!(l2_squared(&out) <= shifted(u128::from(mantissa).pow(2), 2 * (exponent - g)));
             let mut copy = values.clone();
-            quantize_l1(&mut copy, clip, grid, &mut out).unwrap();
+            of(Norm::L1).quantize(&mut copy, &mut out);
             let limit = shifted(u128::from(mantissa), exponent - g);
             prop_assert!(out.iter().map(|z| u128::from(z.unsigned_abs())).sum::<u128>() <= limit);
-            quantize_linf(&mut values, clip, grid, &mut out).unwrap();
+            of(Norm::LInfinity).quantize(&mut values, &mut out);
             prop_assert!(out.iter().all(|z| u128::from(z.unsigned_abs()) <= limit));
         }
 
@@ -484,15 +436,16 @@ mod tests {
             let mut sparse = vec![0i64; row.len()];
             q.add_scaled_row(scale, &indices, &row, &mut sparse);
             prop_assert!(l2_squared(&sparse) <= q.limit);
-            let mut dense = vec![0i64; row.len()];
-            q.add_scaled_dense(scale, &row, &mut dense);
-            prop_assert_eq!(&sparse, &dense);
+            // a row among columns that it has no entry in goes the other way
+            let mut wider = vec![0i64; row.len() + 1];
+            q.add_scaled_row(scale, &indices, &row, &mut wider);
+            prop_assert_eq!(&sparse[..], &wider[..row.len()]);
             // the general path agrees to one unit plus rounding of the clip factor
             if scale.is_finite() && scale.abs() < 1e50 {
                 let mut values: Vec<f64> = row.iter().map(|&v| scale * f64::from(v)).collect();
                 let mut general = Vec::new();
                 q.quantize(&mut values, &mut general);
-                for (a, b) in dense.iter().zip(&general) {
+                for (a, b) in sparse.iter().zip(&general) {
                     prop_assert!((a - b).abs() <= 2, "{} {}", a, b);
                 }
             }

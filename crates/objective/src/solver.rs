@@ -271,7 +271,7 @@ fn newton_direction(
         Curvature::Softmax(softmax_probabilities(&here.scores, objective.loss.outputs()))
     };
     let (direction, products) = conjugate_gradients(objective, &curvature, &here.gradient, preconditioner.as_ref());
-    if products > MOST_PRODUCTS {
+    if products > MAX_PRODUCTS {
         *preconditioner = None; // it was made too far from here
     }
     (direction, true)
@@ -293,7 +293,7 @@ fn softmax_probabilities(scores: &[f64], classes: usize) -> Vec<f64> {
 }
 
 /// Products of a direction after which a preconditioner is made anew.
-const MOST_PRODUCTS: usize = 60;
+const MAX_PRODUCTS: usize = 60;
 
 /// Approximately −(∇²J)^{-1} g by conjugate gradients, with the diagonal as preconditioner where there is no better one; and the number of products.
 fn conjugate_gradients(

@@ -220,7 +220,7 @@ impl Fields {
         splitting.fields
     }
 
-    /// The same, row by row and field by field.
+    /// [`of`](Self::of), row by row and field by field.
     fn one_by_one(chunk: &Chunk, dialect: Dialect) -> Self {
         let (mut fields, mut ends) = (Self::default(), Vec::new());
         for row in chunk.each_row() {

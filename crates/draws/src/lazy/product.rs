@@ -91,7 +91,7 @@ const NOISE_PLACES: u32 = 119;
 /// Left shift of a normal variable that goes with it.
 const NOISE_UP: u32 = 128 - NOISE_PLACES;
 /// Momentum is at most its share 1/(1 − β) ≤ 10^4 below what the state has room for, so a shift of so much loses nothing.
-const MOST_UP: u32 = 15;
+const MAX_UP: u32 = 15;
 
 /// Coefficients of a catch-up as integers at fixed binary places, so that a product is the upper half of 256 bits, without a branch or a
 /// shift of its own: at most two units and a half off (docs/proofs/lazy-noise.md).
@@ -137,7 +137,8 @@ impl<const P: usize> Quick<P> {
             quick.stays[j] = map[j][j] == Coefficient::ONE;
             let moved = |i: usize| if i == j && quick.stays[j] { Coefficient::default() } else { map[i][j] };
             quick.up[j] = (0..P).map(|i| moved(i).magnitude()).max().unwrap_or(0).max(0) as u32;
-            if quick.up[j] > MOST_UP {
+            // a product's range depends on it: the iterate has no bit to spare
+            if quick.up[j] > if j == 0 { 0 } else { MAX_UP } {
                 return None;
             }
             for i in 0..P {

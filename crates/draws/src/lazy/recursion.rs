@@ -44,7 +44,7 @@ struct Block<const P: usize> {
 /// How the state moves from just before step s to just before step t.
 #[derive(Clone, Debug)]
 pub(super) struct Gap<const P: usize> {
-    /// The same coefficients for speed, where they fit.
+    /// These coefficients at fixed places, for speed, where they fit.
     pub(super) quick: Option<Quick<P>>,
     /// Φ: what a unit of each component of the state becomes.
     pub(super) map: [[Coefficient; P]; P],
@@ -74,7 +74,7 @@ impl<const P: usize> Gap<P> {
         }
     }
 
-    /// The same with each coefficient in places of its own.
+    /// [`apply`](Self::apply) with each coefficient in places of its own.
     #[cold]
     pub(super) fn moved_by_each(
         &self,

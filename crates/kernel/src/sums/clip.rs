@@ -7,11 +7,13 @@ use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_process::stop::paced;
 use std::convert::Infallible;
 
-pub(super) fn quantizer(norm: Norm, clip_norm: f64, grid: Grid) -> Result<Quantizer, CuratorError> {
+/// What clips vectors to `clip_norm` on `grid`.
+pub fn quantizer(norm: Norm, clip_norm: f64, grid: Grid) -> Result<Quantizer, CuratorError> {
     Quantizer::new(norm, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))
 }
 
-pub(super) fn add_up_vectors(
+/// Σ over `records` vectors of `dimension` entries, each clipped, in integers; `vector(i, out)` appends the entries of the i-th to the empty `out`.
+pub fn add_up_vectors(
     quantizer: &Quantizer,
     records: usize,
     dimension: usize,

@@ -6,7 +6,8 @@
 
 use super::solved::sealed::Solved as _;
 use super::solved::{Minimised, SolvedRecords};
-use dpopt_kernel::beside::{Sealed, add_rounded_gaussian, rounded_gaussian, rounded_laplace};
+use crate::sums::laplace::rounded_laplace;
+use dpopt_kernel::beside::{Sealed, add_rounded_gaussian, rounded_gaussian};
 use dpopt_kernel::{CuratorError, GridSum, Mechanism, SamplerError};
 use dpopt_noise::{Grid, NoiseSource, Purpose};
 use dpopt_objective::objective::{Fact, Linear};

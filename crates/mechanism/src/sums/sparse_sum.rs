@@ -8,8 +8,9 @@
 //! Covers: sparse-v1 algorithm 1 (certified)
 //! Covers: sparse-v2 algorithm 1 (certified)
 
+use super::laplace::rounded_laplace;
 use dpopt_draws::{project_l1_l2, project_l1_l2_dense};
-use dpopt_kernel::beside::{Expose, Sealed, merge_equal, rounded_gaussian, rounded_laplace};
+use dpopt_kernel::beside::{Expose, Sealed, merge_equal, rounded_gaussian};
 use dpopt_kernel::{CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer};
 use dpopt_objective::records::{self, RecordSet, SparseVectors};

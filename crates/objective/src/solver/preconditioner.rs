@@ -21,7 +21,7 @@ const COLUMNS: usize = 16;
 const LINES: usize = 4;
 
 /// Weights beyond which the matrix would take more than 150 MB.
-const MOST_WEIGHTS: usize = 6144;
+const MAX_WEIGHTS: usize = 6144;
 /// Rows of the sample, for each weight.
 const ROWS_EACH: usize = 4;
 /// Conjugate gradients with a diagonal preconditioner take some hundred products in all.
@@ -45,7 +45,7 @@ impl Preconditioner {
         let sampled = n.min(ROWS_EACH as f64 * width);
         let [product, addition, multiplication] = COSTS;
         let made = sampled * nonzeros * nonzeros / 2.0 * addition + width.powi(3) / 6.0 * multiplication;
-        d <= MOST_WEIGHTS && 3.0 * made <= USUAL_PRODUCTS * n * nonzeros * product
+        d <= MAX_WEIGHTS && 3.0 * made <= USUAL_PRODUCTS * n * nonzeros * product
     }
 
     /// For a scalar loss with these curvatures; `None` where rounding leaves no factor.

@@ -1,11 +1,7 @@
 //! Sums of vectors clipped in l1 norm, and Laplace noise on them (docs/proofs/gaussian-sum.md).
 
-use super::clip::{add_up_vectors, quantizer};
-use crate::Sensitive;
-use crate::curator::batch::BatchId;
-use crate::curator::mechanism::{Mechanism, sealed};
-use crate::refused::CuratorError;
-use crate::sampler_error::SamplerError;
+use dpopt_kernel::beside::{Sealed, add_up_vectors, quantizer};
+use dpopt_kernel::{BatchId, CuratorError, Mechanism, SamplerError, Sensitive};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedLaplace};
 use dpopt_privacy::Event;
 
@@ -24,7 +20,7 @@ impl L1Sum {
     }
 
     /// Σ over `records` vectors of `dimension` entries, each clipped to l1 norm `clip_norm` on `grid`; `vector` as in
-    /// [`ClippedVectors::sum`].
+    /// [`ClippedVectors::sum`](crate::ClippedVectors::sum).
     pub fn of(
         records: usize,
         dimension: usize,
@@ -60,7 +56,7 @@ pub fn rounded_laplace(scale: f64, grid: Grid) -> Result<RoundedLaplace, Curator
     RoundedLaplace::new(scale.next_up(), grid).map_err(|e| CuratorError::Noise(e.to_string()))
 }
 
-impl sealed::Sealed for Laplace {}
+impl Sealed for Laplace {}
 
 impl Mechanism for Laplace {
     type Input = L1Sum;
@@ -112,7 +108,7 @@ impl Mechanism for Laplace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use dpopt_kernel::beside::uncharged;
 
     const GRID: i32 = -30;
 
@@ -123,7 +119,7 @@ mod tests {
     #[test]
     fn l1_sums_get_laplace_noise_once_and_of_the_planned_norm_only() {
         let sum = L1Sum::of(2, 2, 1.0, Grid::new(GRID), rows(&[[3.0, 1.0], [0.2, 0.2]])).unwrap();
-        let mut curator = Curator::for_event(&Event::Laplace { noise_multiplier: 1e-4 }, NoiseSource::insecure(1));
+        let mut curator = uncharged(&Event::Laplace { noise_multiplier: 1e-4 }, NoiseSource::insecure(1));
         let small = Laplace::new(1e-4, 0.5, Grid::new(GRID), 2);
         assert!(matches!(curator.release(&small, &sum), Err(CuratorError::Sensitivity { .. })));
         let mechanism = Laplace::new(1e-4, 1.0, Grid::new(GRID), 2);

@@ -3,12 +3,9 @@
 //! In column j a record gives w·clip((x − c_j)/C_j, −1, 1), a number that is missing gives 0, and w is so small that D of them have norm at most 1 together.
 //! Whether rounding left it there is not taken for granted: the quantizer enforces norm 1 in exact integers.
 
-use super::clip::add_up_vectors;
-use super::grid_sum::GridSum;
 use super::laplace::L1Sum;
-use crate::Sensitive;
-use crate::curator::batch::Batch;
-use crate::refused::CuratorError;
+use dpopt_kernel::beside::{Expose, Members, add_up_vectors, grid_sum};
+use dpopt_kernel::{Batch, CuratorError, GridSum, Sensitive};
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_objective::records::ColumnValues;
 
@@ -62,7 +59,7 @@ impl ColumnClip {
 
     fn quanta<R: ColumnValues>(&self, norm: Norm, records: &R, batch: Option<&Batch>) -> Vec<i64> {
         let weight = Self::weight(norm, self.coordinates());
-        let chosen = batch.map(Batch::records);
+        let chosen = batch.map(Members::records);
         let count = chosen.map_or(records.len(), <[u64]>::len);
         add_up_vectors(&self.quantizer, count, self.coordinates(), |i, out| {
             let record = chosen.map_or(i, |chosen| chosen[i] as usize);
@@ -96,8 +93,7 @@ impl ColumnClip {
     ) -> Result<Sensitive<GridSum>, CuratorError> {
         self.check(records.expose())?;
         let quanta = self.quanta(Norm::L2, records.expose(), batch.as_ref());
-        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Ok(Sensitive::new(GridSum { quanta, grid, clip_norm, batch: batch.map(|b| b.id()) }))
+        Ok(grid_sum(quanta, self.quantizer.grid(), self.quantizer.clip_norm(), batch.map(|b| b.id())))
     }
 
     /// Σ over the records of `batch`, or over all, for noise that is calibrated in l1 norm.
@@ -167,7 +163,7 @@ mod tests {
         let data = rows(&[vec![11.0, -100.0], vec![f64::NAN, 2.0], vec![1e300, f64::NAN]], 2);
         let sum = clip.sum(&data, None).unwrap();
         let weight = ColumnClip::weight(Norm::L2, 3);
-        for (unit, expected) in sum.expose().quanta.iter().zip([1.5, -0.5, 3.0]) {
+        for (unit, expected) in sum.expose().quanta().iter().zip([1.5, -0.5, 3.0]) {
             assert!((grid.to_f64(*unit) - weight * expected).abs() < 1e-8);
         }
         assert!(clip.sum(&rows(&[vec![1.0]], 1), None).is_err());

@@ -3,8 +3,8 @@
 //! A record is in at most one cell of each column, and so in one of each coarser scale: whatever it holds, it adds at most one to
 //! one cell per column and scale, and moves all counts together by at most √(columns·scales) in l2 norm.
 
-use super::grid_sum::GridSum;
-use crate::Sensitive;
+use dpopt_kernel::beside::grid_sum;
+use dpopt_kernel::{GridSum, Sensitive};
 use dpopt_noise::Grid;
 
 /// Counts are whole numbers, and their noise a multiple of this: no noise is too small for it.
@@ -84,14 +84,15 @@ impl Histograms {
                 quanta.extend(column.chunks_exact(within).map(|part| whole(part).wrapping_shl(-GRID_EXPONENT as u32)));
             }
         }
-        Sensitive::new(GridSum { quanta, grid: shape.grid(), clip_norm: shape.clip_norm(), batch: None })
+        grid_sum(quanta, shape.grid(), shape.clip_norm(), None)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Curator, Gaussian};
+    use crate::Gaussian;
+    use dpopt_kernel::beside::{Expose, uncharged};
     use dpopt_noise::NoiseSource;
     use proptest::prelude::*;
 
@@ -100,7 +101,7 @@ mod tests {
     fn quanta(records: &[Vec<Option<usize>>]) -> Vec<i64> {
         let mut histograms = Histograms::new(SHAPE);
         records.iter().for_each(|cells| histograms.count(cells.iter().copied()));
-        histograms.finish().expose().quanta.clone()
+        histograms.finish().expose().quanta().to_vec()
     }
 
     #[test]
@@ -118,8 +119,7 @@ mod tests {
     fn noise_for_fewer_columns_or_another_shape_is_refused() {
         let noise = |clip, dimension| Gaussian::new(2.0, clip, SHAPE.grid(), dimension, "spread");
         let sum = Histograms::new(SHAPE).finish();
-        let mut curator =
-            Curator::for_event(&dpopt_privacy::Event::gaussian(2.0).self_composed(3), NoiseSource::insecure(1));
+        let mut curator = uncharged(&dpopt_privacy::Event::gaussian(2.0).self_composed(3), NoiseSource::insecure(1));
         let fewer = HistogramShape { columns: 2, ..SHAPE };
         assert!(curator.release(&noise(fewer.clip_norm(), SHAPE.dimension()), &sum).is_err());
         assert!(curator.release(&noise(SHAPE.clip_norm(), fewer.dimension()), &sum).is_err());
