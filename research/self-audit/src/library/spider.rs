@@ -36,6 +36,6 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             Relation::ReplaceOne,
             -1.0,
         )
-        .with_runs(2),
+        .with_runs(16),
     ]
 }
