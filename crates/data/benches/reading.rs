@@ -37,7 +37,7 @@ fn scrambled(i: usize, j: usize) -> u64 {
 }
 
 fn is_number(kind: Kind, j: usize) -> bool {
-    kind == Kind::Numbers || j % 2 == 0
+    kind == Kind::Numbers || j.is_multiple_of(2)
 }
 
 fn table(kind: Kind) -> String {
@@ -52,7 +52,7 @@ fn table(kind: Kind) -> String {
             };
             written.expect("a string takes everything");
         }
-        text.push_str(if scrambled(i, COLUMNS) % 2 == 0 { "no\n" } else { "yes\n" });
+        text.push_str(if scrambled(i, COLUMNS).is_multiple_of(2) { "no\n" } else { "yes\n" });
     }
     text
 }

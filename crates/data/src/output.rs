@@ -46,6 +46,7 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// A file that is gzipped, or not, as its content comes.
+#[expect(clippy::large_enum_variant, reason = "there is one for each file that is written")]
 pub enum Packed<W: Write> {
     /// As it is.
     Plain(BufWriter<W>),

@@ -186,14 +186,26 @@ mod tests {
         for threads in [1, 2, 5] {
             let mut taken = Vec::new();
             let ended = pool_of(threads).install(|| {
-                let take = |i: u64| if i == 7 { Err("seven") } else { Ok(taken.push(i)) };
+                let take = |i: u64| {
+                    if i == 7 {
+                        return Err("seven");
+                    }
+                    taken.push(i);
+                    Ok(())
+                };
                 in_order(MOST, |i| i, take, |give| (0..50).try_for_each(|i| give(i, 1)))
             });
             assert_eq!((ended, taken), (Err("seven"), (0..7).collect()));
             for (given, expected) in [(5, "feed"), (8, "seven")] {
                 let mut taken = Vec::new();
                 let ended = pool_of(threads).install(|| {
-                    let take = |i: u64| if i == 7 { Err("seven") } else { Ok(taken.push(i)) };
+                    let take = |i: u64| {
+                        if i == 7 {
+                            return Err("seven");
+                        }
+                        taken.push(i);
+                        Ok(())
+                    };
                     in_order(
                         MOST,
                         |i| i,

@@ -242,8 +242,8 @@ mod tests {
     fn points_of_a_picture_are_parts_of_one_thing_and_percentages_are_not() {
         let wide = || between(0.0, 0.95);
         let narrow = |k: usize| between(0.01 * k as f64, 0.01 * k as f64 + 0.2);
-        let picture = |k: usize| if k % 3 == 0 { between(0.0, 1e-3) } else { wide() };
-        let percent = |k: usize| if k % 3 == 0 { wide() } else { narrow(k) };
+        let picture = |k: usize| if k.is_multiple_of(3) { between(0.0, 1e-3) } else { wide() };
+        let percent = |k: usize| if k.is_multiple_of(3) { wide() } else { narrow(k) };
         let of = |count: usize, map: &dyn Fn(usize) -> Spread| -> Vec<(u64, Spread)> {
             (0..count).map(|k| (16, map(k))).collect()
         };
