@@ -325,3 +325,10 @@ def test_sparse_rows_of_people():
     X = sp.csr_array(np.eye(ROWS)[:, :50])
     mean = mechanisms.sparse_mean(X, 1, epsilon=5.0, delta=1e-4, units=IDS, insecure_seed=1)
     assert mean.value.shape == (1, 50) and mean.unit == "user"
+
+
+@pytest.mark.parametrize("whose", [{"n_rows": 10}, {"units": np.arange(100_000), "unit": dpopt.Unit(count=10)}])
+def test_second_moments_have_room_for_more_rows_than_a_guess_says(whose):
+    X = np.full((100_000, 1), 0.9)
+    found = np.asarray(mechanisms.second_moment(X, 1.0, relation="add-or-remove", insecure_seed=1, **BOTH, **whose))
+    assert abs(found[0, 0] - 81_000) < 100

@@ -329,7 +329,8 @@ def second_moment(
     size, row_norm = values.shape[1] * (values.shape[1] + 1) // 2, positive(row_norm, "row_norm")
     multiplier, event = least("gaussian", size, epsilon, delta, relation)
     # squares are on the finest grid with room for their sum: for sixteen times a guess, and sixteen million at least
-    room = records if n_rows is None else 16 * max(records, 1_000_000)
+    is_guess = n_rows is not None or relation == "add-or-remove"
+    room = 16 * max(records, 1_000_000) if is_guess else records
     noise = _core.NoisySum("second moment", multiplier, row_norm * row_norm, room, size)
     form = of_columns(values.shape[1])
     session = pay("second moment", event, epsilon, delta, relation, ledger, insecure_seed, named(whose), of=form)
