@@ -181,35 +181,32 @@ mod tests {
         assert!(squares(0, MOST).is_empty());
     }
 
+    /// Takes numbers up to seven, which is an error.
+    fn up_to_seven(taken: &mut Vec<u64>) -> impl FnMut(u64) -> Result<(), &'static str> {
+        |i| {
+            if i == 7 {
+                return Err("seven");
+            }
+            taken.push(i);
+            Ok(())
+        }
+    }
+
     #[test]
     fn the_first_error_ends_it_and_one_of_the_feed_comes_after_all_that_was_given() {
         for threads in [1, 2, 5] {
             let mut taken = Vec::new();
             let ended = pool_of(threads).install(|| {
-                let take = |i: u64| {
-                    if i == 7 {
-                        return Err("seven");
-                    }
-                    taken.push(i);
-                    Ok(())
-                };
-                in_order(MOST, |i| i, take, |give| (0..50).try_for_each(|i| give(i, 1)))
+                in_order(MOST, |i| i, up_to_seven(&mut taken), |give| (0..50).try_for_each(|i| give(i, 1)))
             });
             assert_eq!((ended, taken), (Err("seven"), (0..7).collect()));
             for (given, expected) in [(5, "feed"), (8, "seven")] {
                 let mut taken = Vec::new();
                 let ended = pool_of(threads).install(|| {
-                    let take = |i: u64| {
-                        if i == 7 {
-                            return Err("seven");
-                        }
-                        taken.push(i);
-                        Ok(())
-                    };
                     in_order(
                         MOST,
                         |i| i,
-                        take,
+                        up_to_seven(&mut taken),
                         |give| {
                             (0..given).try_for_each(|i| give(i, 1))?;
                             Err("feed")
