@@ -15,7 +15,7 @@ endif
 
 DPOPT := target/release/dpopt$(EXE)
 
-.PHONY: help lint demo test test-slow test-python bench bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility crosscheck figures audit
+.PHONY: help lint demo test test-slow test-python bench bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility bench-moments crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -278,6 +278,10 @@ bench-utility: .venv-bench-utility/ready wheel ## accuracy on a panel of tables 
 	$(if $(RESUME),,@rm -f $(UTILITY))
 	$(RUN_UTILITY) $(if $(RESUME),--resume) $(if $(QUICK),--quick,--count 2 --regret)
 	$(SHOW_UTILITY) $(if $(QUICK),,--page docs/benchmarks.md)
+
+bench-moments: .venv-bench-utility/ready wheel ## naive Bayes, scales and principal components beside diffprivlib (DPOPT_DATA: the folder with adult/adult.csv; ten minutes)
+	.venv-bench-utility/$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	.venv-bench-utility/$(BIN)/python benches/moments/run.py
 
 .venv-bench/accounting: benches/accounting/requirements.txt
 	$(PYTHON) -m venv .venv-bench

@@ -6,7 +6,9 @@ The peer runs at its default interval 1e-4 and at 1e-3; the tightness of both is
 """
 
 import json
+import math
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -31,6 +33,19 @@ def line(q, sigma, steps, delta):
     # the lattice accountant itself, whatever the automatic choice
     expression = f"poisson({q}, gaussian({sigma})) x {steps}"
     return {"expression": expression, "relation": "add-or-remove", "delta": delta, "accountant": "pld"}
+
+
+def settings(count=40, seed=20261130):
+    """Poisson-sampled Gaussians as they come: rates 1e-4 to .3, noise .7 to 20, 1 to 10,000 steps, δ 1e-9 to 1e-4, all log-uniform."""
+    draw = random.Random(seed)
+
+    def one():
+        q = 10 ** draw.uniform(-4, math.log10(0.3))
+        sigma = 10 ** draw.uniform(math.log10(0.7), math.log10(20))
+        steps = round(10 ** draw.uniform(0, 4))
+        return float(f"{q:.4g}"), float(f"{sigma:.4g}"), steps, float(f"{10 ** draw.uniform(-9, -4):.3g}")
+
+    return [one() for _ in range(count)]
 
 
 PARTS = " + ".join(f"poisson({1e-3 + 1e-5 * i:.5f}, gaussian({1 + 5e-4 * i:.4f}))" for i in range(2000))
@@ -97,6 +112,22 @@ def main():
         print(f"{name}: cold dpopt {cold_mine * 1e3:.1f} ms, peer {cold_peer * 1e3:.0f} ms")
         ratios.append((f"accounting-{name}-cold", cold_peer / cold_mine))
 
+    many = settings()
+    answers, _ = ours([line(*one) for one in many for _ in range(12)])
+    mine = [statistics.median(a["seconds"] for a in answers[12 * i + 2 : 12 * i + 12]) for i in range(len(many))]
+    theirs = [statistics.median(timed(lambda one=one: peer(*one, 1e-4))[1] for _ in range(3)) for one in many]
+    each = [b / a for a, b in zip(mine, theirs)]
+    print(
+        f"{len(many)} settings: dpopt {sum(mine) * 1e3:.1f} ms (median {statistics.median(mine) * 1e3:.2f}, most {max(mine) * 1e3:.2f}), "
+        f"peer {sum(theirs) * 1e3:.0f} ms (median {statistics.median(theirs) * 1e3:.1f})"
+    )
+    ratios += [
+        ("accounting-40-settings-total", sum(theirs) / sum(mine)),
+        ("accounting-40-settings-median", statistics.median(each)),
+        ("accounting-40-settings-least", min(each)),
+        ("accounting-40-settings-slowest-limit-3-ms", 3e-3 / max(mine)),
+    ]
+
     mine, theirs = [], []
     for _ in range(3):
         answers, _ = ours([CALIBRATION] * 10)
@@ -125,6 +156,13 @@ def main():
         t = statistics.median(a["seconds"] for a in answers[1:])
         print(f"{name}: dpopt {answers[-1]['upper']:.7f} in {t * 1e3:.2f} ms")
         ratios.append((f"accounting-{name}-limit-{limit * 1e3:.0f}-ms", limit / t))
+    curve = line(0.01, 1.0, 1000, 1e-6)
+    del curve["delta"], curve["accountant"]
+    curve["epsilons"] = [4 * (k / 96) ** 2 for k in range(97)]
+    answers, _ = ours([curve] * 8)
+    t = statistics.median(a["seconds"] for a in answers[2:])
+    print(f"a curve of {len(curve['epsilons'])} points: dpopt {t * 1e3:.2f} ms")
+    ratios.append(("accounting-curve-limit-20-ms", 20e-3 / t))
     rdp = {**line(1e-4, 0.6, 1_000_000, 1e-6), "accountant": "rdp"}
     answers, _ = ours([rdp] * 12)
     t = statistics.median(a["seconds"] for a in answers[2:])

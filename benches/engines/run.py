@@ -41,7 +41,8 @@ def block(part, rows):
 def model(method="noisy-gradient-descent", **more):
     if method == "noisy-gradient-descent":
         method = dpopt.methods.NoisyGradientDescent(steps=STEPS)
-    return dpopt.LogisticRegression(1.0, 1e-9, bounds=(-1, 1), classes=[0, 1], method=method, insecure_seed=1, **more)
+    facts = {"bounds": (-1, 1), "classes": [0, 1], "encoding": None}
+    return dpopt.LogisticRegression(1.0, 1e-9, **facts, method=method, insecure_seed=1, **more)
 
 
 def fitted(parts, **more):

@@ -43,7 +43,7 @@ def fit_group():
     X = matrix(200_000, 100)
     y = (X @ np.linspace(-1, 1, 100) + np.random.default_rng(1).logistic(size=len(X)) > 0).astype(int)
     ours = lambda: dpopt.LogisticRegression(
-        **BUDGET, bounds=(-1, 1), classes=[0, 1], method="objective-perturbation"
+        **BUDGET, bounds=(-1, 1), classes=[0, 1], method="objective-perturbation", encoding=None
     ).fit(X, y)
     yield "fit-over-lbfgs", in_turn(ours, lambda: LogisticRegression().fit(X, y))
 
@@ -55,7 +55,8 @@ def classes_group():
     random = np.random.default_rng(1)
     y = (3 * X @ random.standard_normal((64, 10)) / 8 + random.gumbel(size=(len(X), 10))).argmax(axis=1)
     method = dpopt.methods.CentredDescent(steps=80)
-    ours = lambda: dpopt.LogisticRegression(**BUDGET, bounds=(-1, 1), classes=range(10), method=method).fit(X, y)
+    facts = {**BUDGET, "bounds": (-1, 1), "classes": range(10), "encoding": None}
+    ours = lambda: dpopt.LogisticRegression(**facts, method=method).fit(X, y)
     told = in_turn(ours, lambda: LogisticRegression().fit(X, y), rounds=3)
     yield "classes-s", told
     yield "classes-over-lbfgs", told
@@ -69,7 +70,7 @@ def statistics_group():
         return np.linalg.solve(X.T @ X, X.T @ y)
 
     ours = lambda: dpopt.LinearRegression(
-        **BUDGET, bounds=(-1, 1), target_bounds=(-2, 2), method="sufficient-statistics"
+        **BUDGET, bounds=(-1, 1), target_bounds=(-2, 2), method="sufficient-statistics", encoding=None
     ).fit(X, y)
     yield "statistics-over-normal-equations", in_turn(ours, normal_equations, rounds=7)
     yield "statistics-over-lstsq", in_turn(ours, lambda: np.linalg.lstsq(X, y, rcond=None), rounds=3)

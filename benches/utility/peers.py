@@ -182,21 +182,43 @@ def opacus(columns, task, terms, setting, hidden):
     return result | {"setting": f"rate {rate:g}, {steps} steps", "default": setting == settings(task)[0]}
 
 
+def as_matrix(columns):
+    """What somebody puts into an array: numbers as they are, levels and words in slots, whose range is [-1, 1] so that an empty one is in the middle;
+    training rows, test rows, and the ranges of all."""
+    train, test, lower, upper, at = [], [], [], [], 0
+    for name in columns.names:
+        fact, width = columns.facts[name], 1
+        if "lower" in fact:
+            blocks = [part[[name]].to_numpy(float) for part in (columns.train, columns.test)]
+            ends = float(fact["lower"]), float(fact["upper"])
+        else:
+            text = encode.TEXT if fact.get("text") else encode.HASHED if fact.get("hash") else None
+            width = text or len(fact["levels"]) + 1
+            blocks = [x[:, at : at + width] for x in (columns.x, columns.test_x)]
+            ends = -1.0, 1.0
+        train.append(blocks[0])
+        test.append(blocks[1])
+        lower += [ends[0]] * width
+        upper += [ends[1]] * width
+        at += width
+    return np.concatenate(train, axis=1), np.concatenate(test, axis=1), (lower, upper)
+
+
 def dpopt_matrix(columns, task, terms):
-    """Our Python estimators on plain matrices."""
+    """Our Python estimators on matrices of numbers, with what they do by default."""
     import dpopt
 
-    d = columns.x.shape[1]
-    shared = dict(epsilon=terms.epsilon, delta=terms.delta, bounds=(-np.ones(d), np.ones(d)))
+    x, test_x, bounds = as_matrix(columns)
+    shared = dict(epsilon=terms.epsilon, delta=terms.delta, bounds=bounds)
     start = time.perf_counter()
     if task == "regression":
         model = dpopt.LinearRegression(target_bounds=(columns.lower, columns.upper), **shared)
     else:
         model = dpopt.LogisticRegression(classes=list(range(len(columns.target["levels"]))), **shared)
-    model.fit(columns.x, columns.y)
+    model.fit(x, columns.y)
     seconds = time.perf_counter() - start
-    guess = np.asarray(model.predict(columns.test_x))
-    chance = model.predict_proba(columns.test_x)[:, 1] if task == "binary" else None
+    guess = np.asarray(model.predict(test_x))
+    chance = model.predict_proba(test_x)[:, 1] if task == "binary" else None
     return [told(columns, task, guess, seconds, chance) | {"method": model.plan_.chosen["method"]}]
 
 

@@ -88,6 +88,8 @@ def documented(options, described=()):
 
 def of_method(method, what, options):
     lines = [f"class {class_name(method)}(Method):", wrapped(f'"""``"{method}"``. {sentence(what)}.', "    "), ""]
+    if not options:
+        return [lines[0], lines[1] + '"""', "", f'    name: ClassVar[str] = "{method}"']
     parameters = documented(options)
     if len(" ".join([*lines, *parameters]).split()) > MAX_WORDS:
         parameters = documented(options, [o["name"] for o in options if "noisy-sgd" in o["methods"]])
@@ -101,7 +103,9 @@ def auto(options):
 
 
 def text():
-    summaries = dict(re.findall(r"^\| `([a-z-]+)` \| (.+?) \| `", TABLE.read_text(encoding="utf-8"), re.MULTILINE))
+    summaries = dict(
+        re.findall(r"^\| `([a-z-]+)` \| (.+?) \| (?:`| \|$)", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
+    )
     catalogue = [option for option in _options.CATALOGUE if option["name"] != _options.REQUIRED]
     methods = [*_core.METHODS, _options.EMBEDDING]
     classes = {method: class_name(method) for method in methods}

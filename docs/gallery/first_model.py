@@ -23,7 +23,10 @@ X = pd.DataFrame({
 logit = X.to_numpy() @ [0.4, 0.35, 0.5] - 7
 y = np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-logit)), ">50K", "<=50K")
 
-model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=([1.8, 1, 0], [8, 16, 8]), classes=["<=50K", ">50K"])
+# One coefficient for each column, to be read: encoding=None. By default columns are encoded, which is as good or better where the truth is no line.
+model = dpopt.LogisticRegression(
+    epsilon=1.0, delta=1e-6, bounds=([1.8, 1, 0], [8, 16, 8]), classes=["<=50K", ">50K"], encoding=None
+)
 
 # Before any record is read: every method, its noise, its predicted error, its certified guarantee.
 print(model.explain(n_rows=n, n_features=3))

@@ -619,10 +619,11 @@ def exports(day):
             job, f"{a.face}: ONNX, largest difference of a probability", np.abs(found - a.predicted).max(), high=1e-6
         )
 
-    # a matrix: what Python fits on numbers goes to scikit-learn too, and its file to the command line
+    # a matrix as it is: what Python fits on numbers goes to scikit-learn too, and its file to the command line
     matrix = lambda t: np.column_stack([t["months"] / 60, t["calls"].fillna(2) / 20, t["plan"] == "pro"]).astype(float)
     X, holdout_X = matrix(pd.read_csv(train)), matrix(table)
-    of_matrix = dpopt.LogisticRegression(epsilon=1.0, bounds=(0, 1), classes=classes, insecure_seed=day.seed)
+    facts = {"bounds": (0, 1), "encoding": None, "classes": classes}
+    of_matrix = dpopt.LogisticRegression(epsilon=1.0, **facts, insecure_seed=day.seed)
     of_matrix.fit(X, rows["next"])
     predicted = of_matrix.predict_proba(holdout_X)
     day.check(

@@ -217,11 +217,42 @@ pub fn delta_at(
     epsilon: f64,
     quality: pld::Quality,
 ) -> Result<Bound, AccountingError> {
+    delta_with(event, relation, epsilon, || pld::Pld { quality }.delta(event, relation, epsilon))
+}
+
+/// [`delta_at`] with the answer of the lattice.
+fn delta_with(
+    event: &Event,
+    relation: Relation,
+    epsilon: f64,
+    lattice: impl FnOnce() -> Result<Bound, AccountingError>,
+) -> Result<Bound, AccountingError> {
     let renyi = |order: f64, cost: &rdp::Cost| {
         // the factor between the two is far from 1 in δ
         0.5 * (conversion::ln_delta(order, cost.divergence, epsilon).exp() + cost.delta)
     };
-    automatic(event, relation, quality, 1.0, |a| a.delta(event, relation, epsilon), renyi)
+    automatic(event, relation, lattice, None, |a| a.delta(event, relation, epsilon), renyi)
+}
+
+/// An answer of the lattice that was worked out together with others, on its way through the gate.
+struct Claimed(Bound);
+
+impl Accountant for Claimed {
+    fn name(&self) -> &'static str {
+        "pld"
+    }
+
+    fn supports(&self, _: &Event, _: Relation) -> Result<(), AccountingError> {
+        Ok(())
+    }
+
+    fn claim_epsilon(&self, _: &Event, _: Relation, _: f64) -> Result<Bound, AccountingError> {
+        Ok(self.0.clone())
+    }
+
+    fn claim_delta(&self, _: &Event, _: Relation, _: f64) -> Result<Bound, AccountingError> {
+        Ok(self.0.clone())
+    }
 }
 
 /// The tightest δ at each of `epsilons`, in their order. δ never grows with ε, so what is certified at a smaller ε of the list
@@ -234,10 +265,35 @@ pub fn delta_at(
 /// # Ok::<(), dpopt_privacy::accountant::AccountingError>(())
 /// ```
 pub fn privacy_curve(event: &Event, relation: Relation, epsilons: &[f64]) -> Result<Vec<Bound>, AccountingError> {
-    let mut curve =
-        epsilons.iter().map(|e| delta_at(event, relation, *e, pld::Quality::BRACKET)).collect::<Result<Vec<_>, _>>()?;
+    curve_at(event, relation, epsilons, pld::Quality::BRACKET)
+}
+
+/// The upper bounds of [`privacy_curve`], in a fraction of the time: for pictures.
+pub fn deltas(event: &Event, relation: Relation, epsilons: &[f64]) -> Result<Vec<f64>, AccountingError> {
+    Ok(curve_at(event, relation, epsilons, pld::Quality::FINE)?.into_iter().map(|bound| bound.upper).collect())
+}
+
+/// [`privacy_curve`] at a chosen quality of the lattice, whose compositions are read at many ε each.
+fn curve_at(
+    event: &Event,
+    relation: Relation,
+    epsilons: &[f64],
+    quality: pld::Quality,
+) -> Result<Vec<Bound>, AccountingError> {
     let mut order: Vec<usize> = (0..epsilons.len()).collect();
     order.sort_by(|a, b| epsilons[*a].total_cmp(&epsilons[*b]));
+    let sorted: Vec<f64> = order.iter().map(|place| epsilons[*place]).collect();
+    let lattice = std::cell::OnceCell::new();
+    let mut curve = vec![Bound::new(1.0, "none"); epsilons.len()];
+    for (rank, &place) in order.iter().enumerate() {
+        let epsilon = epsilons[place];
+        let read = || {
+            let all = lattice.get_or_init(|| pld::Pld { quality }.claim_deltas(event, relation, &sorted));
+            let claimed = Claimed(all.as_ref().map_err(Clone::clone)?[rank].clone());
+            claimed.delta(event, relation, epsilon)
+        };
+        curve[place] = delta_with(event, relation, epsilon, read)?;
+    }
     // upper bounds from the left, lower bounds from the right
     for pair in order.windows(2) {
         curve[pair[1]].upper = curve[pair[1]].upper.min(curve[pair[0]].upper);
@@ -273,7 +329,13 @@ fn automatic_epsilon(
         rest if rest > 0.0 => conversion::epsilon(order, cost.divergence, rest),
         _ => f64::INFINITY,
     };
-    automatic(event, relation, quality, f64::INFINITY, |a| a.epsilon(event, relation, delta), renyi)
+    let lattice = || pld::Pld { quality }.epsilon(event, relation, delta);
+    // a search need not know what a Rényi bound would take off
+    let renyi = |order: f64, cost: &rdp::Cost| match quality.tolerance < pld::Quality::COARSE.tolerance {
+        true => renyi(order, cost),
+        false => f64::INFINITY,
+    };
+    automatic(event, relation, lattice, Some(delta), |a| a.epsilon(event, relation, delta), renyi)
 }
 
 /// Every accountant's answer, for reports: those that do not support the event say why.
@@ -351,26 +413,55 @@ fn unprotected(event: &Event, relation: Relation) -> bool {
     event.exact(relation).is_ok_and(|exact| exact.parts.iter().any(|(part, _)| released(part)))
 }
 
+/// Whether the lattice composes the very pairs whose divergences the Rényi accountant adds up, so that no Rényi bound is below what these attain:
+/// noise, alone or on Poisson samples, without another release that is only stated.
+fn has_exact_pairs(event: &Event, relation: Relation) -> bool {
+    match event {
+        Event::Gaussian { .. } | Event::Laplace { .. } | Event::DiscreteLaplace { .. } => true,
+        Event::PoissonSampled { event, .. } => {
+            relation != Relation::ReplaceOne && matches!(**event, Event::Gaussian { .. } | Event::Laplace { .. })
+        }
+        Event::Composed { .. } | Event::SelfComposed { .. } => {
+            event.children().iter().all(|child| has_exact_pairs(child, relation))
+        }
+        _ => false,
+    }
+}
+
 /// How far above the lattice's bound a Rényi bound at the lattice's own tilt may lie for the best order to be looked for: integer
 /// orders near it are read, which cost little.
 const NEAR: f64 = 1.05;
+/// A share of δ at which the rounding of a transform counts.
+const ROUNDED: f64 = 1e-3;
 
 /// Whether the Rényi bound may come near the lattice's. It is above it wherever the pairs are exact, but for the lattice's
 /// numerical slack.
-fn renyi_is_near(event: &Event, relation: Relation, lattice: &Bound, at: impl Fn(f64, &rdp::Cost) -> f64) -> bool {
+/// `delta` is what the lattice's bound is about.
+fn renyi_is_near(
+    event: &Event,
+    relation: Relation,
+    lattice: &Bound,
+    delta: f64,
+    at: impl Fn(f64, &rdp::Cost) -> f64,
+) -> bool {
     let Some(slack) = lattice.slack.as_ref().filter(|s| s.window_points > 0 && s.tilt < 1e6) else { return false };
+    // the same pair, to 2e-6 of ε unless the lattice is coarser than was wanted or its rounding is seen
+    let fine = slack.window_points < pld::Quality::FINE.most_points && slack.fft < ROUNDED * delta;
+    if fine && has_exact_pairs(event, relation) {
+        return false;
+    }
     let order = (slack.tilt + 1.0).round().max(2.0);
     rdp::cost(event, relation, order).is_ok_and(|cost| at(order, &cost) <= NEAR * lattice.upper)
 }
 
 /// A closed form where there is one; else the best of all accountants that support the event. The Rényi accountant is
-/// left out where it cannot come near: where a lattice of exact pairs has a number, it is never below but for rounding. `nothing` is the
-/// answer for what has no protection.
+/// left out where it cannot come near: where a lattice of exact pairs has a number, it is never below but for rounding. `delta` is
+/// given where ε is asked for.
 fn automatic(
     event: &Event,
     relation: Relation,
-    quality: pld::Quality,
-    nothing: f64,
+    lattice: impl FnOnce() -> Result<Bound, AccountingError>,
+    delta: Option<f64>,
     ask: impl Fn(&dyn Accountant) -> Result<Bound, AccountingError>,
     renyi: impl Fn(f64, &rdp::Cost) -> f64,
 ) -> Result<Bound, AccountingError> {
@@ -378,12 +469,14 @@ fn automatic(
     if let Some(Ok(bound)) = named("gdp").map(&ask) {
         return Ok(bound);
     }
-    let lattice = ask(&pld::Pld { quality });
+    let lattice = lattice();
     let mut found = vec![lattice.clone()];
     found.extend(["pure", "split", "zcdp"].into_iter().filter_map(named).map(&ask));
     let more = match &lattice {
         Err(_) => true,
-        Ok(bound) => has_envelope(event, relation) || renyi_is_near(event, relation, bound, renyi),
+        Ok(bound) => {
+            has_envelope(event, relation) || renyi_is_near(event, relation, bound, delta.unwrap_or(bound.upper), renyi)
+        }
     };
     if more {
         found.extend(named("rdp").map(&ask));
@@ -394,7 +487,7 @@ fn automatic(
     match (least, lattice) {
         (Some(least), _) => Ok(least),
         (None, Err(AccountingError::Unsupported { .. })) if unprotected(event, relation) => {
-            Ok(Bound::new(nothing, "none"))
+            Ok(Bound::new(if delta.is_some() { f64::INFINITY } else { 1.0 }, "none"))
         }
         (None, lattice) => lattice,
     }

@@ -193,9 +193,8 @@ fn examine(run: &RunFlags, found: &mut Findings) {
                 .into(),
         );
     }
-    let ledger = found
-        .keep(run.budget_file.open(common.epsilon, common.delta, common.neighbours(), common.unit.columns(), true))
-        .flatten();
+    let open = |epsilon| run.budget_file.open(epsilon, common.delta, common.neighbours(), common.unit.columns(), true);
+    let ledger = found.keep(common.epsilon().and_then(open)).flatten();
     // one by one: both may be wrong
     for path in [Some(&run.output), run.report.as_ref()].into_iter().flatten() {
         let output = crate::spending::Outputs { answer: path, csv: false, report: None };

@@ -4,7 +4,7 @@ use crate::help::topics;
 use crate::methods::registry;
 use crate::output::{Failure, print};
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
 #[derive(Args)]
@@ -29,7 +29,7 @@ fn name() -> String {
 
 /// The program with all options in sight, those of methods too, and with names of methods and topics as values; without what people do not call.
 pub(crate) fn program() -> Command {
-    let whole = crate::Cli::command();
+    let whole = crate::commands();
     let topics = topics(&whole);
     let seen = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().map(|command| {
         let name = command.get_name().to_string();

@@ -1,6 +1,7 @@
 //! `dpopt explain`: what a fit would do and cost, without reading records.
 
 mod brief;
+mod sized;
 
 use crate::methods::registry;
 use crate::output::{Failure, note, print, print_json, table};
@@ -12,10 +13,12 @@ use dpopt::data::{EncoderForm, Layout, MAX_FEATURES, TargetRule};
 use dpopt::loss::embedding::Embedding;
 use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt::moment::TargetClip;
-use dpopt::optimize::{Candidate, Regime, Regimes, Selection};
+use dpopt::optimize::registry::core_seconds;
+use dpopt::optimize::{Candidate, Intervals, MethodOptions, Regime, Regimes, Selection};
 use dpopt::plan::{NotApplicable, Problem, RecordUnit};
 use dpopt::report::{Baseline, CandidateRow, Outcome, Ownership, number, probability};
 use dpopt::session::default_delta;
+use dpopt::sizing::Sizing;
 use dpopt_privacy::{Budget, Shown};
 use dpopt_refusal::Text;
 use std::path::PathBuf;
@@ -36,6 +39,38 @@ pub(crate) struct ExplainArguments {
     /// Machine-readable output
     #[arg(long, conflicts_with = "all")]
     json: bool,
+    #[command(flatten)]
+    goal: GoalFlags,
+}
+
+/// The options that say what a fit is to reach.
+pub(crate) const GOALS: [&str; 4] = ["accuracy", "loss_points", "error", "added_error"];
+
+/// What a fit is to reach: then the least ε, and the least number of rows, are looked for.
+#[derive(Args)]
+#[command(next_help_heading = "Which epsilon, how many rows")]
+pub(crate) struct GoalFlags {
+    /// Goal: this share of right answers, such as 0.8. Needs --best. With rows (a table's, or --rows), the least epsilon
+    /// that is predicted to reach the goal is found; with --epsilon, the least number of rows; --rows '?' leaves the
+    /// table's uncounted. No record is read
+    #[arg(long, value_name = "A", allow_negative_numbers = true)]
+    accuracy: Option<f64>,
+    /// Goal: privacy costs at most so many points of accuracy, such as 2
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    loss_points: Option<f64>,
+    /// Goal for numbers: this root-mean-square error, in the unit of the target. Needs --best
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    error: Option<f64>,
+    /// Goal for numbers: privacy adds at most this root-mean-square error, in the unit of the target
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    added_error: Option<f64>,
+    /// What a model without privacy reaches (accuracy, or error), from a public table or literature: never from the
+    /// records
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
+    best: Option<f64>,
+    /// Draw what is predicted over epsilon and over the number of rows, with bands and the goal, into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 #[derive(serde::Serialize)]
@@ -49,11 +84,17 @@ struct Explained {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     encoders: Vec<EncoderRow>,
     candidates: Vec<CandidateRow>,
+    /// Seconds of one core that the method which would run takes, within a factor of five, beside reading and encoding the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ownership: Option<Ownership>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_clip: Option<TargetClip>,
     warnings: Vec<Text>,
+    /// Which ε or how many rows a goal needs, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sizing: Option<Sizing>,
     /// Which candidate would run and why, or why none would.
     #[serde(skip)]
     selection: Result<Selection, NotApplicable>,
@@ -78,50 +119,84 @@ struct EncoderRow {
 
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let common = &arguments.common;
-    let (explained, read) = match arguments.data.as_slice() {
-        data @ [_, ..] => {
-            let e = common.fit(data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
-            let read = match (common.unit.columns().is_empty(), common.rows) {
-                (false, Some(_)) => "only the header and the columns of units were read",
-                (false, None) => "only the header and the columns of units were read, and rows were counted",
-                (true, Some(_)) => "only the header was read",
-                (true, None) => "only the header was read, and rows were counted without looking at their values",
-            };
-            let range = match e.layout.target {
-                Some((_, TargetRule::Number { lower, upper, .. })) => Some((lower, upper)),
-                _ => None,
-            };
-            let explained = Explained {
-                baseline: baseline(&e.candidates, &e.selection, range),
-                epsilon: e.budget.epsilon(),
-                delta: e.budget.delta(),
-                model_epsilon: e.budget_split.model.epsilon(),
-                model_delta: e.budget_split.model.delta(),
-                problem: e.problem,
-                weights: e.weights,
-                encoders: e
-                    .forms
-                    .iter()
-                    .map(|(form, risk)| EncoderRow { form: *form, words: e.layout.in_words(form), excess_risk: *risk })
-                    .collect(),
-                candidates: e.candidates.iter().map(CandidateRow::from).collect(),
-                ownership: e.ownership,
-                target_clip: e.target_clip,
-                warnings: e.warnings,
-                selection: e.selection,
-                layout: Some(e.layout),
-            };
-            (explained, read)
+    let goal = sized::goal(arguments)?;
+    let explained = match &goal {
+        None => planned(arguments, common)?,
+        Some(goal) => {
+            sized::check_files(arguments)?;
+            sized::explained(arguments, goal)?
         }
-        [] => (from_numbers(arguments)?, "no table was opened"),
     };
+    sized::draw(arguments, explained.sizing.as_ref())?;
     if arguments.json {
         return print_json(&explained);
     }
     for warning in &explained.warnings {
         note(format!("warning: {warning}"));
     }
-    print(&if arguments.all { shown(&explained, read) } else { brief::shown(&explained, read, &common.unit.columns()) })
+    let read = read(arguments);
+    let plan =
+        if arguments.all { shown(&explained, read) } else { brief::shown(&explained, read, &common.unit.columns()) };
+    print(&match &explained.sizing {
+        None => plan,
+        Some(sizing) => sized::shown(sizing, &plan),
+    })
+}
+
+/// What of the table was read.
+fn read(arguments: &ExplainArguments) -> &'static str {
+    let common = &arguments.common;
+    match (arguments.data.is_empty(), common.unit.columns().is_empty(), common.rows) {
+        (true, ..) => "no table was opened",
+        (false, false, Some(_)) => "only the header and the columns of units were read",
+        (false, false, None) => "only the header and the columns of units were read, and rows were counted",
+        (false, true, Some(_)) => "only the header was read",
+        (false, true, None) => "only the header was read, and rows were counted without looking at their values",
+    }
+}
+
+/// The plan for these flags: of a table's columns, or of numbers alone.
+fn planned(arguments: &ExplainArguments, common: &Common) -> Result<Explained, Failure> {
+    if arguments.data.is_empty() {
+        return from_numbers(arguments, common);
+    }
+    let e = common.fit(&arguments.data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
+    Ok(Explained {
+        baseline: baseline(&e.candidates, &e.selection, range(&e.layout)),
+        core_seconds: seconds(&e.problem, &e.candidates, &e.selection),
+        epsilon: e.budget.epsilon(),
+        delta: e.budget.delta(),
+        model_epsilon: e.budget_split.model.epsilon(),
+        model_delta: e.budget_split.model.delta(),
+        problem: e.problem,
+        weights: e.weights,
+        encoders: e
+            .forms
+            .iter()
+            .map(|(form, risk)| EncoderRow { form: *form, words: e.layout.in_words(form), excess_risk: *risk })
+            .collect(),
+        candidates: e.candidates.iter().map(CandidateRow::from).collect(),
+        ownership: e.ownership,
+        target_clip: e.target_clip,
+        warnings: e.warnings,
+        sizing: None,
+        selection: e.selection,
+        layout: Some(e.layout),
+    })
+}
+
+/// What the method takes that would run.
+fn seconds(problem: &Problem, candidates: &[Candidate], selection: &Result<Selection, NotApplicable>) -> Option<f64> {
+    let plan = candidates[selection.as_ref().ok()?.place].plan.as_ref().ok()?;
+    Some(core_seconds(problem, plan.summary().gradients))
+}
+
+/// The range of the target, if it is a number and the range is known.
+fn range(layout: &Layout) -> Option<(f64, f64)> {
+    match layout.target {
+        Some((_, TargetRule::Number { lower, upper, .. })) => Some((lower, upper)),
+        _ => None,
+    }
 }
 
 /// What a model that says nothing has, in the loss of the candidate that would run.
@@ -135,9 +210,8 @@ fn baseline(
 }
 
 /// `dpopt explain --rows N --features D`.
-fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
-    let common = &arguments.common;
-    let Some(rows) = common.rows.filter(|n| *n >= 2) else {
+fn from_numbers(arguments: &ExplainArguments, common: &Common) -> Result<Explained, Failure> {
+    let Some(rows) = common.rows()?.filter(|n| *n >= 2) else {
         return Err(usage("give --rows N (at least 2), or a table to count"));
     };
     let Some(given) = common.reading.features() else {
@@ -164,7 +238,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         Some(_) => return Err(usage("give --units N (at least 2), or a table to count")),
     };
     let delta = common.delta.unwrap_or_else(|| default_delta(units));
-    let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
+    let budget = Budget::new(common.epsilon()?, delta).map_err(usage)?;
     let classes = match common.schema.classes().len() {
         0 => arguments.class_count,
         1 => common.schema.classes()[0].parse().unwrap_or(1),
@@ -173,9 +247,13 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     if common.target_moment.is_some() {
         return Err(usage("--target-moment says where a table's target is clipped; leave it out, or give a table"));
     }
+    let asked = common.loss()?;
     let regression = common.task == Some(Task::Regression) || classes == 0;
+    if asked.is_some() && !regression {
+        return Err(usage("--loss is for regression; add --task regression, or leave it out"));
+    }
     let loss = match classes {
-        _ if regression => dpopt::loss::Loss::Squared,
+        _ if regression => asked.unwrap_or(dpopt::loss::Loss::Squared),
         1 => return Err(usage("one class leaves nothing to tell apart; give at least two")),
         2 => dpopt::loss::Loss::Logistic { shift: 0.0 },
         classes => dpopt::loss::Loss::Softmax { classes },
@@ -185,6 +263,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record,
         rows: units,
         features,
@@ -209,6 +288,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
             "--memory is about rows that are read, and there is no table here; leave it out, or give a table",
         ));
     }
+    let problem = holding(problem, budget, &method)?;
     let candidates = registry().candidates(&problem, budget, &method);
     let selection = registry().select(&candidates, &method);
     Ok(Explained {
@@ -217,6 +297,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         model_epsilon: budget.epsilon(),
         model_delta: budget.delta(),
         baseline: baseline(&candidates, &selection, None),
+        core_seconds: seconds(&problem, &candidates, &selection),
         selection,
         candidates: candidates.iter().map(CandidateRow::from).collect(),
         weights: method.embedding.as_ref().map_or(problem.weights(), |model| model.weights(features, loss.outputs())),
@@ -225,8 +306,17 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         ownership: None,
         target_clip: None,
         warnings: Vec::new(),
+        sizing: None,
         layout: None,
     })
+}
+
+/// The problem with prediction intervals, if they are asked for: of a declared range, as no table says otherwise.
+fn holding(problem: Problem, budget: Budget, method: &MethodOptions) -> Result<Problem, Failure> {
+    match method.intervals() {
+        None => Ok(problem),
+        Some(level) => problem.with_intervals(budget, level, true).map_err(usage),
+    }
 }
 
 /// Rows, features and weights.
@@ -304,10 +394,24 @@ fn shown(e: &Explained, read: &str) -> String {
     if let Some(clip) = &e.target_clip {
         out.push_str(&format!("\n{}\n", clip.in_words()));
     }
+    if let Some(intervals) = intervals(e) {
+        out.push_str(&format!("\nprediction intervals: {intervals}\n"));
+    }
     if let Some(regime) = regime(e) {
         out.push_str(&format!("\n{regime}\n"));
     }
     out
+}
+
+/// How the width of prediction intervals would be found, if they are asked for.
+fn intervals(e: &Explained) -> Option<String> {
+    let intervals = e.problem.intervals.as_ref()?;
+    Some(format!(
+        "level {}: half their width is found after the fit, by {} noisy sums over all rows, for {} % of the model's budget (of mu squared)",
+        Shown(intervals.level()),
+        Intervals::ROUNDS,
+        number(100.0 * intervals.share())
+    ))
 }
 
 /// Where sparse rows put a problem, if a row has fewer entries than there are features, and these are not those of an encoder (Ghazi et al. 2024, Tables 1 and 2).

@@ -61,7 +61,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     let common = &run.common;
     run.paths().check()?;
     let ledger = run.budget_file.open(
-        common.epsilon,
+        common.epsilon()?,
         common.delta,
         common.neighbours(),
         common.unit.columns(),

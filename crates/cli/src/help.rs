@@ -4,7 +4,7 @@ use crate::methods::registry;
 use crate::output::{Failure, print};
 use crate::training::argument;
 use crate::usage;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use dpopt::data::did_you_mean;
 use dpopt::optimize::options::{Form, NORMS};
 use dpopt::optimize::{Described, RowAccess};
@@ -97,7 +97,7 @@ fn markdown() -> String {
 /// The program with all options of its commands in sight but those of methods.
 fn everything() -> Command {
     let commands = crate::TRAINING;
-    commands.into_iter().fold(crate::Cli::command(), |program, name| {
+    commands.into_iter().fold(crate::commands(), |program, name| {
         program.mut_subcommand(name, |command| command.after_help(crate::OPTIONS))
     })
 }

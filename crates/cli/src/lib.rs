@@ -123,7 +123,14 @@ enum Command {
 const TRAINING: [&str; 3] = ["fit", "check", "explain"];
 const USUAL: [&str; 10] =
     ["target", "epsilon", "delta", "bounds", "task", "unit", "ledger", "total_epsilon", "output", "report"];
-const OWN: [&str; 2] = ["all", "json"];
+const OWN: [&str; 8] = ["all", "json", "accuracy", "loss_points", "error", "added_error", "best", "plot"];
+
+/// The program as it is declared. An ε that is asked for need not be given.
+fn commands() -> clap::Command {
+    Cli::command().mut_subcommand("explain", |command| {
+        command.mut_arg("epsilon", |epsilon| epsilon.required(false).required_unless_present_any(explain::GOALS))
+    })
+}
 
 /// The program as it reads its arguments. The help of commands about training shows the options that most people need, and where the others are.
 fn program() -> clap::Command {
@@ -131,7 +138,7 @@ fn program() -> clap::Command {
         let shown = argument.is_positional() || [&USUAL[..], &OWN].concat().contains(&argument.get_id().as_str());
         if shown { argument.help_heading(None::<&str>) } else { argument.hide(true) }
     };
-    TRAINING.into_iter().fold(Cli::command(), |program, name| {
+    TRAINING.into_iter().fold(commands(), |program, name| {
         let rest = format!("All options of this command:\n  dpopt help {name} --all\n{OPTIONS}");
         program.mut_subcommand(name, |command| command.mut_args(usual).after_help(rest))
     })

@@ -198,6 +198,8 @@ impl Lines<'_> {
         let kept = self.kept.iter().map(|(name, _)| name.clone());
         let names = kept.chain(std::iter::once(self.model.target().to_string()));
         let names = names.chain(labels.iter().map(|label| format!("p({label})")));
+        let ends: &[&str] = if self.model.interval().is_some() { &["lower", "upper"] } else { &[] };
+        let names = names.chain(ends.iter().map(|end| (*end).to_string()));
         let cells = names.map(|name| self.written.field(&name)).collect::<Result<Vec<_>, _>>()?;
         Ok(cells.join(&self.written.separator().to_string()) + "\n")
     }
@@ -238,6 +240,12 @@ impl Lines<'_> {
                 for (row, value) in values.iter().enumerate() {
                     begin(&mut out, row)?;
                     push(&mut out, *value);
+                    if let Some((lower, upper)) = self.model.interval_around(*value) {
+                        for end in [lower, upper] {
+                            out.push(separator);
+                            push(&mut out, end);
+                        }
+                    }
                     out.push('\n');
                 }
             }
@@ -270,7 +278,12 @@ impl Lines<'_> {
             }
             Predictions::Values(values) => {
                 for (row, v) in values.iter().enumerate() {
-                    line(row, serde_json::json!({ "target": self.model.target(), "value": v }));
+                    let mut value = serde_json::json!({ "target": self.model.target(), "value": v });
+                    if let Some((lower, upper)) = self.model.interval_around(*v) {
+                        // an infinite end is none
+                        (value["lower"], value["upper"]) = (lower.into(), upper.into());
+                    }
+                    line(row, value);
                 }
             }
         }
@@ -420,6 +433,24 @@ fn of_numbers(m: &RegressionMetrics, target: &str) -> String {
         "R squared",
         m.r_squared.map_or("-  (constant target)".into(), |r| format!("{}  (their mean alone: 0)", number(r))),
     );
+    if let Some(d) = &m.deviance {
+        out += &line("deviance", format!("{}  (their mean alone: {})", number(d.mean), number(d.of_mean)));
+        let squared = |d: f64| format!("{}  (their mean alone: 0)", number(d));
+        out += &line("D squared", d.d_squared.map_or("-  (constant target)".into(), squared));
+    }
+    if let Some(held) = &m.intervals {
+        let width = held.mean_width.map_or("infinite".into(), number);
+        let level = number(100.0 * held.level);
+        let coverage = number(100.0 * held.coverage);
+        out += &line("in the intervals", format!("{coverage} %  (to be at least {level} %; mean width {width})"));
+    }
+    if let Some(p) = &m.pinball {
+        let constant = number(p.of_constant);
+        out += &line("pinball loss", format!("{}  (the best constant: {constant})", number(p.mean)));
+        let squared = |d: f64| format!("{}  (the best constant: 0)", number(d));
+        out += &line("D squared", p.d_squared.map_or("-  (constant target)".into(), squared));
+        out += &line("share below", format!("{}  (asked for: {})", number(p.share_below), number(p.level)));
+    }
     if m.below_range + m.above_range > 0 {
         let (lower, upper) = m.range;
         out += &line(

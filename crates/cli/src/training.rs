@@ -14,6 +14,7 @@ use crate::workers::Shared;
 use clap::{Args, ValueEnum};
 use dpopt::RunOptions;
 use dpopt::data::{BadCells, DataError, Schema, files_of, same_table};
+use dpopt::loss::Loss;
 use dpopt::model::{EmbeddingRequest, Fit, FitError, FitOptions, StageShares};
 use dpopt::optimize::MethodOptions;
 use dpopt::session::LedgerFile;
@@ -21,6 +22,7 @@ use dpopt_privacy::{Budget, Neighbours};
 use form::ModelFlags;
 use hyperparameters::Tuning;
 pub(crate) use hyperparameters::argument;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone)]
@@ -29,8 +31,8 @@ pub(crate) struct Common {
     #[arg(long)]
     target: Option<String>,
     /// Privacy budget ε of this run: smaller is more private, 1 is usual
-    #[arg(long, allow_negative_numbers = true)]
-    pub(crate) epsilon: f64,
+    #[arg(long, allow_negative_numbers = true, required = true)]
+    pub(crate) epsilon: Option<f64>,
     /// Privacy budget δ of this run; by default 1/rows^1.1, at most 0.01
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) delta: Option<f64>,
@@ -38,6 +40,13 @@ pub(crate) struct Common {
     /// range finds it privately, for 5 to 30 % of epsilon
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
+    /// Loss of a regression. Squared error tells means; poisson tells mean counts, from 0 on: predictions are positive,
+    /// and a column multiplies them; quantile tells what a share of the targets stays below, which --quantile sets
+    #[arg(long, value_enum, value_name = "LOSS")]
+    loss: Option<LossFlag>,
+    /// With --loss quantile: the share of targets below the predictions, between 0 and 1. Default 0.5, the median
+    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
+    quantile: Option<f64>,
     /// Public bound on a moment of the target, in place of a range: K:M means (E|Y|^K)^(1/K) ≤ M, K:M@A the same of Y
     /// − A. The target is clipped where the clipping bias is about as large as the effect of the noise on predictions
     #[arg(long, value_name = "K:M[@A]", allow_negative_numbers = true)]
@@ -46,8 +55,11 @@ pub(crate) struct Common {
     #[arg(long, value_enum, default_value_t, help_heading = GUARANTEE)]
     pub(crate) relation: RelationFlag,
     /// Number of rows, if known publicly; under add-or-remove a public guess. By default rows are counted
-    #[arg(long, help_heading = GUARANTEE)]
-    pub(crate) rows: Option<u64>,
+    #[arg(long, value_name = "ROWS", value_parser = Rows::read, help_heading = GUARANTEE)]
+    pub(crate) rows: Option<Rows>,
+    /// Whether ε and numbers of rows are tried out, and need not be those of the table
+    #[arg(skip)]
+    pub(crate) supposed: bool,
     #[command(flatten)]
     pub(crate) unit: UnitFlags,
     /// Method; auto chooses the one with the smallest predicted error. `dpopt help methods` lists them, `dpopt help
@@ -75,10 +87,71 @@ pub(crate) enum Task {
     Regression,
 }
 
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum LossFlag {
+    Squared,
+    Poisson,
+    Quantile,
+}
+
+/// The value of `--rows`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rows {
+    /// So many.
+    Known(u64),
+    /// They are to be found.
+    Sought,
+}
+
+impl Rows {
+    fn read(given: &str) -> Result<Self, ParseIntError> {
+        if given == "?" { Ok(Self::Sought) } else { given.parse().map(Self::Known) }
+    }
+}
+
 impl Common {
+    /// ε of the run.
+    pub(crate) fn epsilon(&self) -> Result<f64, Failure> {
+        self.epsilon.ok_or_else(|| usage("--epsilon is missing; for example --epsilon 1"))
+    }
+
+    /// The public number of rows, if it is given.
+    pub(crate) fn rows(&self) -> Result<Option<u64>, Failure> {
+        match self.rows {
+            None => Ok(None),
+            Some(Rows::Known(rows)) => Ok(Some(rows)),
+            Some(Rows::Sought) => Err(usage(
+                "--rows ? asks how many rows a goal needs; give the goal to dpopt explain, for example --loss-points 2, or \
+                 give the number of rows",
+            )),
+        }
+    }
+
     /// Which tables are neighbours.
     pub(crate) fn neighbours(&self) -> Neighbours {
         self.unit.neighbours(self.relation)
+    }
+
+    /// The loss of a number, if one was asked for.
+    pub(crate) fn loss(&self) -> Result<Option<Loss>, Failure> {
+        if self.loss.is_some() && self.task == Some(Task::Classification) {
+            return Err(usage("--loss is for regression; leave it out or use --task regression"));
+        }
+        let level = match (self.loss, self.quantile) {
+            (Some(LossFlag::Quantile), given) => given.unwrap_or(0.5),
+            (_, None) => 0.5,
+            (_, Some(_)) => {
+                return Err(usage("--quantile is the level of --loss quantile; add that loss, or leave it out"));
+            }
+        };
+        if !(level > 0.0 && level < 1.0) {
+            return Err(usage(format!("--quantile is {level}; give a number between 0 and 1, such as 0.9")));
+        }
+        Ok(self.loss.map(|loss| match loss {
+            LossFlag::Squared => Loss::Squared,
+            LossFlag::Poisson => Loss::Poisson { top: Loss::USUAL_TOP },
+            LossFlag::Quantile => Loss::Quantile { level, width: Loss::USUAL_WIDTH },
+        }))
     }
 
     /// The embedding model that was asked for, if one was.
@@ -137,7 +210,8 @@ impl Common {
         ledger: Option<LedgerFile>,
         insecure_seed: Option<u64>,
     ) -> Result<Fit, Failure> {
-        Budget::new(self.epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
+        let (epsilon, rows) = (self.epsilon()?, self.rows()?);
+        Budget::new(epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
         let target = self.target()?;
         self.not_public(data)?;
         self.schema.refuse_unfilled()?;
@@ -149,7 +223,7 @@ impl Common {
         if self.task == Some(Task::Classification) && self.target_moment.is_some() {
             return Err(usage("--target-moment needs a numeric target; leave it out, or use --task regression"));
         }
-        let rows = match (self.workers, self.rows) {
+        let rows = match (self.workers.filter(|_| !self.supposed), rows) {
             (Some(_), _) if self.reading.bad_cells() == BadCells::Error => {
                 return Err(usage(
                     "--bad-cells error does not work with --workers, which read all rows before the budget is \
@@ -185,6 +259,7 @@ impl Common {
             .method(self.method()?)
             .registry(crate::methods::registry().clone())
             .embedding(self.embedding()?)
+            .loss(self.loss()?)
             .regression(self.task == Some(Task::Regression))
             .classification(self.task == Some(Task::Classification))
             .rows(rows)
@@ -192,7 +267,7 @@ impl Common {
             .reading(reading)
             // workers keep to it themselves
             .memory(self.reading.memory().filter(|_| self.workers.is_none()));
-        let run = RunOptions::within(self.epsilon)
+        let run = RunOptions::within(epsilon)
             .delta(self.delta)
             .relation(self.relation.into())
             .unit(self.unit.options())

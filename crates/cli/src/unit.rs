@@ -69,6 +69,12 @@ impl OwnerFlags {
 }
 
 impl UnitFlags {
+    /// These flags where there are so many units.
+    pub(crate) fn of(mut self, units: u64) -> Self {
+        self.owner.units = Some(units);
+        self
+    }
+
     /// The columns whose values are the units, in no order of theirs.
     pub(crate) fn columns(&self) -> Vec<String> {
         self.owner.columns()

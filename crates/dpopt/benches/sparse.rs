@@ -191,6 +191,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: n as u64,
         features: d,

@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 directions: None,
                 prior_release: None,
                 calibrated: None,
+                intervals: None,
                 record: Default::default(),
                 rows: train.rows.len() as u64,
                 features: encoder.dimension(),

@@ -70,6 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: train.rows.len() as u64,
         features,

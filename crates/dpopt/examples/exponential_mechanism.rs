@@ -52,6 +52,7 @@ fn problem(rows: usize, features: usize, loss: Loss, relation: Relation) -> Prob
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: rows as u64,
         features,

@@ -97,6 +97,7 @@ fn table(name: &'static str, nonzeros: usize, make: impl Fn(usize, u64) -> Examp
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: n as u64,
         features: train.rows.columns(),

@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: Default::default(),
             rows: ROWS,
             features,

@@ -24,6 +24,8 @@ pub use crate::moment::Moment;
 pub use aggregate::{Aggregate, AggregateOptions, Aggregated};
 pub use agreed::{Agreed, AgreedPlan, AgreedProblem, AgreedSchedule, RadiusSearch};
 pub use dpopt_optimize::centred_mean::{CentredPlan, CentredProblem, CentredRound};
+pub use dpopt_optimize::centred_moment::{Covariance, CovariancePlan, CovarianceProblem};
+pub use dpopt_optimize::class_moments::{ClassMoments, MomentWeights, MomentsPlan, MomentsProblem};
 pub use group_command::{GroupCommand, stop_commands};
 pub use heavy_tailed::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions};
 pub use heavy_tailed_plan::{

@@ -58,6 +58,12 @@ pub struct Stage {
     pub bound: Bound,
 }
 
+/// What a lattice of this version is asked for where a stated ε is exceeded by less than [`NEARLY`] of it.
+const FINER: Quality = Quality { tolerance: 1e-9, most_points: 1 << 22, bracket: true };
+const NEARLY: f64 = 1e-2;
+/// How far a bound from below may lie above a true one by rounding, as the accountants' own gate has it.
+const ROUNDED: f64 = 1e-9;
+
 /// A guarantee accounted anew.
 #[derive(Clone, Debug)]
 pub struct Recomputed {
@@ -227,8 +233,10 @@ impl Guarantee {
         };
         let epsilon = sum(&mut stages.iter().map(|s| s.as_ref().map_or(f64::INFINITY, |b| b.upper)));
         let delta = sum(&mut self.stages.iter().map(|s| s.delta));
-        // versions of the accountants may differ in the last digits, never by more
+        // versions of the accountants may differ in the last digits, never by more; less than what is attained is a fault by however little
         let stated = |stated: f64, found: f64| found <= stated * (1.0 + 1e-6);
+        let refuted = |stated: f64, attained: f64| attained > stated * (1.0 + ROUNDED);
+        let attained = |bound: &Bound| bound.lower.unwrap_or(0.0);
         let mut faults = Vec::new();
         if self.stages.is_empty() {
             faults.push("it lists no release".into());
@@ -240,7 +248,7 @@ impl Guarantee {
                 Ok(bound) => {
                     let within = bound.upper <= stage.epsilon;
                     let claim = if within { stage.bound.upper } else { stage.epsilon };
-                    if !within || !stated(claim, bound.upper) {
+                    if !within || !stated(claim, bound.upper) || refuted(claim, attained(bound)) {
                         let cost = cost_at(bound.upper, stage.delta);
                         faults
                             .push(format!("stage {name} states epsilon {}, but its event costs {cost}", Shown(claim)));
@@ -253,7 +261,9 @@ impl Guarantee {
             let cost = cost_at(epsilon, delta);
             if !(epsilon <= self.epsilon) {
                 faults.push(format!("it states epsilon {}, but the events in it cost {cost}", Shown(self.epsilon)));
-            } else if !stated(self.certified_epsilon, epsilon) {
+            } else if !stated(self.certified_epsilon, epsilon)
+                || refuted(self.certified_epsilon, stages.iter().flatten().map(attained).sum())
+            {
                 let certified = Shown(self.certified_epsilon);
                 faults.push(format!("it states a certified epsilon of {certified}, but the events in it cost {cost}"));
             }
@@ -269,28 +279,44 @@ impl Guarantee {
     /// Certified ε of a stage's event at the stage's δ, also where it is more than the stage's ε.
     fn cost_of(&self, stage: &Stage) -> Result<Bound, String> {
         let budget = Budget::new(stage.epsilon, stage.delta).map_err(|e| e.to_string())?;
-        match dpopt_privacy::certify(&stage.event, self.neighbours().within(budget)) {
-            Ok(certificate) => Ok(certificate.bound().clone()),
-            Err(CertifyError::OverBudget { .. }) => {
-                accountant::epsilon_at(&stage.event, self.relation, stage.delta, Quality::BRACKET)
-                    .map_err(|e| e.to_string())
-            }
-            Err(other) => Err(other.to_string()),
+        let account = |quality| accountant::epsilon_at(&stage.event, self.relation, stage.delta, quality);
+        let bound = match dpopt_privacy::certify(&stage.event, self.neighbours().within(budget)) {
+            Ok(certificate) => certificate.bound().clone(),
+            Err(CertifyError::OverBudget { .. }) => account(Quality::BRACKET).map_err(|e| e.to_string())?,
+            Err(other) => return Err(other.to_string()),
+        };
+        // lattices of two versions are off by some 1e-6 of ε (1e-3 at rare samples), one a little more than the other: a finer one before that is a fault
+        let barely = |limit: f64| bound.upper > limit && bound.upper <= limit * (1.0 + NEARLY);
+        if !(barely(stage.epsilon) || barely(stage.bound.upper)) {
+            return Ok(bound);
         }
+        Ok(account(FINER).ok().filter(|finer| finer.upper < bound.upper).unwrap_or(bound))
     }
 
     /// δ at ε for the whole run: δ of the model stage at what the other stages leave, plus their δ. `None` if no
     /// accountant has a number.
     pub fn delta_at(&self, epsilon: f64) -> Option<f64> {
-        let (last, earlier) = self.stages.split_last()?;
+        self.deltas_at(&[epsilon]).into_iter().next().flatten()
+    }
+
+    /// [`delta_at`](Self::delta_at) each of `epsilons`, in a fraction of the time that one after the other takes.
+    pub fn deltas_at(&self, epsilons: &[f64]) -> Vec<Option<f64>> {
+        let Some((last, earlier)) = self.stages.split_last() else { return vec![None; epsilons.len()] };
         let spent: f64 = self.epsilon_of_first(earlier.len());
         let delta_spent: f64 = earlier.iter().map(|s| s.delta).sum();
-        let left = epsilon - spent;
-        if left < 0.0 {
-            return None;
+        let left: Vec<f64> = epsilons.iter().map(|epsilon| epsilon - spent).collect();
+        let asked: Vec<f64> = left.iter().copied().filter(|left| *left >= 0.0).collect();
+        let mut found = match accountant::deltas(&last.event, self.relation, &asked) {
+            Ok(deltas) => deltas.into_iter().map(Some).collect(),
+            // where there is no number for one of them
+            Err(_) => {
+                let one = |left: &f64| Some(accountant::delta(&last.event, self.relation, *left).ok()?.upper);
+                asked.iter().map(one).collect::<Vec<_>>()
+            }
         }
-        let bound = dpopt_privacy::accountant::delta(&last.event, self.relation, left).ok()?;
-        Some((bound.upper + delta_spent).min(1.0))
+        .into_iter();
+        let at = |left: f64| if left >= 0.0 { found.next().flatten() } else { None };
+        left.into_iter().map(at).map(|delta| Some((delta? + delta_spent).min(1.0))).collect()
     }
 }
 
@@ -344,6 +370,49 @@ mod tests {
             owned[3..],
             ["who owns which rows, and so who shares rows with whom", "the number of rows that are kept"]
         );
+    }
+
+    /// A guarantee of one stage that states these ε of `event` at this δ, accounted anew.
+    fn with_stated(event: &Event, delta: f64, epsilon: f64, certified: f64) -> Recomputed {
+        let records = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(0.2, delta).unwrap());
+        let certificate = dpopt_privacy::certify(event, records).unwrap();
+        let mut guarantee = Guarantee::new(records, false).with("model", Evidence::Proved, &certificate).unwrap();
+        (guarantee.epsilon, guarantee.certified_epsilon) = (epsilon, certified);
+        (guarantee.stages[0].epsilon, guarantee.stages[0].bound.upper) = (epsilon, certified);
+        guarantee.recompute()
+    }
+
+    /// This event's ε was said to be .11874839843 by a lattice that differs by 3e-6 of it from today's. By convolution at two lattice steps its δ is
+    /// 1.800541e-7 at .1187 and 1.797862e-7 at .11874, so that its ε at 1.8e-7 is .1187081.
+    #[test]
+    fn a_lattice_a_little_tighter_than_ours_is_no_fault() {
+        let event = Event::gaussian(0.8412).poisson_sampled(0.0003509).self_composed(344);
+        let found = with_stated(&event, 1.8e-7, 0.11874839843368015, 0.11874839843368015);
+        assert!(found.faults.is_empty(), "{:?} {}", found.faults, found.epsilon);
+        // at a rate of 1e-6 they differ by 1.2e-4
+        let rare = Event::gaussian(0.6626).poisson_sampled(1.283e-6).self_composed(309);
+        let found = with_stated(&rare, 2.877e-11, 0.007278479302684793, 0.007278479302684793);
+        assert!(found.faults.is_empty(), "{:?} {}", found.faults, found.epsilon);
+        // a hundred-thousandth less than the truth is a fault, as what the run promises and as what is certified
+        let less = 0.1187081 * (1.0 - 1e-5);
+        assert!(!with_stated(&event, 1.8e-7, less, less).faults.is_empty());
+        assert!(!with_stated(&event, 1.8e-7, 0.2, less).faults.is_empty());
+    }
+
+    /// What is certainly attained is never stated as less, by however little.
+    #[test]
+    fn less_than_what_is_attained_is_a_fault() {
+        for event in [Event::gaussian(30.0), Event::gaussian(2.0).poisson_sampled(0.01).self_composed(20)] {
+            let found = with_stated(&event, 1.8e-7, 0.2, 0.2);
+            let bound = found.stages[0].as_ref().unwrap();
+            let (lower, upper) = (bound.lower.unwrap(), bound.upper);
+            assert!(with_stated(&event, 1.8e-7, 0.2, upper).faults.is_empty());
+            let faults = with_stated(&event, 1.8e-7, 0.2, lower * (1.0 - 1e-8)).faults;
+            assert!(faults.len() == 1 && faults[0].contains("its event costs"), "{faults:?} {lower} {upper}");
+        }
+        // where both bounds agree, a part in ten million is seen
+        let bound = with_stated(&Event::gaussian(30.0), 1.8e-7, 0.2, 0.2).stages.remove(0).unwrap();
+        assert!(!with_stated(&Event::gaussian(30.0), 1.8e-7, 0.2, bound.upper * (1.0 - 1e-7)).faults.is_empty());
     }
 
     #[test]

@@ -83,6 +83,7 @@ pub mod recall;
 pub mod report;
 mod run;
 pub mod session;
+pub mod sizing;
 
 pub use provenance::Provenance;
 pub use run::{Payer, RunOptions, UnitClipping, UnitOptions};

@@ -299,6 +299,7 @@ impl Minimization {
             name: format!("x{j}"),
             value,
             noise: None,
+            std_error: None,
             slot: false,
         });
         let mut warnings: Vec<Text> = self.plan.warnings.iter().cloned().map(Text::from).collect();

@@ -7,6 +7,7 @@ mod error;
 mod fit;
 mod forms;
 mod interactions;
+mod interval;
 mod linear;
 mod matrix;
 mod matrix_report;
@@ -35,6 +36,7 @@ pub use embedding::EmbeddingRequest;
 pub use error::FitError;
 pub(crate) use error::same_count;
 pub use fit::Fit;
+pub use interval::PredictionInterval;
 pub use linear::{Evaluation, Model, ModelError, Predictions};
 pub use matrix::{
     BoundedMatrix, Labels, MatrixFacts, MatrixFitted, MatrixOptions, MatrixRecords, MatrixState, TargetRange,

@@ -28,6 +28,9 @@ pub use ownership::Ownership;
 
 pub use dpopt_privacy::rounding::{detection_bound, number, probability, probability_up, protected, six_digits_up};
 
+/// Standard deviations to both sides that hold a normal number with a probability of .95.
+const TWO_SIDED: f64 = 1.96;
+
 /// What kind of answer a report is about: decides its words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -234,6 +237,9 @@ pub struct Coefficient {
     pub value: f64,
     /// Upper bound on the standard deviation of the noise in it, where the method's plan has one.
     pub noise: Option<f64>,
+    /// Standard deviation of its distance from the population's best coefficient, of sampling and noise together, where the method finds one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub std_error: Option<f64>,
     /// Whether it is that of a slot of a hash: which values fall into it is not declared, and most hold noise alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slot: bool,
@@ -246,12 +252,18 @@ pub struct Baseline {
     pub loss: f64,
     /// What the report answers, as text.
     pub answer: String,
-    /// Half of the target's range, if the target is a number.
+    /// Half of the target's range, if the target is a number and no count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_range: Option<f64>,
     /// Whether the loss is half the squared error, in halves of the range.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub squared: bool,
+    /// Whether counts are predicted: the loss is half the deviance, over the constant answer, of a record without any.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub counts: bool,
+    /// The level of the quantile that is predicted, if it is one: the loss is the pinball loss, in halves of the range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantile: Option<f64>,
 }
 
 impl Baseline {
@@ -261,13 +273,21 @@ impl Baseline {
             (Loss::Softmax { .. } | Loss::Logistic { .. }, _) => {
                 "a model that gives every class the same probability".into()
             }
+            (Loss::Poisson { top }, Some((_, upper))) => {
+                format!("always predicting {} (the largest count over {})", Shown(upper / top), Shown(*top))
+            }
             (_, Some((lower, upper))) => {
                 format!("always predicting {} (the middle of its range)", Shown(0.5 * (lower + upper)))
             }
             (_, None) => "a model whose weights are all 0".into(),
         };
-        let half_range = range.map(|(lower, upper)| 0.5 * (upper - lower));
-        Self { loss: loss.at_zero(), answer, half_range, squared: *loss == Loss::Squared }
+        let counts = matches!(loss, Loss::Poisson { .. });
+        let quantile = match loss {
+            Loss::Quantile { level, .. } => Some(*level),
+            _ => None,
+        };
+        let half_range = range.filter(|_| !counts).map(|(lower, upper)| 0.5 * (upper - lower));
+        Self { loss: loss.at_zero(), answer, half_range, squared: *loss == Loss::Squared, counts, quantile }
     }
 
     /// What an excess risk means beside its loss, as the end of a sentence.
@@ -275,8 +295,8 @@ impl Baseline {
         match excess / self.loss {
             share if share < 0.1 => "small beside it",
             share if share < 0.5 => "a noticeable part of it",
-            share if share < 1.0 => "most of it; expect a model that is little better than a guess",
-            _ => "all of it or more; expect a model no better than a guess. Use more rows or a larger epsilon",
+            share if share < 1.0 => "most of it; the model may be little better than a guess",
+            _ => "all of it or more; the model may be no better than a guess. More rows or a larger epsilon help",
         }
     }
 }
@@ -297,7 +317,6 @@ pub struct Score {
 impl Score {
     /// Where the mean lies in 95 % of cases, with the noise and with the records a sample.
     pub fn band(&self) -> (f64, f64) {
-        const TWO_SIDED: f64 = 1.96;
         let mean = self.value.clamp(0.0, 1.0);
         // numbers in [0, 1] vary most when they are its ends
         let sampling = (mean * (1.0 - mean) / self.held_out.max(1) as f64).sqrt();

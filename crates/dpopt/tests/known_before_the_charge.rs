@@ -96,11 +96,13 @@ fn problem(coins: &mut Coins) -> Problem {
         Loss::Huber { threshold: 0.5 },
         Loss::SmoothedHinge { width: 0.5 },
         Loss::Softmax { classes: 3 },
+        Loss::Quantile { level: 0.9, width: Loss::USUAL_WIDTH },
     ];
     Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: rows.max(1),
         features,
@@ -123,7 +125,9 @@ fn examples(coins: &mut Coins, problem: &Problem) -> Examples {
         rows.push_clipped(&mut entries, problem.row_norm);
         targets.push(match problem.loss {
             Loss::Softmax { .. } => coins.below(3) as f32,
-            Loss::Squared | Loss::Absolute | Loss::Huber { .. } => coins.between(-1.0, 1.0) as f32,
+            Loss::Squared | Loss::Absolute | Loss::Huber { .. } | Loss::Quantile { .. } => {
+                coins.between(-1.0, 1.0) as f32
+            }
             _ => one_of(coins, &[-1.0, 1.0]),
         });
     }

@@ -91,6 +91,7 @@ fn sample(hostile: &str) -> Report {
                 name: format!("occupation{hostile} = level number {i}"),
                 value: (f64::from(i) * 1.7).sin() * 3.0 / (1.0 + f64::from(i)),
                 noise: (i % 7 != 3).then_some(0.15),
+                std_error: None,
                 slot: false,
             })
             .collect(),
@@ -173,7 +174,7 @@ fn of_classes(hostile: &str) -> Report {
     report.baseline = Some(Baseline::new(&Loss::Softmax { classes: 3 }, None));
     for slot in 0..30 {
         let name = format!("city{hostile}#{slot}");
-        report.coefficients.push(Coefficient { name, value: 900.0, noise: Some(100.0), slot: true });
+        report.coefficients.push(Coefficient { name, value: 900.0, noise: Some(100.0), std_error: None, slot: true });
     }
     report
 }

@@ -148,3 +148,32 @@ fn pure_budgets_and_other_losses_have_none() {
         assert!(facts(&examples, loss).with_calibration(budget(1.0), 0.05, None).calibrated.is_none());
     }
 }
+
+/// A model of counts whose means are 40 % too small, as a clip on one side leaves them, has the right mean afterwards.
+#[test]
+fn counts_get_their_mean_back() {
+    let loss = Loss::Poisson { top: Loss::USUAL_TOP };
+    let examples = table(7, ROWS, 2, 4, 1.0, loss);
+    let problem = calibrated(&examples, loss, 4.0);
+    let mut weights = vec![0.0; examples.rows.columns()];
+    for _ in 0..400 {
+        let gradient = gradient(&examples, loss, &weights);
+        weights.iter_mut().zip(&gradient).for_each(|(w, g)| *w -= 0.5 * g / ROWS as f64);
+    }
+    let mean_count = |weights: &[f64]| {
+        let of = |i: usize| {
+            let (columns, values) = examples.rows.row(i);
+            loss.prediction(columns.iter().zip(values).map(|(&j, &x)| weights[j as usize] * f64::from(x)).sum()) + 1.0
+        };
+        (0..ROWS).map(of).sum::<f64>()
+    };
+    let truth: f64 = examples.targets.iter().map(|t| f64::from(*t) + 1.0).sum();
+    assert!((mean_count(&weights) / truth - 1.0).abs() < 0.01);
+    weights[0] -= 0.5 * 3f64.sqrt();
+    assert!(mean_count(&weights) / truth < 0.65);
+    for seed in 0..3 {
+        let after = after(&examples, &problem, weights.clone(), loss, seed);
+        let ratio = mean_count(&after) / truth;
+        assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
+    }
+}

@@ -1,4 +1,4 @@
-//! DP gradient descent on rows around their noisy mean, for several classes.
+//! DP gradient descent on rows around their noisy mean, for classes.
 //!
 //! What all rows have in common says nothing about the class, but it takes most of their norm, which is what the noise is made for:
 //! for images or positive columns more than half. So a small share of the budget pays for one noisy sum of the rows and of their
@@ -141,17 +141,24 @@ impl CentredSchedule {
 impl Algorithm for CentredDescent {
     type Schedule = CentredSchedule;
     const NAME: &'static str = "centred-descent";
-    const ABOUT: &'static str = "releases the mean of the rows, then noisy sums of clipped gradients of the centred rows; for several \
-         classes";
-    const CAPABILITIES: Capabilities = Capabilities { usual_scale: 0.6, ..Capabilities::NONE };
+    const ABOUT: &'static str =
+        "releases the mean of the rows, then noisy sums of clipped gradients of the centred rows; for classes";
+    const CAPABILITIES: Capabilities = Capabilities {
+        usual_scale: 0.6,
+        // of two classes it has the better labels at some budgets and the worse probabilities at others (docs/decisions/0056)
+        stands_last: |loss| matches!(loss, Loss::Logistic { .. }),
+        ..Capabilities::NONE
+    };
 
     fn read(options: &OptionReader<'_>) -> Self {
         Self { intercept: options.intercept(), descent: DescentOptions::read(options), ..Self::default() }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<CentredSchedule>, NotApplicable> {
-        if !matches!(problem.loss, Loss::Softmax { .. }) {
-            return Err(NotApplicable::Problem("it needs three or more classes; choose noisy-gradient-descent".into()));
+        if !matches!(problem.loss, Loss::Softmax { .. } | Loss::Logistic { .. }) {
+            return Err(NotApplicable::Problem(
+                "it needs classes and the logistic loss; choose noisy-gradient-descent".into(),
+            ));
         }
         let Some(intercept) = self.intercept.map(|j| j as usize).filter(|&j| j < problem.features) else {
             return Err(NotApplicable::Problem(
@@ -166,7 +173,7 @@ impl Algorithm for CentredDescent {
             ));
         }
         let share = in_range("the mean's share", self.mean_share, 1e-3, 0.5)?;
-        let recipe = self.descent.recipe(problem, budget)?;
+        let recipe = DescentOptions { by_order: true, ..self.descent.clone() }.recipe(problem, budget)?;
         let steps = recipe.steps;
         // 1/z_m² is the share, T/z² the rest of the same sum
         let mean_of = |z: f64| z * ((1.0 - share) / (share * steps as f64)).sqrt();

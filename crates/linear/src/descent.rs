@@ -7,6 +7,7 @@
 mod adaptive_clip;
 mod full_batch;
 mod lazy;
+mod pace;
 mod stochastic;
 mod streaming;
 
@@ -61,12 +62,15 @@ pub struct DescentOptions {
     pub rate_schedule: RateSchedule,
     /// C > 0: l2 bound on a record's gradient. Default: half of the loss's own bound R·sup|φ'|; a quarter for several classes.
     pub clip_norm: Option<f64>,
-    /// β in [0, 1). Default 0.95; 0.9 for several classes.
+    /// β in [0, 1). Default 0.95; 0.9 for several classes, 0.5 for quantiles.
     pub momentum: Option<f64>,
     /// Weight decay λ ≥ 0 in units of the sum of losses. Default 0.
     pub regularization: Option<f64>,
     /// What is returned. Default: the mean of the last half of the iterates.
     pub average: Average,
+    /// Whether labels are what the answer is for, which follow the order of scores alone: it is learnt as long as that gains, then scaled. So it always is for
+    /// several classes.
+    pub by_order: bool,
 }
 
 impl DescentOptions {
@@ -189,7 +193,8 @@ pub(crate) fn tolerable_noise(loss: Loss) -> f64 {
     match loss {
         Loss::Logistic { .. } | Loss::Softmax { .. } | Loss::Sigmoid => 3.0,
         Loss::Hinge | Loss::SmoothedHinge { .. } => 1.0,
-        Loss::Squared | Loss::Absolute | Loss::Huber { .. } => 0.3,
+        Loss::Squared | Loss::Absolute | Loss::Huber { .. } | Loss::Quantile { .. } => 0.3,
+        Loss::Poisson { .. } => 1.0,
     }
 }
 
@@ -203,7 +208,9 @@ pub(crate) fn balanced_noise(problem: &Problem, clip_norm: f64, mu: f64) -> f64 
         // of several classes only the order of scores counts: what the noise may be does not depend on the encoder
         (_, loss @ Loss::Softmax { .. }) => tolerable_noise(loss),
         (Some(_), _) => balanced(RiskModel::of(problem)),
-        (None, Loss::Squared) => balanced(RiskModel::of_numbers(problem)),
+        (None, Loss::Squared | Loss::Poisson { .. } | Loss::Quantile { .. }) => {
+            balanced(RiskModel::of_numbers(problem))
+        }
         (None, loss) => tolerable_noise(loss),
     }
 }
@@ -221,18 +228,28 @@ pub fn expected_risk(problem: &Problem, budget: Budget) -> Result<f64, NotApplic
 
 /// Default clip norm: half of what the loss's slope bound allows; half the target range for squared loss. Of several classes a
 /// quarter: there slopes are near √(1 − 1/K) and not √2 for as long as scores are small, and what only shortens the gradients of all
-/// records shortens the noise as much.
+/// records shortens the noise as much. Of counts twice the usual one: means of what is clipped on one side are too small. Of a
+/// quantile the whole: a clip would cut the slopes of one side only, and that is another level.
 pub(crate) fn default_clip_norm(problem: &Problem) -> f64 {
-    let share = if matches!(problem.loss, Loss::Softmax { .. }) { 0.25 } else { 0.5 };
+    let share = match problem.loss {
+        Loss::Poisson { .. } => return 2.0 * problem.row_norm,
+        Loss::Softmax { .. } => 0.25,
+        Loss::Quantile { .. } => 1.0,
+        _ => 0.5,
+    };
     share * problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0)
 }
 
 /// The largest rate on the mean loss. Softmax of K classes has a curvature of 1/K where scores are small, and clipped records have
 /// less of it: 3K times what is stable at its worst (½, between two classes). On generated tables rates twice as large still were.
+/// The curvature of a count's loss is its mean: over all records twice the usual count and not the largest one, which clips keep to. That of a quantile's is the
+/// density of residuals at its corner: about 1, or a few times that.
 fn largest_rate(problem: &Problem) -> Result<f64, NotApplicable> {
     let stable = asked_or_stable_rate(None, problem)?;
     Ok(match problem.loss {
         Loss::Softmax { classes } => 3.0 * f64::from(classes) * stable,
+        Loss::Poisson { top } => 0.5 * top * stable,
+        Loss::Quantile { width, .. } => 0.5 / width * stable,
         _ => stable,
     })
 }
@@ -267,14 +284,21 @@ impl DescentOptions {
         check_problem(problem)?;
         require_delta(budget)?;
         let several = matches!(problem.loss, Loss::Softmax { .. });
-        let momentum = self.momentum.unwrap_or(if several { 0.9 } else { 0.95 });
+        let by_order = several || self.by_order;
+        let momentum = self.momentum.unwrap_or(match problem.loss {
+            Loss::Softmax { .. } => 0.9,
+            // one slope is up to nine times the other: what went too far comes back slowly
+            Loss::Quantile { .. } => 0.5,
+            _ => 0.95,
+        });
         let momentum = in_range(option("momentum"), momentum, 0.0, 0.999)?;
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
         let regularization = in_range("the regularization", self.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let n = problem.rows as f64;
         let mu = gaussian_mu(problem, budget)?;
         // κ is in units of a score; weights of rows of norm R are 1/R times that
-        let time = balanced_noise(problem, clip_norm, mu) / problem.row_norm * mu * n / clip_norm;
+        let tolerable = if by_order { tolerable_noise(problem.loss) } else { balanced_noise(problem, clip_norm, mu) };
+        let time = tolerable / problem.row_norm * mu * n / clip_norm;
         let largest = match self.learning_rate {
             Some(rate) => asked_or_stable_rate(Some(rate), problem)?,
             None => largest_rate(problem)?,
@@ -305,7 +329,7 @@ impl DescentOptions {
             regularization,
             average: self.average,
             // who chose a rate gets the steps as they are
-            scaled: several && self.learning_rate.is_none(),
+            scaled: by_order && self.learning_rate.is_none(),
             tolerable_time: time,
             largest_rate: largest,
         })
@@ -431,10 +455,8 @@ impl DescentSchedule {
     }
 
     /// The answer in its scale: post-processing by a public number.
-    pub(crate) fn scaled(&self, mut solution: Solution) -> Solution {
-        solution.weights.iter_mut().for_each(|w| *w *= self.answer_scale);
-        solution.scaled_by *= self.answer_scale;
-        solution
+    pub(crate) fn scaled(&self, solution: Solution) -> Solution {
+        solution.scaled(self.answer_scale)
     }
 
     /// The first step whose iterate is averaged.

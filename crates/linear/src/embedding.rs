@@ -113,8 +113,13 @@ impl Algorithm for EmbeddingSgd {
     type Schedule = EmbeddingSchedule;
     const NAME: &'static str = "embedding-sgd";
     const ABOUT: &'static str = "DP-SGD for embedding models, sums of embeddings and two towers";
-    const CAPABILITIES: Capabilities =
-        Capabilities { rows: RowAccess::Batches, supports_user_level: true, calibrates: false, ..Capabilities::NONE };
+    const CAPABILITIES: Capabilities = Capabilities {
+        rows: RowAccess::Batches,
+        supports_user_level: true,
+        calibrates: false,
+        intervals: false,
+        ..Capabilities::NONE
+    };
 
     fn read(options: &OptionReader<'_>) -> Self {
         only_with(options, &EMBEDDING_UPDATE);

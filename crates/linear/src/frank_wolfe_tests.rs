@@ -36,6 +36,7 @@ fn facts(examples: &Examples, nonzeros: usize) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),

@@ -12,8 +12,11 @@ mod embedding;
 mod exponential_mechanism;
 mod frank_wolfe;
 mod hard_thresholding;
+#[cfg(test)]
+mod interval_tests;
 mod noisy_newton;
 mod objective_perturbation;
+mod one_step;
 mod output_perturbation;
 #[cfg(test)]
 mod regime_tests;
@@ -50,6 +53,7 @@ pub use hard_thresholding::{
 };
 pub use noisy_newton::{NewtonSchedule, NoisyNewton};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
+pub use one_step::{OneStep, OneStepSchedule, StepRelease};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule, smooth_loss};
 pub use registry::{candidates, catalogue, check_options, check_values, choose, has_option, named, registry};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};

@@ -62,6 +62,8 @@ pub struct ObjectiveSchedule {
     pub closing_std: f64,
     /// log2 of the grid step of the released weights.
     pub closing_grid_exponent: i32,
+    /// What the answer is multiplied with: the order of scores stays, and they become no surer than their noise allows.
+    pub answer_scale: f64,
     /// Multiplier of b, and λ in the units of the proof: what the event is made of.
     #[serde(skip)]
     pub multipliers: [f64; 2],
@@ -97,6 +99,10 @@ fn closing<R: SolvedRecords>(release: &PerturbedObjective<R>) -> Result<f64, Not
     Ok(release.closing_std())
 }
 
+/// Least noise of a score in a flat direction that λ is chosen for where a loss has labels. Bias and noise of the *loss* balance at less where there is much noise,
+/// but labels follow the order of scores alone, and what is shrunk that far follows the directions that all rows have in common (docs/decisions/0056).
+const LEAST_NOISE_OF_LABELS: f64 = 1.2;
+
 /// Share of ε (at most of 1) and of δ that pays for the closing noise: costs the main noise about 0.1%.
 const CLOSING_SHARE: f64 = 1e-3;
 
@@ -131,7 +137,10 @@ impl ObjectivePerturbation {
                 let risk = RiskModel::of(problem);
                 let score = match &problem.directions {
                     None => super::descent::tolerable_noise(problem.loss),
-                    Some(_) => risk.tolerable_noise(slope * r / mu / RiskModel::pull(loss), r),
+                    Some(_) => {
+                        let balanced = risk.tolerable_noise(slope * r / mu / RiskModel::pull(loss), r);
+                        if is_scaled(loss) { balanced.max(LEAST_NOISE_OF_LABELS) } else { balanced }
+                    }
                 };
                 let usual = slope * r * r / (score * mu);
                 // with many rows and a small λ the certificate is coarser, and closing noise covers it: λ is raised by factors of
@@ -184,6 +193,7 @@ impl ObjectivePerturbation {
             closing_multiplier,
             closing_std: 0.0,
             closing_grid_exponent: grid.exponent(),
+            answer_scale: 1.0,
             multipliers: [multiplier, regularization(multiplier)],
         };
         schedule.closing_std = match self.solver {
@@ -192,6 +202,21 @@ impl ObjectivePerturbation {
         };
         Ok((schedule, certificate, multiplier))
     }
+
+    /// Predicted excess risk, and what to multiply the answer with for it; who chose λ gets the answer as it is.
+    fn predicted(&self, problem: &Problem, schedule: &ObjectiveSchedule) -> (f64, f64) {
+        let risk = RiskModel::of(problem);
+        let (lambda, noise) = (schedule.regularization, schedule.linear_std / RiskModel::pull(schedule.loss));
+        match is_scaled(schedule.loss) && self.regularization.is_none() {
+            true => risk.scaled_regularized(lambda, noise, schedule.closing_std),
+            false => (1.0, risk.regularized(lambda, noise, schedule.closing_std)),
+        }
+    }
+}
+
+/// Whether what is minimised has labels, which the scale of scores does not change.
+fn is_scaled(loss: Loss) -> bool {
+    matches!(loss, Loss::Logistic { .. })
 }
 
 /// Whether the determinant of the Jacobian costs nothing (Corollary A1).
@@ -233,8 +258,8 @@ impl Algorithm for ObjectivePerturbation {
     const CAPABILITIES: Capabilities = Capabilities {
         sums: true,
         // its one release is planned for the largest residuals, which it must clip as descents do: those were better in twelve comparisons of fourteen,
-        // on seven tables (docs/decisions/0015)
-        stands_last: |loss| loss == Loss::Squared,
+        // on seven tables (docs/decisions/0015). The corner of a quantile's loss costs it noise or a larger λ (docs/decisions/0061)
+        stands_last: |loss| matches!(loss, Loss::Squared | Loss::Quantile { .. }),
         ..Capabilities::NONE
     };
 
@@ -248,8 +273,9 @@ impl Algorithm for ObjectivePerturbation {
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<ObjectiveSchedule>, NotApplicable> {
-        let (schedule, certificate, multiplier) = self.schedule(problem, budget)?;
-        let risk = RiskModel::of(problem);
+        let (mut schedule, certificate, multiplier) = self.schedule(problem, budget)?;
+        let (answer_scale, predicted_excess_risk) = self.predicted(problem, &schedule);
+        schedule.answer_scale = answer_scale;
         let raised = self.regularization.filter(|asked| *asked < schedule.regularization * (1.0 - 1e-9)).map(|asked| {
             let (asked, least) = (Shown(asked), Shown(schedule.regularization));
             format!("regularization was raised from {asked} to {least}, the smallest value that the proof covers")
@@ -261,12 +287,10 @@ impl Algorithm for ObjectivePerturbation {
                 noise_multiplier: multiplier,
                 steps: 1,
                 gradients: problem.rows as f64 * self.solver.passes(),
-                weight_noise: Some((schedule.linear_std / schedule.regularization).hypot(schedule.closing_std)),
-                predicted_excess_risk: risk.regularized(
-                    schedule.regularization,
-                    schedule.linear_std / RiskModel::pull(schedule.loss),
-                    schedule.closing_std,
+                weight_noise: Some(
+                    answer_scale * (schedule.linear_std / schedule.regularization).hypot(schedule.closing_std),
                 ),
+                predicted_excess_risk,
                 certificate,
                 assumptions: [
                     Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
@@ -300,5 +324,5 @@ fn on<R: SolvedRecords + OfRows>(schedule: &ObjectiveSchedule, run: Run<'_, R>) 
     let released = curator.release(&schedule.mechanism_of::<R>(problem), examples)?;
     progress.tick();
     progress.finish();
-    Ok(released.map(Solution::from))
+    Ok(released.map(|weights| Solution::from(weights).scaled(schedule.answer_scale)))
 }

@@ -110,10 +110,15 @@ pub fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Re
             Ok(Loss::Logistic { shift: in_range("the shift", shift, 0.0, 20.0)? })
         }
         Loss::Squared => Ok(Loss::Huber { threshold: positive("the clip norm", threshold.unwrap_or(0.5))? }),
-        Loss::Huber { .. } | Loss::SmoothedHinge { .. } | Loss::Softmax { .. } => Ok(loss),
+        Loss::Huber { .. } | Loss::SmoothedHinge { .. } | Loss::Softmax { .. } | Loss::Quantile { .. } => Ok(loss),
         Loss::Sigmoid => Err(NotApplicable::Problem(
             "this loss is not convex, so that nothing bounds how far one record moves its minimiser; use logistic, \
              or an iterative method such as noisy-sgd"
+                .into(),
+        )),
+        Loss::Poisson { .. } => Err(NotApplicable::Problem(
+            "nothing is proved of how far one count moves the minimiser of the Poisson loss; choose a method that clips \
+             gradients, such as adaptive-clip-descent or noisy-gradient-descent, or the squared loss"
                 .into(),
         )),
         Loss::Absolute | Loss::Hinge => Err(NotApplicable::Problem(

@@ -2,7 +2,7 @@
 
 use super::{
     AdaptiveClipDescent, CentredDescent, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingSgd,
-    ExponentialMechanism, FrankWolfe, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation,
+    ExponentialMechanism, FrankWolfe, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OneStep,
     OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, RegularizedDescent, ReleasedPreconditioner, SparseExponential,
     SparseOutputPerturbation, SufficientStatistics, expected_risk,
 };
@@ -50,6 +50,7 @@ pub fn registry() -> &'static Registry {
             .with_planner::<Peeling>(peeling)
             .with::<FrankWolfe>()
             .with::<SufficientStatistics>()
+            .with::<OneStep>()
             .with::<RegularizedDescent>()
             .with::<Pagan>()
             .with::<Pasan>()
@@ -135,6 +136,7 @@ mod tests {
                     directions: None,
                     prior_release: None,
                     calibrated: None,
+                    intervals: None,
                     record: Default::default(),
                     rows,
                     features,

@@ -41,12 +41,28 @@ pub enum Loss {
     },
     /// 1/(1 + exp(y·s)), y in {-1, 1}: smooth and bounded, *not convex*. For methods that need no convexity.
     Sigmoid,
+    /// Half the Poisson deviance of a count, in units of a usual count m: with t = count/m and the mean μ(s) = min(eˢ, `top`),
+    /// μ(s) − t·s − (t − t·ln t) below s = ln `top`, and the same continued along a straight line above it. The target is the
+    /// count, from 0 to `top`·m, scaled to [-1, 1], as every number is: −1 for none, 1 for `top`·m or more.
+    Poisson {
+        /// The largest count that is told from larger ones, over the usual one, > 1; usually [`Loss::USUAL_TOP`].
+        top: f64,
+    },
+    /// The pinball loss of r = s − y, (1 − `level`)·r above 0 and −`level`·r below, with its corner replaced by a parabola over
+    /// [−`width`, `width`]: |r|/2 becomes r²/(4·`width`) + `width`/4, which is its mean over shifts of r that are uniform there. Least where a share
+    /// `level` of targets lies below the score (Koenker and Bassett 1978; smoothed: Fernandes, Guerre and Horta 2021).
+    Quantile {
+        /// Share of targets that lie below, between 0 and 1.
+        level: f64,
+        /// Half width > 0 of the parabola, targets being scaled to [-1, 1]; usually [`Loss::USUAL_WIDTH`].
+        width: f64,
+    },
 }
 
 /// What holds for every score and target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossFacts {
-    /// Upper bound on the l2 norm of the slope in the scores; `None` if there is none.
+    /// Upper bound on the l2 norm of the slope in the scores; `None` if there is none that methods should rest on: the slope is clipped.
     pub lipschitz: Option<f64>,
     /// Upper bound on the curvature (largest eigenvalue of the Hessian in the scores); `None` if it has jumps.
     pub smoothness: Option<f64>,
@@ -57,6 +73,11 @@ pub struct LossFacts {
 }
 
 impl Loss {
+    /// The largest count over the usual one: of most counts the largest that occurs is four to ten times their mean.
+    pub const USUAL_TOP: f64 = 8.0;
+    /// Half width of a quantile's parabola, in halves of the target's range: a tenth of what residuals usually vary by.
+    pub const USUAL_WIDTH: f64 = 0.02;
+
     /// Number of scores per record: 1, or the number of classes.
     #[inline]
     pub fn outputs(&self) -> usize {
@@ -82,6 +103,12 @@ impl Loss {
             }
             // σ' ≤ 1/4, |σ''| ≤ 1/(6√3)
             Self::Sigmoid => (Some(0.25), Some(1.0 / (6.0 * 3f64.sqrt())), None),
+            // slopes stay within ±top, ten times what most records have: a clip follows them, and nothing is promised of minimisers
+            Self::Poisson { top } => (None, Some(top), None),
+            Self::Quantile { level, width } => {
+                let (slope, smoothness) = (level.max(1.0 - level), 0.5 / width);
+                (Some(slope), Some(smoothness), Some(GlmLink::Smooth { smoothness: smoothness / slope }))
+            }
         };
         LossFacts { lipschitz, smoothness, convex: *self != Self::Sigmoid, link }
     }
@@ -111,7 +138,29 @@ impl Loss {
     /// assert_eq!(Loss::Squared.at_zero(), 0.5);
     /// ```
     pub fn at_zero(&self) -> f64 {
-        self.value(&vec![0.0; self.outputs()], 1.0)
+        match self {
+            // of no count at all; of one that is many times the usual one it is more
+            Self::Poisson { .. } => 1.0,
+            // of a target at the end of its range that costs more
+            Self::Quantile { level, .. } => self.scalar_value(0.0, if *level < 0.5 { -1.0 } else { 1.0 }),
+            _ => self.value(&vec![0.0; self.outputs()], 1.0),
+        }
+    }
+
+    /// What a score says of a number, scaled to [-1, 1] as targets are: the score itself, or of counts their mean.
+    ///
+    /// ```
+    /// use dpopt_objective::loss::Loss;
+    /// assert_eq!(Loss::Squared.prediction(1.7), 1.0);
+    /// // a mean of the usual count, of which the largest one is four times as large
+    /// assert_eq!(Loss::Poisson { top: 4.0 }.prediction(0.0), -0.5);
+    /// ```
+    #[inline]
+    pub fn prediction(&self, score: f64) -> f64 {
+        match *self {
+            Self::Poisson { top } => (2.0 * expected_count(score, top) / top - 1.0).clamp(-1.0, 1.0),
+            _ => score.clamp(-1.0, 1.0),
+        }
     }
 
     /// The target that the facts above assume: ±1, a class index, or a number within ±`bound`. `None` if `target` is not
@@ -134,7 +183,10 @@ impl Loss {
                 Some(if target > 0.0 { 1.0 } else { -1.0 })
             }
             Self::Softmax { classes } => (target >= 0.0 && target < f64::from(classes)).then_some(target.floor()),
-            Self::Squared | Self::Absolute | Self::Huber { .. } => Some(target.clamp(-bound, bound)),
+            Self::Squared | Self::Absolute | Self::Huber { .. } | Self::Quantile { .. } => {
+                Some(target.clamp(-bound, bound))
+            }
+            Self::Poisson { .. } => Some(target.clamp(-1.0, 1.0)),
         }
     }
 
@@ -178,6 +230,17 @@ impl Loss {
                 let r = (score - target).abs();
                 if r <= threshold { 0.5 * r * r } else { threshold * (r - 0.5 * threshold) }
             }
+            Self::Poisson { top } => {
+                let t = count_of(target, top);
+                let above = (score - top.ln()).max(0.0);
+                let least = if t > 0.0 { t - t * t.ln() } else { 0.0 };
+                expected_count(score, top) + top * above - t * score - least
+            }
+            Self::Quantile { level, width } => {
+                let r = score - target;
+                let half = if r.abs() < width { 0.25 * (r * r / width + width) } else { 0.5 * r.abs() };
+                half + (0.5 - level) * r
+            }
             Self::Hinge => (1.0 - target * score).max(0.0),
             Self::Sigmoid => sigmoid(-target * score),
             Self::SmoothedHinge { width } => {
@@ -208,6 +271,12 @@ impl Loss {
                 }
             }
             Self::Huber { threshold } => (score - target).clamp(-threshold, threshold),
+            Self::Poisson { top } => expected_count(score, top) - count_of(target, top),
+            Self::Quantile { level, width } => {
+                let slope = 0.5 * ((score - target) / width).clamp(-1.0, 1.0) + (0.5 - level);
+                // a sum that is rounded may lie beyond the bound by its last digit
+                slope.clamp(-level, 1.0 - level)
+            }
             Self::Hinge => {
                 if target * score < 1.0 {
                     -target
@@ -243,6 +312,20 @@ impl Loss {
                 p * (1.0 - p) * (1.0 - 2.0 * p)
             }
             Self::Huber { threshold } => f64::from((score - target).abs() <= threshold),
+            Self::Poisson { top } => {
+                if score < top.ln() {
+                    expected_count(score, top)
+                } else {
+                    0.0
+                }
+            }
+            Self::Quantile { width, .. } => {
+                if (score - target).abs() < width {
+                    0.5 / width
+                } else {
+                    0.0
+                }
+            }
             Self::SmoothedHinge { width } => {
                 if (1.0 - target * score).abs() < width {
                     0.5 / width
@@ -252,6 +335,18 @@ impl Loss {
             }
         }
     }
+}
+
+/// The mean of a count at a score, in usual counts: e^s, and no more than `top`.
+#[inline]
+pub fn expected_count(score: f64, top: f64) -> f64 {
+    score.exp().min(top)
+}
+
+/// A count in usual counts, of a target in [-1, 1].
+#[inline]
+pub fn count_of(target: f64, top: f64) -> f64 {
+    0.5 * top * (target + 1.0)
 }
 
 /// 1/(1 + e^{-x}) without overflow.
@@ -281,7 +376,10 @@ fn log_sum_exp(scores: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    const SCALAR: [Loss; 8] = [
+    const SCALAR: [Loss; 11] = [
+        Loss::Quantile { level: 0.9, width: 0.4 },
+        Loss::Quantile { level: 0.25, width: Loss::USUAL_WIDTH },
+        Loss::Poisson { top: 3.0 },
         Loss::Sigmoid,
         Loss::Logistic { shift: 0.0 },
         Loss::Logistic { shift: 2.0 },
@@ -308,6 +406,74 @@ mod tests {
                 assert!(facts.smoothness.is_none_or(|b| curvature.abs() <= b));
             }
         }
+    }
+
+    /// A record of the Poisson loss: half the deviance where the mean is below the largest count, least (0) where it is the count, a line beyond.
+    #[test]
+    fn poisson_loss_is_half_the_deviance_of_counts_in_their_unit() {
+        let (top, unit) = (8.0, 2.5);
+        let loss = Loss::Poisson { top };
+        for count in [0.0, 1.0, 3.0, 20.0] {
+            let target = loss.usable_target(2.0 * count / (top * unit) - 1.0, f64::MAX).unwrap();
+            for mean in [0.1f64, 1.0, 2.5, 15.0, 19.9] {
+                let log = if count > 0.0 { count * (count / mean).ln() } else { 0.0 };
+                let half_deviance = (log - (count - mean)) / unit;
+                let score = (mean / unit).ln();
+                assert!((loss.scalar_value(score, target) - half_deviance).abs() < 1e-12, "{count} {mean}");
+                assert!((loss.scalar_slope(score, target) - (mean - count) / unit).abs() < 1e-12);
+                assert!((loss.prediction(score) - (2.0 * mean / (top * unit) - 1.0)).abs() < 1e-12);
+            }
+            // beyond the largest mean slopes are within ±top and do not change
+            for far in [top.ln(), 3.0, 50.0, 1e300] {
+                let slope = loss.scalar_slope(far, target);
+                // e to the power of a logarithm is rounded
+                assert!((slope - (top - count / unit)).abs() < 1e-12 && (loss.prediction(far) - 1.0).abs() < 1e-12);
+                assert!((-top..=top).contains(&slope));
+            }
+            for below in [-1.0, -800.0, -1e300] {
+                assert!((-top..=top).contains(&loss.scalar_slope(below, target)));
+            }
+        }
+        assert_eq!(loss.usable_target(f64::NAN, f64::MAX), None);
+        assert_eq!(loss.usable_target(1e300, f64::MAX), Some(1.0));
+        assert_eq!(loss.usable_target(f64::NEG_INFINITY, f64::MAX), Some(-1.0));
+    }
+
+    /// The pinball loss where a residual is larger than the width, at most a quarter of the width above it within; never negative.
+    #[test]
+    fn quantile_loss_is_the_pinball_loss_but_for_its_corner() {
+        let width = 0.125;
+        for level in [0.02, 0.1, 0.5, 0.9] {
+            let loss = Loss::Quantile { level, width };
+            let facts = loss.facts();
+            assert_eq!((facts.lipschitz, facts.smoothness), (Some(f64::max(level, 1.0 - level)), Some(4.0)));
+            for k in -40..=40 {
+                let (score, target) = (f64::from(k) / 32.0, 0.25);
+                let r = target - score;
+                let pinball = f64::max(level * r, (level - 1.0) * r);
+                let over = loss.scalar_value(score, target) - pinball;
+                assert!(if r.abs() >= width { over.abs() < 1e-15 } else { (0.0..=width / 4.0).contains(&over) }, "{r}");
+                let slope = loss.scalar_slope(score, target);
+                assert!((-level..=1.0 - level).contains(&slope));
+                if r.abs() >= width {
+                    assert!((slope - if r > 0.0 { -level } else { 1.0 - level }).abs() < 1e-15);
+                }
+            }
+            for target in [-1.0, 0.0, 1.0] {
+                assert!(loss.scalar_value(0.0, target) <= loss.at_zero());
+            }
+        }
+        let half = Loss::Quantile { level: 0.5, width };
+        assert_eq!(half.scalar_value(0.75, 0.25), 0.5 * Loss::Absolute.scalar_value(0.75, 0.25));
+    }
+
+    /// Of targets spread evenly the slopes add up to 0 where the score has a share `level` of them below it.
+    #[test]
+    fn quantile_slopes_balance_at_the_level() {
+        let loss = Loss::Quantile { level: 0.3, width: Loss::USUAL_WIDTH };
+        let sum = |score: f64| (0..2000).map(|i| loss.scalar_slope(score, f64::from(i) / 1000.0 - 0.9995)).sum::<f64>();
+        assert!(sum(-0.4).abs() < 1e-9, "{}", sum(-0.4));
+        assert!(sum(-0.41) < -9.0 && sum(-0.39) > 9.0);
     }
 
     #[test]

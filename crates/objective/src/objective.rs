@@ -17,6 +17,7 @@
 //! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
 //! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
 //! | [`Calibration`] | none: how far the scores of a released linear model are from what happened, for its scale and offsets |
+//! | [`Coverage`] | none: whether an interval around a released linear model's prediction holds the target, for its width |
 //! | [`Admitted`] | another one, but a public function for records whose own bound on their gradient is too large |
 //! | [`OfUnits`] | the mean of another one over the rows of a unit |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
@@ -25,6 +26,7 @@
 mod admitted;
 mod calibration;
 mod closures;
+mod coverage;
 mod difference;
 mod embedded;
 mod factorization;
@@ -46,6 +48,7 @@ mod tests;
 pub use admitted::{Admitted, TooCurved};
 pub use calibration::{Calibration, curvature_weight};
 pub use closures::Closures;
+pub use coverage::Coverage;
 pub use difference::Difference;
 pub use embedded::Embedded;
 pub use factorization::{Entry, Factorization};
@@ -60,7 +63,7 @@ pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;
 pub use scored::{ScoreLoss, Scored};
 pub use sizes::GradientSizes;
-pub use spec::{Cells, ObjectiveSpec, Scores};
+pub use spec::{Cells, Interval, ObjectiveSpec, Scores};
 
 use crate::records::RecordSet;
 

@@ -48,8 +48,20 @@ pub fn table(seed: u64, n: usize, groups: usize, levels: usize, signal: f64, los
                 let noisy: Vec<f64> = scores.iter().map(|s| s + 0.5 * random.normal()).collect();
                 (0..k).max_by(|&a, &b| noisy[a].total_cmp(&noisy[b])).unwrap_or(0) as f64
             }
-            Loss::Squared | Loss::Absolute | Loss::Huber { .. } => {
+            Loss::Squared | Loss::Absolute | Loss::Huber { .. } | Loss::Quantile { .. } => {
                 (0.3 * scores[0] + 0.1 * random.normal()).clamp(-1.0, 1.0)
+            }
+            // four counts a usual one: arrivals within a unit of time
+            Loss::Poisson { top } => {
+                let (mut count, mut left) = (0.0, 4.0 * scores[0].exp());
+                while count < 4.0 * top {
+                    left += random.uniform().max(f64::MIN_POSITIVE).ln();
+                    if left < 0.0 {
+                        break;
+                    }
+                    count += 1.0;
+                }
+                2.0 * count / (4.0 * top) - 1.0
             }
             _ => {
                 if random.uniform() < crate::loss::sigmoid(scores[0]) {

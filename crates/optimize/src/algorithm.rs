@@ -5,7 +5,7 @@ use crate::plan::{NotApplicable, Plan, Problem, RecordUnit};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
 use dpopt_objective::loss::Loss;
-use dpopt_objective::objective::OfRows;
+use dpopt_objective::objective::{Interval, OfRows};
 use dpopt_objective::records::{Examples, RemoteRecords, SpilledExamples};
 use dpopt_privacy::{Budget, Unit};
 use dpopt_refusal::Remedy;
@@ -20,17 +20,33 @@ pub struct Solution {
     /// Upper bound, to first order, on the standard deviation of the noise in each weight, where the released values tell
     /// more than [`Summary::weight_noise`].
     pub noise: Option<Vec<f64>>,
+    /// Covariance of the weights about the best ones of the population, of sampling and noise together: weights × weights, row by row. Where a method finds
+    /// one.
+    pub covariance: Option<Vec<f64>>,
     /// What usual rows have beside an intercept of 1, where that is released: a number for each feature.
     pub usual_row: Option<Vec<f64>>,
     /// What all weights were multiplied with at the end, a public number.
     pub scaled_by: f64,
+    /// What holds the targets of so many rows around predictions, where that was asked for: half its width infinite where no finite one was found to.
+    pub interval: Option<Interval>,
     /// A sentence on the run, where it may have ended in several ways. Made of released values alone.
     pub note: Option<String>,
 }
 
 impl From<Vec<f64>> for Solution {
     fn from(weights: Vec<f64>) -> Self {
-        Self { weights, noise: None, usual_row: None, scaled_by: 1.0, note: None }
+        Self { weights, noise: None, covariance: None, usual_row: None, scaled_by: 1.0, interval: None, note: None }
+    }
+}
+
+impl Solution {
+    /// With all weights multiplied by a public number, and what is known of their noise with them.
+    pub fn scaled(mut self, by: f64) -> Self {
+        self.weights.iter_mut().for_each(|w| *w *= by);
+        self.noise.iter_mut().flatten().for_each(|std| *std *= by.abs());
+        self.covariance.iter_mut().flatten().for_each(|product| *product *= by * by);
+        self.scaled_by *= by;
+        self
     }
 }
 
@@ -63,6 +79,8 @@ pub struct Capabilities {
     pub sums: bool,
     /// It has the option `calibration`: its scores of linear models can be calibrated after the run.
     pub calibrates: bool,
+    /// Its models are linear, so that the width of prediction intervals can be found after the run.
+    pub intervals: bool,
     /// For which losses it stands after all methods that predictions cannot tell from it.
     pub stands_last: fn(Loss) -> bool,
     /// What its scores of several classes usually have to be multiplied with to be probabilities.
@@ -78,6 +96,7 @@ impl Capabilities {
         supports_user_level: false,
         sums: false,
         calibrates: true,
+        intervals: true,
         stands_last: |_| false,
         usual_scale: 1.0,
     };

@@ -61,7 +61,7 @@ impl Expected {
 pub fn calibrated_loss(loss: Loss) -> Option<Loss> {
     match loss {
         Loss::Logistic { .. } => Some(Loss::Logistic { shift: 0.0 }),
-        Loss::Softmax { .. } | Loss::Squared => Some(loss),
+        Loss::Softmax { .. } | Loss::Squared | Loss::Poisson { .. } => Some(loss),
         _ => None,
     }
 }
@@ -301,8 +301,13 @@ impl Scaled {
     /// One step along a noisy sum, whose entries have noise of `std`.
     fn step(&mut self, sum: &[f64], unknowns: usize, std: f64, expected: &Expected) {
         let (residuals, derivatives) = sum.split_at(unknowns);
-        // whatever noise says, a mean residual is at most 1 (of a number: 2)
-        let most = self.rows * if self.loss == Loss::Squared { 2.0 } else { 1.0 };
+        // whatever noise says, a mean residual is at most 1 (of a number: 2; of a count: the largest one)
+        let most = self.rows
+            * match self.loss {
+                Loss::Squared => 2.0,
+                Loss::Poisson { top } => top,
+                _ => 1.0,
+            };
         let residuals: Vec<f64> = residuals.iter().map(|r| r.clamp(-most, most)).collect();
         let residuals = &residuals[..];
         let weight = curvature_weight(self.loss);
@@ -382,6 +387,8 @@ impl Scaled {
 
     fn finished(self) -> Solution {
         let Self { mut solution, features, intercept, scale, offset_std, log_scale_std, .. } = self;
+        // scale and offsets moved the weights
+        solution.covariance = None;
         if let Some(noise) = &mut solution.noise {
             for (at, (std, weight)) in noise.iter_mut().zip(&solution.weights).enumerate() {
                 *std = (*std * scale).hypot(weight * log_scale_std);

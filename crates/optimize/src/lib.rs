@@ -6,9 +6,13 @@
 pub mod algorithm;
 pub mod calibration;
 pub mod centred_mean;
+pub mod centred_moment;
 pub mod choices;
+pub mod class_moments;
 pub mod clip_bias;
 pub mod driver;
+pub mod interval_search;
+pub mod intervals;
 pub mod options;
 pub mod oracle;
 pub mod plan;
@@ -23,6 +27,7 @@ pub mod selection;
 
 pub use algorithm::{Algorithm, Capabilities, RowAccess, Run, RunError, RunResult, Solution};
 pub use choices::{AdaptiveRule, Domain};
+pub use intervals::Intervals;
 pub use options::MethodOptions;
 pub use planning::Solver;
 pub use prepared::{Candidate, Choose, Prepared, prepare};

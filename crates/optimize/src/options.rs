@@ -38,6 +38,9 @@ pub struct MethodOptions {
     /// An embedding model instead of a linear one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<Embedding>,
+    /// The target's range is declared, and holds every target. Set by whoever reads the targets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub declared_range: bool,
     /// Rows are in remote partitions, which answer with sums only.
     #[serde(default, rename = "elsewhere", skip_serializing_if = "std::ops::Not::not")]
     pub remote: bool,
@@ -60,9 +63,14 @@ impl MethodOptions {
         OptionReader::new(self).get(&common::CALIBRATION)
     }
 
+    /// Share of targets that prediction intervals are to hold, if they are asked for.
+    pub fn intervals(&self) -> Option<f64> {
+        OptionReader::new(self).get(&common::INTERVALS)
+    }
+
     /// Whether anything was said of how a method learns; what happens after it says nothing of that.
     pub fn tunes(&self) -> bool {
-        self.names().any(|name| name != common::CALIBRATION.name())
+        self.names().any(|name| name != common::CALIBRATION.name() && name != common::INTERVALS.name())
     }
 
     /// Whether the weights are to stay within a ball or a box that was said.

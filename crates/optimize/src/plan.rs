@@ -3,12 +3,14 @@
 //! From *public facts* ([`Problem`]) and a [`Budget`] an [`Algorithm`](crate::Algorithm) computes all its
 //! hyper-parameters (its schedule) and the [`Event`] of all it will release; [`certify`] accounts that event.
 
+use crate::intervals::Intervals;
 pub use dpopt_mechanism::NotApplicable;
 use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Evidence, Linear};
 use dpopt_objective::records::{Directions, slots};
-use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, special};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, Shown, special};
+use dpopt_refusal::{Refusal, Remedy};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU64;
@@ -39,6 +41,9 @@ pub struct Problem {
     /// What the same curator releases after the method, for the scale of its scores: a part of every plan's event. `None`: nothing.
     #[serde(skip)]
     pub calibrated: Option<Calibrated>,
+    /// What it releases last, for the width of prediction intervals: a part of every plan's event. `None`: nothing.
+    #[serde(skip)]
+    pub intervals: Option<Intervals>,
     /// What a record is. By itself: a row, and a unit of its own.
     #[serde(skip)]
     pub record: RecordUnit,
@@ -149,16 +154,27 @@ impl Calibrated {
 
     /// Most noise in a mean residual of numbers, in halves of their range, with which it is still of use: predicted means are off by little to begin with.
     const MAX_NOISE_OF_NUMBERS: f64 = 0.01;
+    /// Most noise in a mean residual of counts, in usual counts.
+    const MAX_NOISE_OF_COUNTS: f64 = 0.05;
 
-    /// Bound on what a record adds to a sum: few records of classes add more, those that are surely wrong, and of numbers outliers.
+    /// Bound on what a record adds to a sum: few records of classes add more, those that are surely wrong, of numbers outliers, and counts that are
+    /// many times what is expected.
     pub fn clip_norm(loss: Loss) -> f64 {
-        if loss == Loss::Squared { 1.0 } else { std::f64::consts::SQRT_2 }
+        match loss {
+            Loss::Squared => 1.0,
+            Loss::Poisson { .. } => 3.0,
+            _ => std::f64::consts::SQRT_2,
+        }
     }
 
     /// Whether the sums are worth their part of the budget.
     fn is_of_use(&self, problem: &Problem) -> bool {
         let noise = problem.calibration_noise(self) * Self::clip_norm(problem.loss);
-        problem.loss != Loss::Squared || noise <= Self::MAX_NOISE_OF_NUMBERS * problem.rows as f64
+        match problem.loss {
+            Loss::Squared => noise <= Self::MAX_NOISE_OF_NUMBERS * problem.rows as f64,
+            Loss::Poisson { .. } => noise <= Self::MAX_NOISE_OF_COUNTS * problem.rows as f64,
+            _ => true,
+        }
     }
 
     /// What the sums cost, as gradients.
@@ -174,6 +190,7 @@ impl Problem {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: RecordUnit::default(),
             rows,
             features,
@@ -192,10 +209,11 @@ impl Problem {
         Self { calibrated: with.calibrated.filter(|_| of_use), ..with }
     }
 
-    /// With a calibration after the method, for `share` of μ² (0: none), where the loss and the budget allow for one: logistic, softmax or squared, and δ > 0.
+    /// With a calibration after the method, for `share` of μ² (0: none), where the loss and the budget allow for one: logistic, softmax, squared or Poisson, and δ > 0.
     #[must_use]
     pub fn with_calibration(self, budget: Budget, share: f64, intercept: Option<(u32, f64)>) -> Self {
-        let possible = matches!(self.loss, Loss::Logistic { .. } | Loss::Softmax { .. } | Loss::Squared);
+        let possible =
+            matches!(self.loss, Loss::Logistic { .. } | Loss::Softmax { .. } | Loss::Squared | Loss::Poisson { .. });
         if !possible || budget.delta() <= 0.0 || share.is_nan() || share <= 0.0 {
             return Self { calibrated: None, ..self };
         }
@@ -224,10 +242,81 @@ impl Problem {
         drawn.on(Event::gaussian(self.calibration_noise(calibrated)).self_composed(Calibrated::ROUNDS))
     }
 
-    /// The method's share of the μ that is left to the method and its calibration.
+    /// With prediction intervals at this level, for the least share of μ² that is enough for so many records. `declared`: the range holds every target.
+    ///
+    /// # Errors
+    /// If the loss has no intervals, δ is 0, or there are too few records.
+    pub fn with_intervals(self, budget: Budget, level: f64, declared: bool) -> Result<Self, NotApplicable> {
+        if !matches!(self.loss, Loss::Squared | Loss::Absolute | Loss::Huber { .. }) {
+            return Err(NotApplicable::Option(
+                Refusal::of("prediction intervals are for a number's mean: a regression with the squared, absolute or huber loss").or(Remedy::LeaveOut("intervals")),
+            ));
+        }
+        if budget.delta() <= 0.0 {
+            return Err(NotApplicable::Option(
+                Refusal::of("prediction intervals are found with Gaussian noise, which needs delta > 0")
+                    .or("give a small delta, for example 1e-6")
+                    .or(Remedy::LeaveOut("intervals")),
+            ));
+        }
+        let mu = special::gaussian_mu(budget.epsilon(), budget.delta()).min(MAX_MU);
+        let left = self.prior_release.as_ref().map_or(mu, |prior_release| prior_release.rest_of(mu));
+        let with = |share: f64| Self { intervals: Some(Intervals::new(level, declared, share, left)), ..self.clone() };
+        let enough = Intervals::SHARES.into_iter().map(with).find(Self::has_narrow_intervals);
+        let taken = enough.unwrap_or_else(|| with(Intervals::LARGEST_SHARE));
+        taken.check_intervals()?;
+        Ok(taken)
+    }
+
+    fn has_narrow_intervals(&self) -> bool {
+        self.intervals
+            .is_some_and(|intervals| intervals.margin(self.sensitivity()) <= intervals.usual_margin(self.rows))
+    }
+
+    /// Refuses intervals that so few records say too little of: noise would be most of what they are wider by.
+    ///
+    /// # Errors
+    /// Why, with the number of records that would do.
+    pub fn check_intervals(&self) -> Result<(), NotApplicable> {
+        let Some(intervals) = &self.intervals else { return Ok(()) };
+        let needed = intervals.least_rows(self.sensitivity());
+        if self.rows >= needed {
+            return Ok(());
+        }
+        let (what, rows) = (if self.is_pooled() { "units" } else { "rows" }, self.rows);
+        let few = format!(
+            "prediction intervals at level {} need at least {needed} {what} within this budget, and there are {rows}",
+            Shown(intervals.level())
+        );
+        Err(NotApplicable::Option(
+            Refusal::of(few).or("raise epsilon").or("ask for a lower level").or(Remedy::LeaveOut("intervals")),
+        ))
+    }
+
+    /// Noise multiplier of each sum that the width of prediction intervals is found by.
+    pub fn intervals_noise(&self, intervals: &Intervals) -> f64 {
+        intervals.noise_multiplier(self.sensitivity())
+    }
+
+    /// How far a neighbour moves a sum, over the bound on what a record adds.
+    pub fn sensitivity(&self) -> f64 {
+        self.group() as f64 * self.relation().sum_sensitivity()
+    }
+
+    fn interval_sums(&self, intervals: &Intervals) -> Event {
+        let drawn = SamplerError::rounded(Intervals::ROUNDS as f64 * self.weights() as f64);
+        drawn.on(Event::gaussian(self.intervals_noise(intervals)).self_composed(Intervals::ROUNDS))
+    }
+
+    /// The method's share of the μ that is left to the method and what comes after it.
     pub fn method_mu(&self, mu: f64) -> f64 {
+        if self.calibrated.is_none() && self.intervals.is_none() {
+            return mu;
+        }
         let taken = |calibrated: &Calibrated| calibrated.share * mu.min(calibrated.mu).powi(2);
-        self.calibrated.as_ref().map_or(mu, |calibrated| (mu * mu - taken(calibrated)).max(0.0).sqrt())
+        let calibration = self.calibrated.as_ref().map_or(0.0, taken);
+        let intervals = self.intervals.map_or(0.0, |intervals| intervals.taken_of(mu));
+        (mu * mu - calibration - intervals).max(0.0).sqrt()
     }
 
     /// The problem with only `features` of the features, for a part of a method whose whole plan pays for the prior release.
@@ -238,15 +327,19 @@ impl Problem {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             ..self.clone()
         }
     }
 
     /// What is released in all, where the method's part is this: what is certified, and what a curator is opened for.
     pub fn whole(&self, method: Event) -> Event {
-        let method = match &self.calibrated {
-            Some(calibrated) => Event::composed(vec![method, self.calibration(calibrated)]),
-            None => method,
+        let after = self.calibrated.iter().map(|calibrated| self.calibration(calibrated));
+        let after: Vec<Event> =
+            after.chain(self.intervals.iter().map(|intervals| self.interval_sums(intervals))).collect();
+        let method = match after.is_empty() {
+            true => method,
+            false => Event::composed(std::iter::once(method).chain(after).collect()),
         };
         let method = method.for_users_of(self.group());
         match &self.prior_release {

@@ -281,6 +281,15 @@ fn check_loss(loss: Loss) -> Result<(), NotApplicable> {
         Loss::Softmax { classes } => in_range("the number of classes", f64::from(classes), 2.0, 1e6).map(drop),
         Loss::Huber { threshold } => in_range("the Huber threshold", threshold, 1e-6, 1e6).map(drop),
         Loss::SmoothedHinge { width } => in_range("the width of the hinge", width, 1e-6, 1e6).map(drop),
+        Loss::Poisson { top } => in_range("the largest count over the usual one", top, 1.5, 1e4).map(drop),
+        Loss::Quantile { level, width } => {
+            in_range("the width of the quantile's loss", width, 1e-6, 1.0)?;
+            if level > 0.0 && level < 1.0 {
+                return Ok(());
+            }
+            let refusal = Refusal::of("the level of the quantile").given(Shown(level).to_string());
+            Err(NotApplicable::Option(refusal.allowed("a number between 0 and 1, neither of the two included")))
+        }
         Loss::Squared | Loss::Absolute | Loss::Hinge | Loss::Sigmoid => Ok(()),
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::algorithm::{Algorithm, Run, RunResult};
 use crate::calibration::{Ended, calibrate, calibrated_loss, can_calibrate};
+use crate::interval_search::{can_find_width, find_width};
+use crate::intervals::Intervals;
 use crate::options::MethodOptions;
 use crate::plan::{Calibrated, NotApplicable, Plan, Problem, Summary};
 use dpopt_objective::objective::OfRows;
@@ -44,13 +46,17 @@ struct PreparedAlgorithm<A: Algorithm> {
 }
 
 impl<A: Algorithm> PreparedAlgorithm<A> {
-    /// The run, and its calibration if there is one.
+    /// The run, and what comes after it: a calibration and the width of prediction intervals.
     fn calibrated<R: OfRows + 'static>(&self, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
-        let solution = self.algorithm.run(&self.plan, Run { problem, examples, curator: &mut *curator, progress })?;
-        let Summary { loss, weight_noise, .. } = self.plan.summary;
-        let ended = Ended { loss, usual_scale: A::CAPABILITIES.usual_scale, weight_noise };
-        calibrate(solution, &ended, Run { problem, examples, curator, progress })
+        let mut solution =
+            self.algorithm.run(&self.plan, Run { problem, examples, curator: &mut *curator, progress })?;
+        if A::CAPABILITIES.calibrates {
+            let Summary { loss, weight_noise, .. } = self.plan.summary;
+            let ended = Ended { loss, usual_scale: A::CAPABILITIES.usual_scale, weight_noise };
+            solution = calibrate(solution, &ended, Run { problem, examples, curator: &mut *curator, progress })?;
+        }
+        find_width(solution, Run { problem, examples, curator, progress })
     }
 }
 
@@ -94,6 +100,7 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
     fn passes(&self) -> u64 {
         self.algorithm.passes(&self.plan, &self.problem)
             + self.problem.calibrated.as_ref().map_or(0, |_| Calibrated::ROUNDS)
+            + self.problem.intervals.map_or(0, |_| Intervals::ROUNDS)
     }
 
     fn run_remote_units(&self, run: Run<'_, Units<RemoteRecords>>) -> RunResult {
@@ -118,7 +125,13 @@ pub fn prepare<A: Algorithm>(
     problem: &Problem,
     budget: Budget,
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
+    // of a method without calibration all of the budget is its own, and its weights are the answer
+    let calibrated = problem.calibrated.filter(|_| A::CAPABILITIES.calibrates);
+    let intervals = problem.intervals.filter(|_| A::CAPABILITIES.intervals);
+    let problem = &Problem { calibrated, intervals, ..problem.clone() };
     can_calibrate(problem)?;
+    problem.check_intervals()?;
+    can_find_width(problem)?;
     let mut plan = algorithm.plan(problem, budget)?;
     plan.summary.assumptions.extend(problem.record.assumption());
     Ok(erased(algorithm, problem.clone(), plan))
@@ -130,6 +143,9 @@ pub fn erased<A: Algorithm>(algorithm: A, problem: Problem, plan: Plan<A::Schedu
     if let (Some(calibrated), Some(loss)) = (&problem.calibrated, calibrated_loss(problem.loss)) {
         summary.loss = loss;
         summary.gradients += calibrated.gradients(&problem);
+    }
+    if let Some(intervals) = &problem.intervals {
+        summary.gradients += intervals.gradients(problem.rows);
     }
     Box::new(PreparedAlgorithm { algorithm, problem, plan, summary })
 }

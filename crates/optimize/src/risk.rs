@@ -85,13 +85,17 @@ impl RiskModel {
             Loss::Logistic { .. } => (0.15, 2.0),
             Loss::Softmax { classes } => (0.5 / f64::from(classes.max(2)), 2.0),
             Loss::Squared | Loss::Huber { .. } | Loss::Absolute => (1.0, 0.5),
+            // the density of residuals at the level
+            Loss::Quantile { .. } => (1.0, 0.5),
+            // of means about the usual count, which vary by half of it
+            Loss::Poisson { .. } => (1.0, 0.6),
             Loss::Hinge => (0.5, 1.0),
             // about the curvature of the logistic loss where scores are useful, scaled to a slope of 1/4
             Loss::Sigmoid => (0.05, 2.0),
             Loss::SmoothedHinge { width } => (0.5f64.min(0.25 / width), 1.0),
         };
         let score_share = match problem.loss {
-            Loss::Squared | Loss::Huber { .. } | Loss::Absolute => SCORE_SHARE_IN_A_RANGE,
+            Loss::Squared | Loss::Huber { .. } | Loss::Absolute | Loss::Quantile { .. } => SCORE_SHARE_IN_A_RANGE,
             _ => SCORE_SHARE,
         };
         let r2 = problem.row_norm * problem.row_norm;
@@ -211,6 +215,17 @@ impl RiskModel {
         })
     }
 
+    /// What to multiply the answer of [`regularized`](Self::regularized) with so that the excess is least, at most 1; and that excess.
+    pub fn scaled_regularized(&self, lambda: f64, linear_noise: f64, output_noise: f64) -> (f64, f64) {
+        self.least_scaled(|scale| {
+            self.excess(|m, signal| {
+                let total = self.rows * self.curvature * m + lambda;
+                let bias = 1.0 - scale * (1.0 - lambda / total);
+                signal * bias * bias + scale * scale * ((linear_noise / total).powi(2) + output_noise * output_noise)
+            })
+        })
+    }
+
     /// The last iterate of `steps` steps of size h from 0 on Σφ + (λ/2)‖θ‖², each with noise of this standard deviation.
     pub fn last_iterate(&self, lambda: f64, step_size: f64, steps: f64, noise: f64) -> f64 {
         self.excess(|m, signal| {
@@ -264,13 +279,17 @@ impl RiskModel {
 
     /// What to multiply the answer of [`learning_time`](Self::learning_time) with so that the excess is least, at most 1; and that excess.
     pub fn scaled_learning_time(&self, time: f64, flat_noise: f64) -> (f64, f64) {
-        // along each direction c·(1 − bias) of the signal and c² of the noise: a parabola in c, known from three of its values
-        let at = |scale: f64| {
+        // along each direction c·(1 − bias) of the signal and c² of the noise
+        self.least_scaled(|scale| {
             self.excess(|m, signal| {
                 let (bias, variance) = self.learnt(m, time, flat_noise);
                 signal * (1.0 - scale * (1.0 - bias.sqrt())).powi(2) + scale * scale * variance
             })
-        };
+        })
+    }
+
+    /// Where in 0 to 1 a parabola is least, and how much it is there.
+    fn least_scaled(&self, at: impl Fn(f64) -> f64) -> (f64, f64) {
         let (none, half, whole) = (at(0.0), at(0.5), at(1.0));
         let curvature = 2.0 * (none - 2.0 * half + whole);
         let scale =

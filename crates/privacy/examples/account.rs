@@ -1,5 +1,5 @@
 //! Accounts events from standard input, one JSON object per line:
-//! `{"event": {...}, "relation": "zero-out", "delta": 1e-6}` (or `"expression": "poisson(0.01, gaussian(1)) x 1000"`, `"epsilon"`, or `"accountant": "rdp"`), and prints one
+//! `{"event": {...}, "relation": "zero-out", "delta": 1e-6}` (or `"expression": "poisson(0.01, gaussian(1)) x 1000"`, `"epsilon"`, `"epsilons": [...]` for a curve, or `"accountant": "rdp"`), and prints one
 //! JSON object per line with the bound and the time taken. With both `epsilon` and `delta` and an expression that holds
 //! an unknown, the noise is calibrated. A line that comes again is answered for a δ smaller by 2⁻⁴⁰ of itself each time, since the library remembers what it was
 //! asked and its time is what is measured.
@@ -36,6 +36,11 @@ fn answer(line: &str, again: u32) -> Result<serde_json::Value, String> {
         None => None,
     };
     let clock = Instant::now();
+    if let Some(epsilons) = task["epsilons"].as_array() {
+        let epsilons: Vec<f64> = epsilons.iter().filter_map(serde_json::Value::as_f64).collect();
+        let deltas = accountant::deltas(&event, relation, &epsilons).map_err(|e| e.to_string())?;
+        return Ok(serde_json::json!({ "deltas": deltas, "seconds": clock.elapsed().as_secs_f64() }));
+    }
     let bound = match (task["delta"].as_f64(), task["epsilon"].as_f64()) {
         (Some(delta), None) => match named {
             Some(a) => a.epsilon(&event, relation, delta),

@@ -12,7 +12,7 @@ pub mod stop;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -63,6 +63,20 @@ pub fn in_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     }
 }
 
+/// How many cores this process may use. The system is asked once, since its answer takes as long as a short computation.
+pub fn cores() -> usize {
+    // not behind a lock, which a fork meanwhile would leave locked; to ask twice does no harm
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            KNOWN.store(cores, Ordering::Relaxed);
+            cores
+        }
+        known => known,
+    }
+}
+
 /// How many threads [`in_threads`] has.
 pub fn thread_count() -> usize {
     match rayon::current_thread_index() {
@@ -79,7 +93,10 @@ fn pool() -> Option<Arc<ThreadPool>> {
         return Some(pool);
     }
     // not under the lock: a fork meanwhile would leave it locked
-    let Ok(made) = ThreadPoolBuilder::new().thread_name(|i| format!("dpopt-{i}")).build() else {
+    let said = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"].iter().any(|name| std::env::var_os(name).is_some());
+    // 0: as these variables say
+    let threads = if said { 0 } else { cores() };
+    let Ok(made) = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("dpopt-{i}")).build() else {
         // refused if it was done before, which is as good
         let _ = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().map(std::mem::forget);
         return None;

@@ -35,7 +35,7 @@ X = RNG.uniform(-1, 1, (ROWS, 4))
 CLASSES = np.argmax(X[:, :3], axis=1)
 TWO = (X[:, 0] > X[:, 1]).astype(int)
 NUMBERS = np.where(np.arange(ROWS) % 50 == 0, np.nan, X @ [0.5, -0.3, 0.2, 0.0])
-COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
+COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None, "insecure_seed": 1}
 KNOWN = {"classes": [0, 1, 2], "method": dpopt.methods.NoisyGradientDescent(steps=3)}
 MODELS = {
     "softmax": (dpopt.LogisticRegression(**KNOWN, **COMMON), CLASSES),

@@ -110,10 +110,7 @@ pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &s
 /// Certified δ at each of `epsilons`, never growing with ε.
 #[pyfunction]
 pub(crate) fn privacy_curve(py: Python<'_>, event_json: &str, epsilons: Vec<f64>, under: &str) -> PyResult<Vec<f64>> {
-    accounted(py, event_json, under, |event, relation| {
-        let curve = accountant::privacy_curve(event, relation, &epsilons).map_err(refused)?;
-        Ok(curve.into_iter().map(|bound| bound.upper).collect())
-    })
+    accounted(py, event_json, under, |event, relation| accountant::deltas(event, relation, &epsilons).map_err(refused))
 }
 
 /// Upper bounds on the true positive rate of any test at each false positive rate.

@@ -144,6 +144,7 @@ pub(crate) fn described(planned: &Planned, forms: &[(EncoderForm, String, f64)])
         "epsilon": planned.budget.epsilon(),
         "delta": planned.budget.delta(),
         "models": planned.models,
+        "loss": planned.problem.loss,
     }))
 }
 
@@ -161,7 +162,9 @@ pub(crate) fn method_options() -> PyResult<String> {
 
 /// Released weights of each model (outputs × features, row-major), an upper bound on the standard deviation of the noise in each
 /// (NaN: none is known); plan, guarantee and releases as JSON; seconds of planning; places of the labels that were found, in the order of classes; the range
-/// that targets were clipped to, if it was not their own; what that takes from their mean at most (NaN: nothing is known), and all of it in words.
+/// that targets were clipped to, if it was not their own; what that takes from their mean at most (NaN: nothing is known), and all of it in words; the
+/// covariance of each model's weights, row by row, where its method finds one; of prediction intervals, where they are asked for, the level, half the width in
+/// halves of the target's range, and whether that range is declared.
 type Fitted<'py> = (
     Vec<Bound<'py, PyArray1<f64>>>,
     Vec<Bound<'py, PyArray1<f64>>>,
@@ -172,6 +175,8 @@ type Fitted<'py> = (
     Option<Vec<usize>>,
     Option<(f64, f64)>,
     Option<(f64, String)>,
+    Vec<Option<Bound<'py, PyArray1<f64>>>>,
+    Option<(f64, f64, bool)>,
 );
 
 #[pymethods]
@@ -263,19 +268,23 @@ impl Fit {
 /// What a fit hands to Python.
 fn released<'py>(py: Python<'py>, fitted: &model::MatrixFitted) -> PyResult<Fitted<'py>> {
     let bound = fitted.planned.plan().map_err(refused)?.summary().weight_noise.unwrap_or(f64::NAN);
-    let (mut weights, mut noise) = (Vec::new(), Vec::new());
+    let (mut weights, mut noise, mut covariances) = (Vec::new(), Vec::new(), Vec::new());
     for solution in &fitted.solutions {
         warn_of(py, solution.note.as_deref())?;
         weights.push(solution.weights.to_pyarray(py));
         let same = || vec![bound; solution.weights.len()];
         noise.push(solution.noise.clone().unwrap_or_else(same).to_pyarray(py));
+        covariances.push(solution.covariance.as_ref().map(|c| c.to_pyarray(py)));
     }
     let (guarantee, releases) = (json(&fitted.guarantee)?, json(&fitted.releases)?);
     let bias = fitted.clip.map_or(f64::NAN, |clip| clip.clip_bias);
     let clip = fitted.note.clone().map(|note| (bias, note));
     let plan = described(&fitted.planned, &[])?;
     let seconds = fitted.planning.as_secs_f64();
-    Ok((weights, noise, plan, guarantee, releases, seconds, fitted.labels.clone(), fitted.range, clip))
+    let (labels, range) = (fitted.labels.clone(), fitted.range);
+    let interval = fitted.solutions.first().and_then(|solution| solution.interval);
+    let interval = interval.map(|found| (found.level, found.half_width, found.ends));
+    Ok((weights, noise, plan, guarantee, releases, seconds, labels, range, clip, covariances, interval))
 }
 
 /// Tells how a run ended, as a warning of Python's.

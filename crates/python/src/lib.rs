@@ -19,6 +19,7 @@ mod integers;
 mod kept;
 mod ledger;
 mod minimize;
+mod moments;
 mod objectives;
 mod online;
 mod owners;
@@ -30,6 +31,7 @@ mod rows;
 mod search;
 mod seeds;
 mod session;
+mod sizing;
 mod sparse_mean;
 mod stationary;
 mod stop;
@@ -70,6 +72,8 @@ mod _core {
     #[pymodule_export]
     use crate::minimize::{Minimizing, minimize_options};
     #[pymodule_export]
+    use crate::moments::{class_moments, class_moments_plan, covariance, covariance_plan};
+    #[pymodule_export]
     use crate::objectives::NativeObjective;
     #[pymodule_export]
     use crate::online::{ExpertsGame, experts_plans};
@@ -91,6 +95,8 @@ mod _core {
     use crate::search::{plan_search, repetitions, select_best};
     #[pymodule_export]
     use crate::session::Session;
+    #[pymodule_export]
+    use crate::sizing::{has_goal, sizing};
     #[pymodule_export]
     use crate::sparse_mean::{sparse_mean, sparse_mean_plans};
     #[pymodule_export]

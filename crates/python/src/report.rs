@@ -18,7 +18,8 @@ struct Stored {
     preparation: Vec<String>,
     guarantee: Guarantee,
     releases: Vec<Vec<StoredRelease>>,
-    coefficients: Vec<(String, f64, Option<f64>)>,
+    /// Name, value, standard deviation of the noise, standard error.
+    coefficients: Vec<(String, f64, Option<f64>, Option<f64>)>,
     /// Range of the target, if it is a number.
     range: Option<(f64, f64)>,
     /// Score of the winner of a search.
@@ -37,7 +38,7 @@ struct StoredRelease {
 
 /// Labels are static in the library; a label this version does not know is shown by a neutral name.
 fn label(text: &str) -> &'static str {
-    const KNOWN: [&str; 16] = [
+    const KNOWN: [&str; 17] = [
         "gradient sum",
         "batch gradient",
         "minimiser of the perturbed objective",
@@ -54,6 +55,7 @@ fn label(text: &str) -> &'static str {
         "features times target",
         "calibration",
         "histograms of numbers",
+        "slopes and curvatures",
     ];
     KNOWN.into_iter().find(|known| *known == text).unwrap_or("release")
 }
@@ -62,7 +64,7 @@ fn label(text: &str) -> &'static str {
 pub(crate) fn answer(stored: &str) -> PyResult<MatrixAnswer> {
     let s: Stored = serde_json::from_str(stored).map_err(invalid)?;
     let record = |r: StoredRelease| ReleaseRecord { label: label(&r.label), event: r.event, count: r.count };
-    let weight = |(name, value, noise)| Coefficient { name, value, noise, slot: false };
+    let weight = |(name, value, noise, std_error)| Coefficient { name, value, noise, std_error, slot: false };
     Ok(MatrixAnswer {
         command: s.command,
         source: s.source,

@@ -11,7 +11,7 @@ use crate::partitions::Asking;
 use crate::session::{Charging, Session};
 use crate::stop::interruptible;
 use crate::table::{ColumnEncoder, Copied, Declarations, Table, bad_cells, feature_names, path_of, vectors_of};
-use dpopt::data::EncoderForm;
+use dpopt::data::{EncoderForm, TargetRule};
 use dpopt::loss::Loss;
 use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
@@ -139,6 +139,15 @@ impl TableFit {
     fn target_clip(&self) -> PyResult<Option<String>> {
         let fit = held(&self.inner)?;
         fit.as_ref().ok_or_else(over)?.target_clip().map(|clip| json(&clip)).transpose()
+    }
+
+    /// The range of a number that is predicted, if it is known before the run.
+    fn target_range(&self) -> PyResult<Option<(f64, f64)>> {
+        let fit = held(&self.inner)?;
+        Ok(match fit.as_ref().ok_or_else(over)?.layout().target {
+            Some((_, TargetRule::Number { lower, upper, .. })) => Some((lower, upper)),
+            _ => None,
+        })
     }
 
     /// Whether the labels are to be found privately.
@@ -313,6 +322,12 @@ impl TableModel {
     fn range(&self) -> (f64, f64) {
         let spec = self.inner.encoder().target().map(|(_, spec)| spec);
         spec.map_or((-1.0, 1.0), |spec| (spec.unscale(-1.0), spec.unscale(1.0)))
+    }
+
+    /// Level and half the width of prediction intervals, and whether ends keep to the target's range; None where there are none.
+    fn interval(&self) -> Option<(f64, f64, bool)> {
+        let interval = self.inner.interval()?;
+        Some((interval.level, interval.half_width.unwrap_or(f64::INFINITY), interval.within_range))
     }
 
     /// Columns of the table that it reads.

@@ -1,6 +1,7 @@
 """Calls that take long on purpose, made in a process of their own: it reads which, says when one is inside native code, and what became of it.
 
-A call has begun when the main thread has been at one instruction of Python for a while. Another thread sees that, which it can't while the call keeps Python's lock.
+A call has begun when the main thread has been at one instruction of Python for a while, or, where it is made of many short ones, when it has gone on for long. Another
+thread sees that, which it can't while the call keeps Python's lock.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import dpopt
 import numpy as np
 from dpopt import accounting, audit, mechanisms, objectives, partitions, select
 
-#: Seconds at one instruction.
-INSIDE = 0.15
+#: Seconds at one instruction, and of a call that stays at none for so long.
+INSIDE, GOING_ON = 0.15, 5.0
 FACTS = {"epsilon": 1.0, "delta": 1e-6}
-CLASSES = {**FACTS, "bounds": (-1, 1), "classes": [0, 1]}
+CLASSES = {**FACTS, "bounds": (-1, 1), "encoding": None, "classes": [0, 1]}
 DESCENT = {"method": dpopt.methods.NoisyGradientDescent(steps=100_000)}
 
 
@@ -84,7 +85,7 @@ def audit_of_samples():
 
 
 def second_moment():
-    X, _ = rows(40_000, 300)
+    X, _ = rows(30_000, 900)
     return lambda: mechanisms.second_moment(X, 1.0, **FACTS)
 
 
@@ -116,7 +117,7 @@ def scores_of_a_network():
 def report():
     X, y = rows(200, 2)
     model = dpopt.LogisticRegression(**CLASSES).fit(X, y)
-    model.coef_, model.coef_noise_std_ = np.ones((1, 400_000)), np.ones((1, 400_000))
+    model.coef_, model.coef_noise_std_ = np.ones((1, 4_000_000)), np.ones((1, 4_000_000))
     return model.report
 
 
@@ -163,12 +164,12 @@ class Watch(threading.Thread):
         self.main, self.over = threading.main_thread().ident, threading.Event()
 
     def run(self):
-        at, since = None, 0.0
+        at, since, made = None, 0.0, time.monotonic()
         while not self.over.wait(0.005):
             frame = sys._current_frames()[self.main]
             if (frame, frame.f_lasti) != at:
                 at, since = (frame, frame.f_lasti), time.monotonic()
-            elif time.monotonic() - since > INSIDE:
+            if time.monotonic() - since > INSIDE or time.monotonic() - made > GOING_ON:
                 where = f"{frame.f_code.co_filename.rpartition(os.sep)[2]}:{frame.f_lineno}"
                 answer({"begun": where, "clocks": clocks()})
                 return

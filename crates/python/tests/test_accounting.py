@@ -148,10 +148,11 @@ def test_events_of_fits_cost_the_same_in_dp_accounting():
 
     X = np.random.default_rng(0).uniform(-1, 1, (5000, 3))
     y, box = (X[:, 0] > 0).astype(int), {"epsilon": 1.0, "delta": 1e-5, "bounds": (-1, 1)}
+    plain = {**box, "encoding": None}
     fits = [
-        *(dpopt.LogisticRegression(classes=[0, 1], method=method, **box).fit(X, y)
+        *(dpopt.LogisticRegression(classes=[0, 1], method=method, **plain).fit(X, y)
           for method in ("noisy-gradient-descent", "noisy-sgd", "dp-ftrl", "output-perturbation", "released-preconditioner")),
-        dpopt.LinearRegression(target_bounds=(-1, 1), **box).fit(X, X[:, 0]),
+        dpopt.LinearRegression(target_bounds=(-1, 1), **plain).fit(X, X[:, 0]),
         dpopt.MeanEstimator(**box).fit(X),
     ]  # fmt: skip
     for fit in fits:
@@ -165,7 +166,7 @@ def test_events_of_fits_cost_the_same_in_dp_accounting():
     # the training, and the three sums of its calibration
     assert len(steps) == 2 and steps[0][2] > 1 and steps[1][1:] == (1.0, 3)
     # no event bounds it, and the message names it and not what is around it
-    perturbed = dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", **box).fit(X, y)
+    perturbed = dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", **plain).fit(X, y)
     for give in (perturbed.privacy_.event.to_dp_accounting, perturbed.privacy_.event.to_opacus_history):
         with pytest.raises(ValueError, match="ObjectivePerturbationDpEvent"):
             give()

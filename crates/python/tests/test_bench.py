@@ -184,14 +184,20 @@ def test_ctrl_c_ends_the_run_and_what_it_started(tmp_path):
         "sys.argv = ['run.py', '--record']\nsys.exit(run.main())"
     )
     recorded = (SPEED / "recorded.json").read_bytes()
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for _ in range(400):
-        if (tmp_path / "pid").exists():
-            break
-        time.sleep(0.05)
-    child = int((tmp_path / "pid").read_text())
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    # a shell's jobs in the background ignore the signal, and what they start does too
+    code = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", code], **piped)
+    try:
+        for _ in range(400):
+            if (tmp_path / "pid").exists():
+                break
+            time.sleep(0.05)
+        child = int((tmp_path / "pid").read_text())
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert process.returncode == 130 and "interrupted: nothing is recorded" in err and "0 lines measured" in out
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)

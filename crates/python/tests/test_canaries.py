@@ -125,6 +125,11 @@ OF = {
     },
     "dpopt.select.Selected": {"index": 0, "error": 0.1, "privacy_": None},
     "dpopt.partitions.Here": {"blocks": [(X, Y)]},
+    "dpopt.plot.sizing": {
+        "found": dpopt.LogisticRegression(epsilon=1.0, classes=[0, 1], encoding=None).explain(
+            n_features=2, n_rows=1000, loss_points=5
+        )
+    },
     "dpopt.partitions.Recipe": {"sparse": False},
     "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},
     "dpopt.check_per_record": {"data": (X, Y)},
@@ -157,7 +162,7 @@ DATA = {
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch", "dask", "ray", "spark", "nvflare"}
 #: What gives back what it was given, to its caller.
-RETURNING = {"hard_threshold", "predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "fit_transform", "inverse_transform",
+RETURNING = {"hard_threshold", "predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba", "decision_function", "transform", "fit_transform", "inverse_transform",
              "user_vectors", "item_vectors"}  # fmt: skip
 SKIPPED_METHODS = {"set_output", "get_metadata_routing", "mro", "set_params"}
 
@@ -300,6 +305,9 @@ def example(kind):
     if not issubclass(kind, dpopt._linear.PrivateLinear):
         del given["method"]
     given = {k: v for k, v in given.items() if k in known}
+    if kind is dpopt.PoissonRegressor:
+        # counts begin at 0
+        given["target_bounds"] = (0, 1)
     if kind is dpopt.PublicOneHot:
         given = {"categories": [0, 1]}
     if kind is dpopt.TextEncoder:

@@ -275,12 +275,16 @@ OF_A_MODEL = "torch.records: RecordGradients"
 #: Parameters and what was released; each fit is charged for itself. A stream that is under way stays behind.
 ESTIMATORS = """
 _base: PrivateEstimator
+_bounded_moments: PrivateMoments
 _classifiers: LinearSVC LogisticRegression PrivateLinearClassifier SGDClassifier
 _embeddings: EmbeddingClassifier TwoTowerClassifier TwoTowerRegressor
 _heavy_tailed: HeavyTailedMean
 _linear: PrivateLinear
 _mean: MeanEstimator
-_regressors: HuberRegression LinearRegression PrivateLinearRegressor Ridge SGDRegressor
+_naive_bayes: GaussianNB
+_pca: PCA
+_regressors: HuberRegression LinearRegression PoissonRegressor PrivateLinearRegressor QuantileRegressor Ridge SGDRegressor
+_scaler: PrivateScaler
 _sparse_models: SparseLinearRegression SparseLogisticRegression
 _stream: Learning LeftBehind
 select: PrivateSearchCV
@@ -290,12 +294,14 @@ spark: SparkLinearRegression SparkLogisticRegression SparkMean SparkMeanModel Sp
 VALUES = """
 _aggregate: Aggregate
 _batches: Batches
+_bounded_moments: Box
 _by_unit: UnitMeans Units
 _embedding_forms: Sums Towers
 _events: DpEvent
 _flower_accountant: Accountant
 _flower_update: PrivateUpdate
 _forms: Linear
+_inference: Summary
 _fitted_table: ClassOrder FittedTable
 _mean_tables: DeclaredColumn VectorReader Vectors
 _minimize: Minimum
@@ -304,6 +310,7 @@ _partial_fit: Targets
 _partial_fit_classes: Classes
 _partial_fit_numbers: Numbers
 _plan: Plan Privacy Request
+_sizing: Sizing
 _public_facts: Columns Unit
 _release: Release
 _repeats: Form
@@ -311,12 +318,12 @@ _rows: Bounding Scaling
 _search_price: SearchPlan
 _self_check: CannotBeTried Evidence NotOfOneRecord Pool
 _settings: DefaultEpsilon Method Settings
-_sources: Matrix PartitionedMatrix Source Table PartitionedTable
+_sources: EncodedMatrix Matrix PartitionedMatrix Source Table PartitionedTable
 _split: Split
 _steps: Surroundings
 _stationary: Selected
 _tables: NumberTable
-_targets: Decoding Reading
+_targets: Decoding Interval Reading
 _trees: Leaves Records
 _units: Given Shared
 _warnings: PrivacyWarning
@@ -327,7 +334,7 @@ encoders: HashingEncoder PublicOneHot PublicScaler TableEncoder TextEncoder
 flower: HardThresholding
 ledger: Entry
 mechanisms: SparseMean
-methods: AdaptiveClipDescent Auto BiasReducedSGD CentredDescent ClippedSGD DPAdaGrad DPAdam DPFTRL EmbeddingSGD ExponentialMechanism FrankWolfe HardThresholdingGD HardThresholdingSCSG HardThresholdingSGD HardThresholdingSVRG LastIterate NoisyGradientDescent NoisyNewton NoisySGD ObjectivePerturbation OutputPerturbation PAGAN PASAN PDPSGD Peeling PhasedSGD RegularizedDescent ReleasedPreconditioner SparseExponential SparseOutputPerturbation SufficientStatistics
+methods: AdaptiveClipDescent Auto BiasReducedSGD CentredDescent ClippedSGD DPAdaGrad DPAdam DPFTRL EmbeddingSGD ExponentialMechanism FrankWolfe HardThresholdingGD HardThresholdingSCSG HardThresholdingSGD HardThresholdingSVRG LastIterate NoisyGradientDescent NoisyNewton NoisySGD ObjectivePerturbation OneStep OutputPerturbation PAGAN PASAN PDPSGD Peeling PhasedSGD RegularizedDescent ReleasedPreconditioner SparseExponential SparseOutputPerturbation SufficientStatistics
 objectives: MatrixFactorization NegativeBinomialRegression Network Objective PhaseRetrieval PoissonRegression RobustRegression
 partitions: Counted Encoded Failure Here Known PartitionFailed Partitions Persons Plain Recipe
 ray: Columns RayPartitions

@@ -37,7 +37,7 @@ OBJECTIVE = {"method": "objective-perturbation"}
 #: With a budget as small as the default, the checks of accuracy are waived by a tag; all others hold.
 DEFAULTS = [
     dpopt.LogisticRegression(classes="public"), dpopt.LinearSVC(classes="public"), dpopt.LinearRegression(), dpopt.Ridge(),
-    dpopt.MeanEstimator(),
+    dpopt.MeanEstimator(), dpopt.GaussianNB(classes="public"), dpopt.PrivateScaler(), dpopt.PCA(),
 ]  # fmt: skip
 CHECKED = [
     dpopt.LogisticRegression(**COMMON, **OBJECTIVE, classes="public"),
@@ -48,9 +48,14 @@ CHECKED = [
     dpopt.Ridge(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
     dpopt.HuberRegression(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
     dpopt.LinearRegression(**COMMON, **OBJECTIVE, heavy_tailed=(4, 3.0)),
+    dpopt.PoissonRegressor(**COMMON, method="noisy-gradient-descent", target_bounds=(0, 4)),
+    dpopt.QuantileRegressor(**COMMON, method="noisy-gradient-descent", target_bounds=(-4, 4)),
     dpopt.SGDRegressor(**COMMON, **SAMPLED, target_bounds=(-4, 4)),
     dpopt.MeanEstimator(**COMMON),
     dpopt.HeavyTailedMean(epsilon=50.0, delta=1e-3, moment=(2, 1e3)),
+    dpopt.GaussianNB(epsilon=50.0, delta=1e-3, bounds=(-4, 4), classes="public"),
+    dpopt.PrivateScaler(epsilon=50.0, delta=1e-3, bounds=(-4, 4)),
+    dpopt.PCA(epsilon=50.0, delta=1e-3, bounds=(-4, 4)),
     dpopt.EmbeddingClassifier(
         **COMMON,
         method=dpopt.methods.EmbeddingSGD(sampling_probability=0.5, steps=60),
@@ -120,7 +125,9 @@ def test_every_method_fits_within_its_budget(table, method):
     X, y, _ = table
     # a sampler of few rounds: the default takes up to half a minute
     sampler = dpopt.methods.ExponentialMechanism(regularization=2000.0)
-    model = dpopt.LogisticRegression(**SEEDED, method=sampler if method == sampler.name else method)
+    # a column has a coefficient, and steps are those of rows as they are
+    facts = {**SEEDED, "encoding": None}
+    model = dpopt.LogisticRegression(**facts, method=sampler if method == sampler.name else method)
     if method in _options.COUNTED:
         with pytest.raises(dpopt.PrivacyError, match="take SparseLogisticRegression or .* with max_features"):
             model.fit(X, y)
@@ -137,8 +144,8 @@ def test_every_method_fits_within_its_budget(table, method):
     again = dpopt.accounting.epsilon(model.privacy_.event, 1e-6)
     # a fit may be certified by a closed form that is within the budget; the tightest accountant then says a little less
     assert 0.95 * model.privacy_.epsilon <= float(again) <= model.privacy_.epsilon * (1 + 1e-9)
-    # a draw from a Gibbs measure adds no noise to anything, and each of several phases has noise of its own
-    drawn = method in ("exponential-mechanism", "sparse-exponential", "phased-sgd", "clipped-sgd")
+    # a draw from a Gibbs measure adds no noise to anything, and each of several phases or steps has noise of its own
+    drawn = method in ("exponential-mechanism", "sparse-exponential", "phased-sgd", "clipped-sgd", "one-step")
     assert np.isnan(model.noise_std_) if drawn else model.noise_std_ > 0
     assert (model.coef_noise_std_ > 0).all()
     assert len(model.plan_.candidates) == 1 and "objective-perturbation" in model.report()
@@ -183,7 +190,7 @@ def test_accuracy_is_useful_at_epsilon_one(table):
 def test_regression_recovers_coefficients_in_original_units(table):
     X, _, score = table
     model = dpopt.LinearRegression(
-        epsilon=20.0, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 6), insecure_seed=1
+        epsilon=20.0, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 6), encoding=None, insecure_seed=1
     ).fit(X, score)
     assert model.coef_ == pytest.approx([0.5, -0.3, 0.0], abs=0.1)
     assert model.intercept_ == pytest.approx(-1.0, abs=0.5)
@@ -251,7 +258,7 @@ def test_dense_sparse_and_tables_give_the_same_model(table):
     pd = pytest.importorskip("pandas")
     X, y, _ = table
     # no centring for sparse data: symmetric bounds make both encodings equal
-    kwargs = {**PUBLIC, "bounds": (-10, 10), "insecure_seed": 3}
+    kwargs = {**PUBLIC, "bounds": (-10, 10), "encoding": None, "insecure_seed": 3}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         dense = dpopt.LogisticRegression(**kwargs).fit(X, y)
@@ -336,7 +343,7 @@ def test_missing_bounds_and_classes_are_named(table):
     assert [s["name"] for s in model.privacy_.stages] == ["labels", "model"]
     assert model.privacy_.epsilon <= 1.0
     with pytest.warns(PrivacyWarning, match="target_bounds.*too few rows.*heavy_tailed"):
-        few = dpopt.LinearRegression(epsilon=0.01, delta=1e-6, bounds=(0, 10)).fit(X, y)
+        few = dpopt.LinearRegression(epsilon=0.01, delta=1e-6, bounds=(0, 10), encoding=None).fit(X, y)
     assert few.target_range_ == (-1.0, 1.0) and [s["name"] for s in few.privacy_.stages] == ["model"]
     with pytest.warns(PrivacyWarning, match="larger than 1/4000"):
         dpopt.LogisticRegression(**{**PUBLIC, "delta": 1e-3}).fit(X, y)
@@ -349,7 +356,7 @@ def test_the_range_of_a_target_is_found_or_follows_from_a_moment():
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (12_000, 3))
     y = 900.0 + 200.0 * X[:, 0] + 60.0 * rng.standard_t(2.2, 12_000)
-    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 7}
+    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None, "insecure_seed": 7}
     found = dpopt.LinearRegression(**common).fit(X, y)
     assert [s["name"] for s in found.privacy_.stages] == ["bounds", "model"] and found.privacy_.epsilon <= 1.0
     # the 5 % and 95 % quantiles of y are 654 and 1150
@@ -426,7 +433,7 @@ def test_a_rare_label_does_not_leave(table):
 def test_multinomial_and_one_against_rest(table):
     X, _, score = table
     y = np.digitize(score, [-0.8, 0.8])
-    common = {"delta": 1e-6, "bounds": (0, 10), "classes": [0, 1, 2], "insecure_seed": 1}
+    common = {"delta": 1e-6, "bounds": (0, 10), "classes": [0, 1, 2], "encoding": None, "insecure_seed": 1}
     softmax = dpopt.LogisticRegression(epsilon=4.0, **common).fit(X, y)
     assert softmax.coef_.shape == (3, 3) and softmax.predict_proba(X[:5]).shape == (5, 3)
     assert softmax.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
@@ -501,13 +508,15 @@ def test_ledger_is_charged_before_and_refuses(table):
     with pytest.raises(dpopt.BudgetExceeded):
         dpopt.LogisticRegression(**PUBLIC, budget=ledger).fit(X, y)
     dpopt.MeanEstimator(epsilon=0.5, delta=1e-6, bounds=(0, 10), budget=ledger).fit(X)
-    assert [e.name for e in ledger.entries] == ["LogisticRegression", "MeanEstimator"]
+    # where columns are encoded a charge is called as that of a table
+    assert [e.name for e in ledger.entries] == ["fit y of a matrix", "MeanEstimator"]
     with pytest.warns(PrivacyWarning, match="classes"), pytest.raises(dpopt.BudgetExceeded):
         dpopt.LogisticRegression(**{**PUBLIC, "classes": None}, budget=ledger).fit(X, y)
 
 
 def test_a_slower_accountant_says_more_and_changes_no_noise():
-    auto = dpopt.SGDClassifier(**PUBLIC, method=dpopt.methods.NoisySGD(sampling_probability=0.1, steps=40))
+    method = dpopt.methods.NoisySGD(sampling_probability=0.1, steps=40)
+    auto = dpopt.SGDClassifier(**PUBLIC, method=method, encoding=None)
     rng = np.random.default_rng(0)
     X, y = rng.uniform(0, 10, (1000, 2)), rng.integers(0, 2, 1000)
     tight, loose = auto.fit(X, y), clone(auto).set_params(accountant="rdp").fit(X, y)
@@ -532,13 +541,20 @@ def test_pickle_clone_and_pipeline(table, tmp_path):
 
 def test_nothing_private_is_kept(table):
     X, y, _ = table
-    model = dpopt.LogisticRegression(**PUBLIC).fit(X, y)
+    model = dpopt.LogisticRegression(**PUBLIC, encoding=None).fit(X, y)
     # public facts: the declared bounds
     assert [a.tolist() for a in model._range] == [[0.0] * 3, [10.0] * 3, [5.0] * 3]
     kept = {k for k in vars(model) if k.endswith("_") or k.startswith("_")}
     assert kept <= {
         "n_features_in_", "plan_", "noise_std_", "classes_", "coef_", "intercept_", "coef_noise_std_", "privacy_",
-        "_fitted_loss", "_report_facts", "feature_names_in_", "_range",
+        "_fitted_loss", "_report_facts", "feature_names_in_", "_range", "_interval",
+    }  # fmt: skip
+    # where columns are encoded, the released model of a table holds the rest
+    encoded = dpopt.LogisticRegression(**PUBLIC).fit(X, y)
+    kept = {k for k in vars(encoded) if k.endswith("_") or k.startswith("_")}
+    assert kept == {
+        "n_features_in_", "plan_", "noise_std_", "classes_", "coef_", "intercept_", "coef_noise_std_", "privacy_",
+        "_fitted_loss", "_table", "encoded_feature_names_", "_interval",
     }  # fmt: skip
 
 

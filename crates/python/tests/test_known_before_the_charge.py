@@ -58,6 +58,9 @@ ENTRANCES = {
     "MeanEstimator": lambda e, b: dpopt.MeanEstimator(e, DELTA, bounds=(-3, 3), budget=b).fit(X),
     "MeanEstimator in rounds": lambda e, b: dpopt.MeanEstimator(e, DELTA, bounds=(-3, 3), spread=0.2, budget=b).fit(X),
     "HeavyTailedMean": lambda e, b: dpopt.HeavyTailedMean(e, DELTA, budget=b).fit(RNG.normal(size=(600, 3))),
+    "GaussianNB": lambda e, b: dpopt.GaussianNB(e, DELTA, bounds=(-3, 3), classes=[0, 1], budget=b).fit(X, LABELS),
+    "PrivateScaler": lambda e, b: dpopt.PrivateScaler(e, DELTA, bounds=(-3, 3), budget=b).fit(X),
+    "PCA": lambda e, b: dpopt.PCA(2, e, DELTA, bounds=(-3, 3), budget=b).fit(X),
     "LogisticRegression": lambda e, b: dpopt.LogisticRegression(
         e, DELTA, bounds=(-3, 3), classes=[0, 1], budget=b
     ).fit(X, LABELS),

@@ -117,3 +117,23 @@ def test_known_faults_of_models_and_ledgers(tmp_path):
     with pytest.raises(ValueError, match="not a list of recalls") as refused:
         dpopt.load(old / "number.json", recalls=newer)
     assert "7731977" not in str(refused.value)
+
+
+@pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+def test_labels_of_a_file_are_values_of_python_where_they_are_given(tmp_path):
+    X = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    y = (X[:, 0] > 0).astype(int)
+    facts = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1)}
+    model, path = dpopt.LogisticRegression(**facts, classes=[0, 1]).fit(X, y), tmp_path / "model.json"
+    model.save(path)
+    assert dpopt.load(path).classes_.tolist() == ["0", "1"]
+    for classes in ([0, 1], [1, 0], np.array([0, 1])):
+        loaded = dpopt.load(path, classes=classes)
+        assert loaded.classes_.tolist() == [0, 1]
+        assert np.array_equal(loaded.predict(X), model.predict(X)) and loaded.score(X, y) == model.score(X, y)
+    for wrong in ([0], [0, 1, 1], [0, 2]):
+        with pytest.raises(ValueError, match="they are '0', '1'"):
+            dpopt.load(path, classes=wrong)
+    dpopt.LinearRegression(**facts, target_bounds=(0, 1)).fit(X, y).save(path)
+    with pytest.raises(ValueError, match="predicts a number"):
+        dpopt.load(path, classes=[0, 1])

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 ROOT = Path(__file__).parents[1]
 BY_NAME = {option["name"]: option for option in _options.CATALOGUE}
 EMBEDDINGS = (dpopt.EmbeddingClassifier, dpopt.TwoTowerClassifier, dpopt.TwoTowerRegressor)
-BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1)}
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None}
 CLASSIFIER = {**BUDGET, "classes": [0, 1]}
 ESTIMATORS = [
     (dpopt.LogisticRegression, CLASSIFIER),
@@ -25,6 +25,8 @@ ESTIMATORS = [
     (dpopt.SGDClassifier, CLASSIFIER),
     (dpopt.LinearRegression, {**BUDGET, "target_bounds": (-1, 1)}),
     (dpopt.HuberRegression, {**BUDGET, "target_bounds": (-1, 1)}),
+    (dpopt.PoissonRegressor, {**BUDGET, "target_bounds": (0, 8)}),
+    (dpopt.QuantileRegressor, {**BUDGET, "target_bounds": (-1, 1)}),
     (dpopt.Ridge, {**BUDGET, "target_bounds": (-1, 1)}),
     (dpopt.SGDRegressor, {**BUDGET, "target_bounds": (-1, 1)}),
     (dpopt.SparseLogisticRegression, CLASSIFIER),
@@ -59,7 +61,22 @@ def test_every_method_has_a_class_with_its_options():
     assert set(methods.__all__) == {"BY_NAME", "Method", *(kind.__name__ for kind in methods.BY_NAME.values())}
 
 
-@pytest.mark.parametrize("kind", methods.BY_NAME.values(), ids=lambda kind: kind.__name__)
+def test_a_method_without_options_of_its_own_is_an_object_too():
+    plain = methods.OneStep()
+    assert (
+        repr(plain) == "OneStep()"
+        and plain.given() == {}
+        and [*inspect.signature(methods.OneStep).parameters] == ["intervals"]
+    )
+    for copied in (clone(plain), pickle.loads(pickle.dumps(plain)), copy.deepcopy(plain)):
+        assert copied == plain and copied is not plain and hash(copied) == hash(plain)
+    with pytest.raises(TypeError):
+        methods.OneStep(steps=3)
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in methods.BY_NAME.values() if k is not methods.OneStep], ids=lambda kind: kind.__name__
+)
 def test_a_method_is_an_object_as_scikit_learns_are(kind):
     first = next(iter(inspect.signature(kind).parameters))
     plain, changed = kind(), kind(**{first: 0.25})
@@ -162,6 +179,9 @@ def test_candidates_are_methods_or_their_options():
 
 def values_of(option):
     """Values, not all of which are the default."""
+    if option["name"] == "intervals":
+        # a level for which so few rows are enough
+        return [0.6]
     form = option["form"]
     if form == "words":
         return [word for word, _ in option["words"]]

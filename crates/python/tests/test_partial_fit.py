@@ -72,9 +72,8 @@ def test_a_stream_ends_where_a_fit_in_the_same_batches_does(kind):
     learner = model(kind, **options)
     for part, given in batches(X, targets):
         learner.partial_fit(part, given)
-    whole = model(
-        kind, method=dpopt.methods.DPFTRL(steps=BATCHES, sampling_probability=1 / BATCHES, calibration=0), **options
-    ).fit(X, targets)
+    method = dpopt.methods.DPFTRL(steps=BATCHES, sampling_probability=1 / BATCHES, calibration=0)
+    whole = model(kind, method=method, encoding=None, **options).fit(X, targets)
     np.testing.assert_allclose(learner.coef_, whole.coef_, atol=1e-9)
     assert learner.privacy_.epsilon == whole.privacy_.epsilon
     assert learner.plan_.schedule["batching"] == "arrival" and whole.plan_.schedule["batching"] == "position"

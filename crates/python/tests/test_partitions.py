@@ -16,7 +16,7 @@ RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (N, 4))
 CLASSES = np.argmax(X[:, :3], axis=1)
 NUMBERS = X @ [0.5, -0.3, 0.2, 0.0]
-COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
+COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None, "insecure_seed": 1}
 MODELS = {
     "softmax": (
         dpopt.LogisticRegression(classes=[0, 1, 2], method=dpopt.methods.NoisyGradientDescent(steps=20), **COMMON),
@@ -35,6 +35,16 @@ MODELS = {
         NUMBERS,
     ),
     "moments": (dpopt.LinearRegression(target_bounds=(-1, 1), method="sufficient-statistics", **COMMON), NUMBERS),
+    "counts": (
+        dpopt.PoissonRegressor(target_bounds=(0, 2), method=dpopt.methods.AdaptiveClipDescent(steps=20), **COMMON),
+        NUMBERS,
+    ),
+    "quantile": (
+        dpopt.QuantileRegressor(
+            quantile=0.8, target_bounds=(-1, 1), method=dpopt.methods.NoisyGradientDescent(steps=20), **COMMON
+        ),
+        NUMBERS,
+    ),
     "huber": (
         dpopt.HuberRegression(target_bounds=(-1, 1), method=dpopt.methods.NoisyGradientDescent(steps=20), **COMMON),
         NUMBERS,
@@ -272,6 +282,7 @@ def test_under_add_or_remove_the_guess_counts_and_not_the_rows():
         1.0,
         1e-6,
         bounds=(-1, 1),
+        encoding=None,
         classes=[0, 1, 2],
         neighbors="add-or-remove",
         n_rows=1400,

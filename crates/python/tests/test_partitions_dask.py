@@ -21,7 +21,7 @@ RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (N, 4))
 CLASSES = np.argmax(X[:, :3], axis=1)
 PERSONS = RNG.integers(0, 200, N)
-COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
+COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None, "insecure_seed": 1}
 DESCENT = dpopt.LogisticRegression(classes=[0, 1, 2], method=dpopt.methods.NoisyGradientDescent(steps=5), **COMMON)
 SOLVED = dpopt.LogisticRegression(classes=[0, 1, 2], method="output-perturbation", **COMMON)
 CUTS = {1: [N], 2: [700, N], 7: [1, 300, 300, 900, 1000, N - 1, N]}

@@ -80,6 +80,7 @@ def test_the_range_of_a_target_is_found_in_parts(options):
             epsilon,
             1e-6,
             bounds=(-1, 1),
+            encoding=None,
             insecure_seed=1,
             method=dpopt.methods.NoisyGradientDescent(steps=5),
             **options,

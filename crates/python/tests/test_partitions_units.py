@@ -18,7 +18,7 @@ CLASSES = np.argmax(X[:, :3], axis=1)
 NUMBERS = X @ [0.5, -0.3, 0.2, 0.0]
 IDS = RNG.integers(0, 450, N)
 ENDS = ([N], [700, N], [0, 1, 300, 300, 900, N - 1, N])
-COMMON = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
+COMMON = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None, "insecure_seed": 1}
 MODELS = {
     "softmax": (
         dpopt.LogisticRegression(classes=[0, 1, 2], method=dpopt.methods.NoisyGradientDescent(steps=10), **COMMON),

@@ -21,7 +21,7 @@ def data():
 @pytest.fixture(scope="module")
 def models(data):
     X, score = data
-    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
+    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None, "insecure_seed": 1}
     three = np.digitize(score, [-0.3, 0.3])
     return {
         "binary": dpopt.LogisticRegression(**common, classes=["no", "yes"]).fit(X, np.where(score > 0, "yes", "no")),
@@ -128,7 +128,7 @@ def test_shapes_are_what_a_model_adds_for_each_value(data, tmp_path):
         (
             lambda: plot.shapes(dpopt.LinearRegression(insecure_seed=1).fit(*data)),
             ValueError,
-            "give encoding={} with bounds",
+            r"give bounds=\(lower, upper\) without encoding=None",
         ),
     ):
         with pytest.raises(error, match=message):
@@ -143,6 +143,7 @@ def test_intervals_cover_the_noise():
     kwargs = {
         "delta": 1e-3,
         "bounds": (-1, 1),
+        "encoding": None,
         "classes": [0, 1],
         # the bars are those of the noise of the weights; where scores are scaled, exact ones are scaled otherwise
         "method": dpopt.methods.OutputPerturbation(regularization=500.0, calibration=0),
@@ -155,7 +156,7 @@ def test_intervals_cover_the_noise():
 
 def test_scikit_learn_objects_decide_the_same_and_have_the_models_probabilities_or_none(models, data):
     X, score = data
-    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1], "insecure_seed": 1}
+    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1), "encoding": None, "classes": [0, 1], "insecure_seed": 1}
     y = (score > 0).astype(int)
     shifted = dpopt.LogisticRegression(**common, method=dpopt.methods.ObjectivePerturbation(shift=4.0)).fit(X, y)
     raw = dpopt.LogisticRegression(**common, method=dpopt.methods.ObjectivePerturbation(shift=4.0, calibration=0)).fit(

@@ -149,6 +149,10 @@ STRUCTS = {
     "crates/privacy/src/ledger/record.rs": {"Header": "ledger/$defs/header", "Charge": "ledger/$defs/charge"},
     "crates/cli/src/explain.rs": {"Explained": "plan", "EncoderRow": "plan/$defs/encoder"},
     "crates/data/src/encoder_form.rs": {"EncoderForm": "plan/$defs/encoder", "TextForm": "plan/$defs/encoder"},
+    "crates/dpopt/src/sizing.rs": {
+        "Sizing": "plan/$defs/sizing", "Least": "plan/$defs/least", "Point": "plan/$defs/point", "Given": "plan/$defs/sizing/properties/given",
+    },
+    "crates/dpopt/src/sizing/scale.rs": {"Estimate": "plan/$defs/estimate"},
     "crates/optimize/src/plan.rs": {"Problem": "plan/$defs/problem"},
 }  # fmt: skip
 #: What a schema has from a flattened struct, or what is put beside a struct where it is written.
@@ -159,7 +163,7 @@ BESIDE = {
 #: Fields of structs that are flattened or not written.
 NOT_WRITTEN = {
     "Report": {"selection"}, "EncoderRow": {"form", "words"}, "EncoderForm": {"text"}, "Explained": {"selection", "baseline", "layout"},
-    "Problem": {"neighbours", "directions", "prior_release", "calibrated", "record"},
+    "Problem": {"neighbours", "directions", "prior_release", "calibrated", "intervals", "record"},
 }  # fmt: skip
 
 
@@ -265,6 +269,21 @@ PLANS = {
     "units": FITS["units"],
     "texts": FITS["texts"],
     "without a table": ["--rows", "20000", "--features", "50", "--epsilon", "1", "--max-nonzeros", "5"],
+    "a goal": ["census.csv", *INCOME, "--accuracy", "0.8", "--best", "0.85"],
+    "a goal in rows": ["--features", "50", "--epsilon", "1", "--loss-points", "2"],
+    "a goal for a number": [
+        "census.csv",
+        "--target",
+        "age",
+        "--bounds",
+        "bounds.toml",
+        "--epsilon",
+        "1",
+        "--error",
+        "15",
+        "--best",
+        "12",
+    ],
 }
 
 

@@ -198,7 +198,10 @@ def test_a_public_step_passes_in_silence(name):
 def test_each_step_is_named_once_with_what_to_do():
     steps = [("low", preprocessing.MinMaxScaler()), ("norm", preprocessing.Normalizer()), ("pca", decomposition.PCA(2))]
     _, (message,) = warned(lambda: Pipeline([*steps, ("model", classifier())]).fit(X, Y))
-    assert message.count("`low` (MinMaxScaler)") == message.count("PCA") == 1 and "Normalizer" not in message
+    assert (
+        message.count("`low` (MinMaxScaler)") == message.count("PCA: take dpopt.PCA") == 1
+        and "Normalizer" not in message
+    )
     assert "PublicScaler" in message and "GaussianRandomProjection" in message
     inner = Pipeline([("norm", preprocessing.Normalizer()), ("model", classifier())])
     pipe, (message,) = warned(lambda: make_pipeline(preprocessing.MinMaxScaler(), inner).fit(X, Y))
@@ -268,6 +271,9 @@ OTHERS = {
     ),
     "a mean": (lambda ledger: dpopt.MeanEstimator(epsilon=0.5, delta=1e-6, bounds=(-1, 1), budget=ledger), X, None),
     "a heavy-tailed mean": (lambda ledger: dpopt.HeavyTailedMean(epsilon=0.5, moment=2.0, budget=ledger), np.tile(X, (80, 1)), None),
+    "naive Bayes": (lambda ledger: dpopt.GaussianNB(epsilon=0.5, delta=1e-6, bounds=(-1, 1), classes=[0, 1], budget=ledger), X, Y),
+    "scales": (lambda ledger: dpopt.PrivateScaler(epsilon=0.5, delta=1e-6, bounds=(-1, 1), budget=ledger), X, None),
+    "components": (lambda ledger: dpopt.PCA(epsilon=0.5, delta=1e-6, bounds=(-1, 1), budget=ledger), X, None),
     "a search": (
         lambda ledger: dpopt.select.PrivateSearchCV(
             dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"method__regularization": [1.0]}, epsilon=2.0, delta=1e-6,
@@ -298,7 +304,9 @@ def test_a_step_that_is_not_the_last_says_so():
             seen.append(self.privacy_.scope)
             return self
 
-    first = Noted(epsilon=0.5, delta=1e-6, bounds=(-1, 1), classes=[0, 1], budget=dpopt.Ledger(5.0, 1e-3))
+    # the step takes coefficients of the columns
+    facts = {"bounds": (-1, 1), "classes": [0, 1], "encoding": None}
+    first = Noted(epsilon=0.5, delta=1e-6, **facts, budget=dpopt.Ledger(5.0, 1e-3))
     _, texts = warned(
         lambda: make_pipeline(feature_selection.SelectFromModel(first), naive_bayes.GaussianNB()).fit(X, Y)
     )

@@ -270,9 +270,9 @@ def test_model_files_go_both_ways(table, tmp_path):
         loaded.report()
     with pytest.raises(ValueError, match="cannot read"):
         dpopt.load(tmp_path / "nowhere.json")
-    with pytest.raises(ValueError, match="a model of a matrix does not have"):
-        X = np.zeros((200, 2))
-        dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]).fit(X, [0, 1] * 100).save(tmp_path / "m.json")
+    with pytest.raises(ValueError, match="this model is of a matrix as it is, since encoding is None"):
+        plain = dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1], encoding=None)
+        plain.fit(np.zeros((200, 2)), [0, 1] * 100).save(tmp_path / "m.json")
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,11 @@ def test_explain_takes_its_shape_from_the_table(table):
     # nothing but names, dtypes and the number of rows is looked at
     assert model().explain(X.assign(age=-1, message=None, gain=np.inf).astype({"message": object})) == plan
     assert model().explain(table, y="income") == plan
-    matrix = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1])
-    expected = matrix.explain(n_rows=300, n_features=4)
-    for given in (np.zeros((300, 4)), pd.DataFrame(np.zeros((300, 4))), [[0.0] * 4] * 300):
-        assert matrix.explain(given) == expected
+    for encoding in ("auto", None):
+        matrix = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], encoding=encoding)
+        expected = matrix.explain(n_rows=300, n_features=4)
+        for given in (np.zeros((300, 4)), pd.DataFrame(np.zeros((300, 4))), [[0.0] * 4] * 300):
+            assert matrix.explain(given) == expected
     assert (
         matrix.explain(300, 4) == expected and dpopt.MeanEstimator(bounds=(0, 1)).explain(np.zeros((9, 2))).n_rows == 9
     )
@@ -507,9 +508,10 @@ def test_messages_have_the_ways_out(table):
         dpopt.LogisticRegression(**facts).explain(2000, 2)
 
 
-def test_a_matrix_stays_on_its_own_road(table):
+def test_a_matrix_as_it_is_stays_on_its_own_road(table):
     X = table[["age"]].to_numpy(dtype=float)
-    fitted = dpopt.LogisticRegression(bounds=(17, 90), classes=CLASSES, epsilon=5.0, insecure_seed=1)
+    facts = {"bounds": (17, 90), "encoding": None}
+    fitted = dpopt.LogisticRegression(**facts, classes=CLASSES, epsilon=5.0, insecure_seed=1)
     fitted.fit(X, table.income)
     assert fitted._table is None and fitted.coef_.shape == (1, 1)
     # and an estimator can go from one to the other

@@ -77,7 +77,8 @@ def test_a_guarantee_per_person_and_a_model_that_is_of_use(panel):
     assert (model.plan_.n_units, model.plan_.n_rows) == (UNITS, ROWS)
     assert str(model.plan_).startswith("5,000 rows of 500 units")
     assert logistic(insecure_seed=5).fit(X, y, units=ids).score(X, y) > 0.85 and model.plan_.chosen["unit"] == "user"
-    report = model.report()
+    # the report of a matrix as it is; where columns are encoded it is that of a table
+    report = logistic(encoding=None).fit(X, y, units=ids).report()
     assert (
         "differ in one user" in report and "A person has one id" in report and "Each person has one row" not in report
     )
@@ -231,11 +232,12 @@ def test_methods_that_need_rows_take_a_guarantee_for_a_group(panel):
     X, y, ids = panel
     with pytest.raises(dpopt.PrivacyError, match="needs a public bound on its rows"):
         logistic(**BY_ROW).fit(X, y, units=ids)
-    model = logistic(**BY_ROW, delta=1e-4, unit=dpopt.Unit(max_rows=4)).fit(X, y, units=ids)
+    # one release, of a model; where columns are encoded their histograms come first
+    model = logistic(**BY_ROW, encoding=None, delta=1e-4, unit=dpopt.Unit(max_rows=4)).fit(X, y, units=ids)
     assert str(model.privacy_.event).startswith("User(4 records") and model.privacy_.epsilon <= 2.0
     assert any("no unit has more than 4 rows" in text for text in model.plan_.chosen["assumptions"])
     # what a row may spend is less than a person may
-    alone = logistic(**BY_ROW, delta=1e-4).explain(X).noise_std
+    alone = logistic(**BY_ROW, encoding=None, delta=1e-4).explain(X).noise_std
     assert model.plan_.noise_std > 2 * alone
 
 
@@ -248,7 +250,7 @@ def test_what_is_clipped_is_an_option(panel):
     table = frame(panel)
     for clipping, of_rows in (("unit", False), ("row", True)):
         unit = dpopt.Unit(max_rows=4, clipping=clipping)
-        model = logistic(**sampled, unit=unit).fit(X, y, units=ids)
+        model = logistic(**sampled, encoding=None, unit=unit).fit(X, y, units=ids)
         named = by_name(**sampled, encoding={"spread": False}, unit=unit).fit(table, "member", units="person")
         for fitted in (model, named):
             assert str(fitted.privacy_.event).startswith("User(4 records") == of_rows
@@ -289,6 +291,8 @@ WORKING = [
     (dpopt.LinearRegression, NUMBERS),
     (dpopt.Ridge, {**NUMBERS, **DESCENT}),
     (dpopt.HuberRegression, NUMBERS),
+    (dpopt.PoissonRegressor, {**NUMBERS, "target_bounds": (0, 8)}),
+    (dpopt.QuantileRegressor, {**NUMBERS, **DESCENT}),
     (dpopt.SGDRegressor, {**NUMBERS, "method": dpopt.methods.NoisySGD(steps=5)}),
     (dpopt.SparseLinearRegression, {**NUMBERS, "max_features": 1, "unit": dpopt.Unit(max_rows=2)}),
     (dpopt.TwoTowerRegressor, {**NUMBERS, **EMBEDDING}),
@@ -477,8 +481,8 @@ def test_wrong_ids_are_errors_that_show_none(panel):
         (set(secret), TypeError, "units is of type set"),
         (17, TypeError, "units is a number"),
         ("secret", TypeError, "units is text, and X is a sequence"),
-        (["secret"] * ROWS, ValueError, "1 units: too few to learn from"),
-        ([None] * ROWS, ValueError, "0 units: "),
+        (["secret"] * ROWS, ValueError, "1 units( of `user`)?: too few to learn from"),
+        ([None] * ROWS, ValueError, "0 units( of `user`)?: "),
     ]:
         with pytest.raises(kind, match=message) as caught:
             logistic().fit(X, y, units=units)

@@ -252,6 +252,11 @@ ENTRANCES = {
         numbers(w, 400), (numbers(1, 400)[:, 0] > 0).astype(int), classes=[0, 1]
     ),
     "HeavyTailedMean": lambda w, **o: dpopt.HeavyTailedMean(epsilon=0.5, moment=2.0, **o).fit(numbers(w, 40_000)),
+    "GaussianNB": lambda w, **o: dpopt.GaussianNB(epsilon=1.0, delta=1e-5, bounds=(-1, 1), classes=[0, 1], **o).fit(
+        numbers(w, 400), (numbers(1, 400)[:, 0] > 0).astype(int)
+    ),
+    "PrivateScaler": lambda w, **o: dpopt.PrivateScaler(epsilon=1.0, delta=1e-5, bounds=(-1, 1), **o).fit(numbers(w, 400)),
+    "PCA": lambda w, **o: dpopt.PCA(epsilon=1.0, delta=1e-5, bounds=(-1, 1), **o).fit(numbers(w, 400)),
     "histogram": lambda w, **o: mechanisms.histogram(["a"] * 20, [f"{i} of {w}" for i in range(w)], epsilon=1.0, **renamed(o)),
     "gaussian_sum": lambda w, **o: mechanisms.gaussian_sum(numbers(w), 1.0, epsilon=1.0, delta=1e-6, **renamed(o)),
     "laplace_sum": lambda w, **o: mechanisms.laplace_sum(numbers(w), 1.0, epsilon=1.0, delta=1e-6, **renamed(o)),

@@ -14,6 +14,7 @@ mod candidates;
 mod certified;
 mod comparisons;
 mod correlated;
+mod coverage;
 mod descents;
 mod embeddings;
 mod experts;
@@ -28,6 +29,7 @@ mod hard_thresholding;
 mod heavy_tailed;
 mod ledger;
 mod linear;
+mod moments;
 mod o2nc;
 mod objectives;
 mod owners;
@@ -206,6 +208,8 @@ pub fn all() -> Vec<InjectedFault> {
     bugs.extend(o2nc::bugs());
     bugs.extend(general_norms::bugs());
     bugs.extend(calibration::bugs());
+    bugs.push(coverage::bug());
+    bugs.extend(moments::bugs());
     bugs
 }
 

@@ -34,6 +34,7 @@ mod centred;
 mod certified;
 mod choices;
 pub(crate) mod columns;
+mod coverage;
 mod embeddings;
 mod experts;
 mod frank_wolfe;
@@ -41,6 +42,7 @@ pub(crate) mod general_norms;
 pub(crate) mod gibbs;
 mod hard_thresholding;
 mod methods;
+pub(crate) mod moments;
 mod o2nc;
 mod one_run;
 mod peeling;
@@ -255,6 +257,8 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(o2nc::audits());
     rows.extend(general_norms::audits());
     rows.push(calibration::audit());
+    rows.push(coverage::audit());
+    rows.extend(moments::audits());
     rows
 }
 

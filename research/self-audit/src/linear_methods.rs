@@ -30,6 +30,7 @@ fn problem(rows: u64, features: usize, relation: Relation) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows,
         features,

@@ -10,6 +10,7 @@ pub(super) mod calibration;
 pub(super) mod candidates;
 pub(super) mod choices;
 pub(super) mod comparisons;
+pub(super) mod coverage;
 pub(super) mod embeddings;
 pub(super) mod experts;
 mod logistic;

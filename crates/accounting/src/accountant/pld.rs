@@ -91,18 +91,8 @@ impl Accountant for Pld {
     }
 
     fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
-        super::check_epsilon(epsilon)?;
-        let mut worst: Option<Bound> = None;
-        for leaves in tree::alternatives(event, relation)? {
-            let bound = self.leaves_delta(&leaves, epsilon);
-            if worst.as_ref().is_none_or(|w| bound.upper > w.upper) {
-                worst = Some(bound);
-            }
-        }
-        let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
-        let tolerance = 4.0 * self.quality.tolerance;
-        self.attained(&mut worst, event, relation, |draws, guess| lower::delta(draws, epsilon, guess, tolerance));
-        Ok(worst)
+        let bounds = self.claim_deltas(event, relation, &[epsilon])?;
+        bounds.into_iter().next().ok_or_else(|| AccountingError::Parameter("no epsilon was given".into()))
     }
 }
 
@@ -120,6 +110,32 @@ impl Pld {
     /// ```
     pub fn bracket(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         Self { quality: Quality { bracket: true, ..self.quality } }.epsilon(event, relation, delta)
+    }
+
+    /// [`claim_delta`](Accountant::claim_delta) at each of `epsilons`, which ascend, by few compositions.
+    pub(super) fn claim_deltas(
+        &self,
+        event: &Event,
+        relation: Relation,
+        epsilons: &[f64],
+    ) -> Result<Vec<Bound>, AccountingError> {
+        epsilons.iter().try_for_each(|epsilon| super::check_epsilon(*epsilon))?;
+        let mut worst: Option<Vec<Bound>> = None;
+        for leaves in tree::alternatives(event, relation)? {
+            let bounds = self.leaves_deltas(&leaves, epsilons);
+            match &mut worst {
+                None => worst = Some(bounds),
+                Some(worst) => {
+                    worst.iter_mut().zip(bounds).filter(|(w, b)| b.upper > w.upper).for_each(|(w, b)| *w = b);
+                }
+            }
+        }
+        let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
+        let tolerance = 4.0 * self.quality.tolerance;
+        for (bound, &epsilon) in worst.iter_mut().zip(epsilons) {
+            self.attained(bound, event, relation, |draws, guess| lower::delta(draws, epsilon, guess, tolerance));
+        }
+        Ok(worst)
     }
 
     /// Sets the lower bound: the largest `read`(draws, upper bound) of a mechanism that the event describes, over both orders.
@@ -171,19 +187,22 @@ impl Pld {
         Ok(bound(first, second, tv))
     }
 
-    fn leaves_delta(&self, leaves: &Leaves, epsilon: f64) -> Bound {
-        let charge = delta_with_error(0.0, epsilon, leaves.total_variation);
+    fn leaves_deltas(&self, leaves: &Leaves, epsilons: &[f64]) -> Vec<Bound> {
+        let charge = |epsilon: f64| delta_with_error(0.0, epsilon, leaves.total_variation);
         if leaves.sides.is_empty() {
-            return Bound::new(charge.min(1.0), "pld");
+            return epsilons.iter().map(|epsilon| Bound::new(charge(*epsilon).min(1.0), "pld")).collect();
         }
         let (forward, backward) = directions(leaves);
         let read = |draws: &Draws| {
-            let mut reading = compose::delta(draws, epsilon, self.quality);
-            reading.value = (reading.value + charge).min(1.0);
-            reading
+            let mut readings = compose::deltas(draws, epsilons, self.quality);
+            for (reading, epsilon) in readings.iter_mut().zip(epsilons) {
+                reading.value = (reading.value + charge(*epsilon)).min(1.0);
+            }
+            readings
         };
-        let (first, second) = (read(&forward), backward.as_ref().map(|d| read(d)));
-        bound(first, second, leaves.total_variation)
+        let mut second = backward.as_ref().map(|draws| read(draws).into_iter());
+        let both = read(&forward).into_iter().map(|first| (first, second.as_mut().and_then(Iterator::next)));
+        both.map(|(first, second)| bound(first, second, leaves.total_variation)).collect()
     }
 }
 

@@ -21,7 +21,7 @@ const NAME: &str = "pure";
 /// Largest number of loss values that are enumerated.
 const MAX_ATOMS: u64 = 1 << 18;
 
-/// Enlargement of sums of binomial masses: rounding of their logarithms (below 1e-11 at 2^18 terms).
+/// Enlargement of sums of binomial masses: rounding of their logarithms, as far as it does not grow with the number of mechanisms.
 const INFLATION: f64 = 1e-10;
 
 /// One (ε, δ) that `event` satisfies in both directions by itself: the finite supremum of its loss with the least δ.
@@ -36,12 +36,12 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
             (noise_parameter * *sensitivity as f64 * relation.sum_sensitivity(), 0.0)
         }
         Event::RandomizedResponse { noise_parameter, num_buckets } if *noise_parameter > 0.0 => {
-            let k = *num_buckets as f64;
-            let (keep, other) = (1.0 - noise_parameter + noise_parameter / k, noise_parameter / k);
+            // the answer has probability 1 − p + p/k, another one p/k; ratios minus one, which keep their digits where ε is small
+            let (k, kept) = (*num_buckets as f64, 1.0 - noise_parameter);
             match relation {
-                Relation::ReplaceOne => ((keep / other).ln(), 0.0),
-                // the loss on other buckets, ln(1/(k·other)), may exceed ln(k·keep)
-                _ => ((k * keep).ln().max(-(k * other).ln()), 0.0),
+                Relation::ReplaceOne => ((k * kept / noise_parameter).ln_1p(), 0.0),
+                // the loss on other buckets, ln(1/p), may exceed that on the answer
+                _ => (((k - 1.0) * kept).ln_1p().max(-noise_parameter.ln()), 0.0),
             }
         }
         Event::ExponentialMechanism { epsilon } | Event::PermuteAndFlip { epsilon } | Event::PureStream { epsilon } => {
@@ -124,6 +124,21 @@ fn up(x: f64) -> f64 {
     x * (1.0 + 8.0 * UNIT_ROUNDOFF)
 }
 
+/// k·ε, or the next number above it: never below the exact product. The fused operation rounds once, and what a product of numbers like
+/// these leaves out (a whole k below 2^19, ε a multiple of 2^-1074) is a number itself, so its sign is exact.
+fn times_up(k: f64, epsilon: f64) -> f64 {
+    let product = k * epsilon;
+    if k.mul_add(epsilon, -product) > 0.0 { product.next_up() } else { product }
+}
+
+/// a + b, or the next number above it: never below the exact sum, whose rest is exact too (Knuth's two-sum).
+fn sum_up(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    let of_b = sum - a;
+    let rest = (a - (sum - of_b)) + (b - of_b);
+    if rest > 0.0 { sum.next_up() } else { sum }
+}
+
 /// (ln(1 + q(e^ε − 1)), qδ), valid in both directions.
 fn sampled(q: f64, epsilon: f64, delta: f64) -> (f64, f64) {
     let amplified = if epsilon > 30.0 { epsilon } else { (q * epsilon.exp_m1()).ln_1p() };
@@ -132,8 +147,10 @@ fn sampled(q: f64, epsilon: f64, delta: f64) -> (f64, f64) {
 
 /// The composition as atoms of the loss.
 struct Composition {
-    /// (loss, ln mass) of L = Σ ±ε_i under P, without the infinite part; positive losses only.
+    /// (loss, ln mass) of L = Σ ±ε_i under P, without the infinite part; positive losses only. No loss is below the exact one.
     atoms: Vec<(f64, f64)>,
+    /// Factor that covers rounding of the masses and of their sum.
+    inflation: f64,
     /// 1 − Π(1 − δ_i).
     lost: f64,
     /// Σ ε_i: the largest finite loss.
@@ -151,7 +168,8 @@ impl Composition {
             let Some((epsilon, delta)) = worst(part, relation) else {
                 return refuse(format!("{part} has no finite pure epsilon; use the pld accountant"));
             };
-            ln_kept += *count as f64 * (-delta).ln_1p() * (1.0 + 8.0 * UNIT_ROUNDOFF);
+            // negative: away from zero, whatever the number of parts
+            ln_kept = up(ln_kept + *count as f64 * (-delta).ln_1p());
             let next = *count as f64 * epsilon;
             sum = if sum == 0.0 && *count == 1 { epsilon } else { up(sum + next) };
             match groups.iter_mut().find(|(e, _)| *e == epsilon) {
@@ -175,24 +193,30 @@ impl Composition {
         if too_many(&groups) {
             return refuse(format!("more than {MAX_ATOMS} mechanisms; use the pld accountant"));
         }
+        let draws: u64 = groups.iter().map(|(_, count)| count).sum();
         let mut atoms = vec![(0.0, 0.0)];
         for (epsilon, count) in groups {
             let p = 1.0 / (1.0 + (-epsilon).exp());
             let q = p * (-epsilon).exp();
             atoms = (0..=count)
-                .map(|ups| ((2.0 * ups as f64 - count as f64) * epsilon, ln_binomial_mass(ups, count, p, q)))
-                .flat_map(|(l, ln_p)| atoms.iter().map(move |(l0, ln_p0)| (l0 + l, ln_p0 + ln_p)))
+                .map(|ups| (times_up(2.0 * ups as f64 - count as f64, epsilon), ln_binomial_mass(ups, count, p, q)))
+                .flat_map(|(l, ln_p)| atoms.iter().map(move |(l0, ln_p0)| (sum_up(*l0, l), ln_p0 + ln_p)))
                 .collect();
         }
+        // p and 1 − p are off by at most 5u of themselves, each draw multiplies by one of them, and a sum of n terms loses nu
+        let inflation = 1.0 + INFLATION + (8 * draws + atoms.len() as u64) as f64 * UNIT_ROUNDOFF;
         atoms.retain(|(l, ln_p)| *l > 0.0 && *ln_p > f64::NEG_INFINITY);
         // one mechanism keeps the δ it stated
         let lost = match &exact.parts[..] {
             [(part, 1)] => worst(part, relation).map_or(1.0, |(_, delta)| delta),
             _ => up(-f64::exp_m1(ln_kept)),
         };
-        Ok(Self { atoms, lost, sum, total_variation: exact.total_variation })
+        Ok(Self { atoms, inflation, lost, sum, total_variation: exact.total_variation })
     }
 
+    /// Upper bound of the composition's δ. S = E(1 − e^{E−L})_+ grows with every loss and every mass, so losses and masses that are not below
+    /// the exact ones give no less than the exact S; l − E is exact where l ≤ 2E (Sterbenz) and off by u of itself elsewhere, and 1 − e^−x is off by
+    /// at most as much of itself as x is.
     fn delta(&self, epsilon: f64) -> f64 {
         let over: f64 = self
             .atoms
@@ -201,7 +225,7 @@ impl Composition {
             .map(|(l, ln_p)| (ln_p + ln_one_minus_exp_neg(l - epsilon)).exp())
             .sum();
         // below the sum something is left, however small
-        let over = if epsilon >= self.sum { 0.0 } else { (over * (1.0 + INFLATION)).clamp(f64::MIN_POSITIVE, 1.0) };
+        let over = if epsilon >= self.sum { 0.0 } else { (over * self.inflation).clamp(f64::MIN_POSITIVE, 1.0) };
         // 1 − kept·(1 − S) = lost + kept·S
         if over == 0.0 { self.lost } else { up(self.lost + (1.0 - self.lost) * over).min(1.0) }
     }
@@ -289,6 +313,69 @@ mod tests {
         let mixed = [0.1, 0.2, 0.3, 0.5, 0.7].map(|epsilon| Event::PureStream { epsilon });
         let computed = delta(&Event::composed(mixed.to_vec()), 1.0);
         assert!((computed / 0.1032696321411 - 1.0).abs() < 1e-9, "{computed}");
+    }
+
+    /// Rounding of 30·0.1 to 3 took the largest loss off (values: 60 digits of the exact numbers that the floats are).
+    #[test]
+    fn the_largest_loss_is_not_rounded_away() {
+        let event = Event::ApproxDp { epsilon: 0.1, delta: 0.0 }.self_composed(30);
+        let at_sum = delta(&event, 3.0);
+        assert!((6.695e-25..1e-23).contains(&at_sum), "{at_sum:e}");
+        let below = delta(&event, 2.999999997);
+        assert!((1.2061014539883e-17..1.2062e-17).contains(&below), "{below:e}");
+        let back = PureAccountant.epsilon(&event, Relation::ZeroOut, at_sum).unwrap().upper;
+        assert!((3.0..=3.000_000_000_000_01).contains(&back), "{back}");
+        // one mechanism is exact, and so are losses that add up without rounding
+        let one = Event::ApproxDp { epsilon: 0.1, delta: 0.0 };
+        assert_eq!(delta(&one, 0.1), 0.0);
+        assert!(delta(&one, 0.1f64.next_down()) < 1e-17);
+        assert_eq!(PureAccountant.epsilon(&one, Relation::ZeroOut, 0.0).unwrap().upper, 0.1);
+        let quarters = Event::ApproxDp { epsilon: 0.25, delta: 0.0 }.self_composed(4);
+        // at .5 only the largest loss, 1, is above
+        let exact = (1.0 + (-0.25f64).exp()).powi(-4) * (1.0 - (-0.5f64).exp());
+        assert!((delta(&quarters, 0.5) / exact - 1.0).abs() < 1e-9, "{exact:e}");
+    }
+
+    /// Sums of different losses: δ just below the exact sum of the floats, which the computed one may lie under.
+    #[test]
+    fn sums_of_losses_are_never_below_the_exact_ones() {
+        let mut seen = 0;
+        for seed in 1..200u64 {
+            let losses: Vec<f64> = (1..6).map(|i| ((seed * 7919 * i) % 1000 + 1) as f64 / 1000.0).collect();
+            let event = Event::composed(losses.iter().map(|e| Event::PureStream { epsilon: *e }).collect());
+            // the sum of the floats in units of 2^-63, which all of them are multiples of
+            let exact: i128 = losses.iter().map(|e| (e * 2f64.powi(63)) as i128).sum();
+            let near = losses.iter().sum::<f64>();
+            for epsilon in [near.next_down(), near, near.next_up()] {
+                let above = exact - (epsilon * 2f64.powi(63)) as i128;
+                if above <= 0 {
+                    continue;
+                }
+                seen += 1;
+                let all: f64 = losses.iter().map(|e| 1.0 / (1.0 + (-e).exp())).product();
+                let truth = all * above as f64 * 2f64.powi(-63);
+                let said = delta(&event, epsilon);
+                assert!(said >= truth * (1.0 - 1e-12), "{losses:?} {epsilon}: {said:e} {truth:e}");
+            }
+        }
+        assert!(seen > 200, "{seen}");
+    }
+
+    /// Where nearly every answer is random ε is small, and a quotient near one has lost its digits.
+    #[test]
+    fn randomized_response_with_a_small_epsilon() {
+        for (p, k) in [(1.0 - 1e-10, 2u64), (1.0 - 3e-13, 7), (0.3, 4)] {
+            let kept = 1.0 - p;
+            let event = Event::RandomizedResponse { noise_parameter: p, num_buckets: k };
+            let said = |relation| worst(&event, relation).unwrap().0;
+            // ln(1 + x) by its series where x is small; 1 − p is exact from .5 on
+            let series = |x: f64| if x < 1e-6 { x - x * x / 2.0 + x * x * x / 3.0 } else { x.ln_1p() };
+            let replaced = series(k as f64 * kept / p);
+            assert!((said(Relation::ReplaceOne) / replaced - 1.0).abs() < 1e-14, "{p}");
+            let removed = series((k - 1) as f64 * kept).max(series(kept / p));
+            assert!((said(Relation::ZeroOut) / removed - 1.0).abs() < 1e-14, "{p}");
+            assert!(said(Relation::ReplaceOne) >= replaced && said(Relation::ZeroOut) >= removed);
+        }
     }
 
     #[test]

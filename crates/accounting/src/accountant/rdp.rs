@@ -476,14 +476,16 @@ fn optimise(
         orders.dedup();
     }
     let mut best = at(orders[0])?;
-    let mut place = 0;
+    let (mut place, mut last) = (0, best.2.divergence);
     for (i, order) in orders.iter().enumerate().skip(1) {
         let next = at(*order)?;
         if next.0 < best.0 {
             (best, place) = (next, i);
         }
-        // divergences grow with the order: none of the rest can be better
-        if best.0.is_finite() && orders[i + 1..].iter().all(|later| objective(*later, next.2) >= best.0) {
+        // divergences grow with the order, bounds of repetitions do after their least: none of the rest can be better
+        let grows = next.2.divergence >= last;
+        last = next.2.divergence;
+        if grows && best.0.is_finite() && orders[i + 1..].iter().all(|later| objective(*later, next.2) >= best.0) {
             break;
         }
     }

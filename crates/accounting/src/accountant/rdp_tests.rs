@@ -230,3 +230,31 @@ fn gates_mix_the_moments() {
     let aside = Event::ApproxDp { epsilon: 0.5, delta: 1e-5 }.gated(0.25);
     assert!((cost(&aside, Relation::ZeroOut, 3.0).unwrap().delta / 0.25e-5 - 1.0).abs() < 1e-12);
 }
+
+/// Of many different parts every order up to the best is looked at: where the total variation bounds δ the objective has a plateau first.
+#[test]
+fn many_different_parts_find_their_order() {
+    let noises = (3..=32).map(|scale| Event::laplace(f64::from(scale))).collect();
+    let event = Event::composed(noises);
+    let delta = RdpAccountant.delta(&event, Relation::ZeroOut, 2.0).unwrap().upper;
+    assert!(delta > 1.756e-5 && delta < 1.7571e-5, "{delta:e}");
+    let epsilon = RdpAccountant.epsilon(&event, Relation::ZeroOut, 1e-6).unwrap().upper;
+    assert!(epsilon > 2.1866 && epsilon < 2.1867, "{epsilon}");
+    // one heavy part among light ones
+    let mut parts: Vec<Event> = (0..40).map(|i| Event::laplace(1e4 + f64::from(i))).collect();
+    parts.insert(17, Event::laplace(1.0));
+    let heavy = RdpAccountant.epsilon(&Event::composed(parts), Relation::ZeroOut, 1e-6).unwrap().upper;
+    let alone = RdpAccountant.epsilon(&Event::laplace(1.0), Relation::ZeroOut, 1e-6).unwrap().upper;
+    assert!(heavy >= alone && heavy < alone + 5e-3, "{heavy} {alone}");
+}
+
+/// The number of runs costs ln(mean)/(α − 1), so that the bound falls before it grows: the search does not stop at its first orders.
+#[test]
+fn repetitions_find_their_order() {
+    let event = Event::RepeatAndSelect { event: Box::new(Event::gaussian(10.0)), mean: 3.0, shape: 1.0 };
+    let epsilon = RdpAccountant.epsilon(&event, Relation::ZeroOut, 1e-6).unwrap().upper;
+    assert!((epsilon - 0.740363).abs() < 1e-5, "{epsilon}");
+    let delta = RdpAccountant.delta(&event, Relation::ZeroOut, epsilon).unwrap().upper;
+    assert!((delta / 1e-6 - 1.0).abs() < 1e-3, "{delta:e}");
+    assert!(RdpAccountant.delta(&event, Relation::ZeroOut, 2.0).unwrap().upper < 1e-30);
+}

@@ -95,7 +95,8 @@ fn split_delta(list: &[Profile], epsilon: f64) -> f64 {
     // the sum is flat at both ends: look before narrowing
     const LOOKS: usize = 24;
     let at = |i: usize| low + (high - low) * i as f64 / LOOKS as f64;
-    let best = (0..=LOOKS).min_by(|&a, &b| total(at(a)).total_cmp(&total(at(b)))).unwrap_or(0);
+    let looks: Vec<f64> = (0..=LOOKS).map(|i| total(at(i))).collect();
+    let best = (0..=LOOKS).min_by(|&a, &b| looks[a].total_cmp(&looks[b])).unwrap_or(0);
     (low, high) = (at(best.saturating_sub(1)), at((best + 1).min(LOOKS)));
     let golden = 0.5 * (5f64.sqrt() - 1.0);
     let (mut a, mut b) = (high - golden * (high - low), low + golden * (high - low));
@@ -119,18 +120,33 @@ fn split_epsilon(list: &[Profile], delta: f64) -> f64 {
     if split_delta(list, 0.0) <= delta {
         return 0.0;
     }
-    let (mut low, mut high) = (0.0, 1e-3);
-    while split_delta(list, high) > delta {
-        if high > 1e4 {
+    // ln(δ/delta) at both ends
+    let excess = |epsilon: f64| (split_delta(list, epsilon) / delta).ln();
+    let (mut low, mut high) = ((0.0, f64::INFINITY), (1e-3, excess(1e-3)));
+    // a NaN certifies nothing
+    while !(high.1 <= 0.0) {
+        if high.0 > 1e4 {
             return f64::INFINITY;
         }
-        (low, high) = (high, high * 4.0);
+        (low, high) = (high, (high.0 * 4.0, excess(high.0 * 4.0)));
     }
-    while high - low > 1e-9 * high {
-        let middle = 0.5 * (low + high);
-        if split_delta(list, middle) > delta { low = middle } else { high = middle }
+    for round in 0.. {
+        let width = high.0 - low.0;
+        if !(width > 1e-9 * high.0) {
+            break;
+        }
+        // where a chord says, a little to one side so that both ends move; a half where that does not help
+        let share = low.1 / (low.1 - high.1);
+        let aside = 4e-10 * high.0 * if low.1 > -high.1 { -1.0 } else { 1.0 };
+        let chord = low.0 + share * width + aside;
+        let inside = low.0 + 2e-10 * high.0..high.0 - 2e-10 * high.0;
+        let at = if round % 4 < 3 && inside.contains(&chord) { chord } else { 0.5 * (low.0 + high.0) };
+        match excess(at) {
+            below if below <= 0.0 => high = (at, below),
+            above => low = (at, above),
+        }
     }
-    high
+    high.0
 }
 
 impl Accountant for SplitAccountant {

@@ -3,7 +3,7 @@
 //! Every (ε, δ) in both orders bounds a test with false-alarm rate α: it detects with probability at most e^ε·α + δ, and misses with
 //! probability at least e^(−ε)(1 − δ − α) (Kairouz, Oh, Viswanath 2015; Dong, Roth, Su 2022).
 
-use super::{AccountingError, delta, epsilon, gdp};
+use super::{AccountingError, deltas, epsilon, gdp};
 use dpopt_event::special::{UNIT_ROUNDOFF, gaussian_ln_delta, gaussian_ln_delta_upper};
 use dpopt_event::{Event, Relation};
 
@@ -17,14 +17,14 @@ fn guarantees(event: &Event, relation: Relation) -> Result<Vec<(f64, f64)>, Acco
     let reachable = [LEAST, 1e-9, 1e-6, 1e-3, 0.1].into_iter().find_map(|d| epsilon(event, relation, d).ok());
     let last = reachable.map_or(1.0, |bound| bound.upper).clamp(1e-6, 700.0);
     let exact = gdp::mu(event, relation).ok().filter(|(_, error)| *error == 0.0);
-    let mut points: Vec<(f64, f64)> = vec![];
-    for i in 0..=POINTS {
-        // denser where the curve bends
-        let epsilon = last * (f64::from(i) / f64::from(POINTS)).powi(2);
-        let at = match exact {
-            Some((mu, _)) => gaussian_ln_delta_upper(epsilon, mu).exp().next_up(),
-            None => delta(event, relation, epsilon)?.upper,
-        };
+    // denser where the curve bends
+    let epsilons: Vec<f64> = (0..=POINTS).map(|i| last * (f64::from(i) / f64::from(POINTS)).powi(2)).collect();
+    let read = match exact {
+        Some((mu, _)) => epsilons.iter().map(|e| gaussian_ln_delta_upper(*e, mu).exp().next_up()).collect(),
+        None => deltas(event, relation, &epsilons)?,
+    };
+    let mut points: Vec<(f64, f64)> = Vec::with_capacity(epsilons.len());
+    for (epsilon, at) in epsilons.into_iter().zip(read) {
         // δ never grows with ε
         points.push((epsilon, points.last().map_or(at, |p| at.min(p.1)).min(1.0)));
     }

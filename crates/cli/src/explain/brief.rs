@@ -1,6 +1,6 @@
 //! The plan in some ten lines: what would run and why, what stood next to it, what to expect, and what it promises.
 
-use super::{Explained, counts, regime};
+use super::{Explained, counts, intervals, regime};
 use dpopt::data::{FeatureKind, Layout, TextForm};
 use dpopt::loss::Loss;
 use dpopt::plan::Grade;
@@ -35,6 +35,7 @@ pub(super) fn shown(e: &Explained, read: &str, unit_columns: &[String]) -> Strin
                 line("because", &selection.reason.to_string());
                 line("runners-up", &runners_up(e, selection.place));
                 line("accuracy", &accuracy(e, plan.predicted_excess_risk));
+                line("time", &time(e, plan.gradients));
                 plan.notes.iter().for_each(|note| line("note", note));
             }
         }
@@ -50,6 +51,9 @@ pub(super) fn shown(e: &Explained, read: &str, unit_columns: &[String]) -> Strin
     }
     if let Some(clip) = &e.target_clip {
         line("target", &clip.in_words());
+    }
+    if let Some(intervals) = intervals(e) {
+        line("intervals", &intervals);
     }
     if let Some(regime) = regime(e) {
         line("regime", regime.trim_start_matches("regime: "));
@@ -67,6 +71,19 @@ fn method(name: &str, plan: &PlannedRow) -> String {
     let steps = if plan.steps == 1 { "1 step".to_string() } else { format!("{} steps", plan.steps) };
     let clips = plan.clips.as_ref().map_or(String::new(), |clips| format!(", clips each {clips}"));
     format!("{name}: {steps}, noise multiplier {}{clips}", number(plan.noise_multiplier))
+}
+
+/// What the gradients take, beside reading the file.
+fn time(e: &Explained, gradients: f64) -> String {
+    let passes = (gradients / e.problem.rows as f64).ceil();
+    let passes = if passes == 1.0 { "a pass over the rows".into() } else { format!("{passes} passes over the rows") };
+    let seconds = match e.core_seconds.unwrap_or(0.0) {
+        s if s < 1.0 => "less than a second".into(),
+        s if s < 1.5 => "about a second".into(),
+        // two digits, as many as are of use
+        s => format!("about {} seconds", format!("{s:.1e}").parse::<f64>().map_or(s, f64::round)),
+    };
+    format!("{seconds} of one core for {passes}, within a factor of five, beside reading and encoding the file")
 }
 
 /// The best of the others, and how many there are.
@@ -113,6 +130,12 @@ fn accuracy(e: &Explained, excess: f64) -> String {
         _ => String::new(),
     };
     let most = if baseline.half_range.is_some() { "at most " } else { "" };
+    let pinball = baseline.quantile.map(|level| format!("pinball loss at {}, in halves of the range,", number(level)));
+    let loss = if baseline.counts {
+        "loss (half the Poisson deviance, over a usual count, of a row that has none)"
+    } else {
+        pinball.as_deref().unwrap_or(loss)
+    };
     format!(
         "{predicted}{error}. For scale: {} has a {loss} of {most}{}; the excess is {}",
         baseline.answer,

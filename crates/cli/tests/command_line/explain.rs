@@ -86,7 +86,8 @@ fn a_plan_of_55_columns_is_ten_lines() {
     let out = succeed(d.path(), &base);
     assert!(out.lines().count() <= 10, "{out}");
     let explanation = lines(&out);
-    let names = ["accuracy", "because", "budget", "encoder", "guarantee", "method", "more", "runners-up", "table"];
+    let names =
+        ["accuracy", "because", "budget", "encoder", "guarantee", "method", "more", "runners-up", "table", "time"];
     assert_eq!(explanation.keys().copied().collect::<Vec<_>>(), names, "{out}");
     let json: serde_json::Value = serde_json::from_str(&succeed(d.path(), &[&base[..], &["--json"]].concat())).unwrap();
     let all = json["candidates"].as_array().unwrap();

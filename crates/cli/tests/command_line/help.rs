@@ -48,7 +48,11 @@ fn the_first_page_has_ten_options_and_the_second_has_all() {
     for (command, missing, more) in [
         ("fit", &[][..], &[][..]),
         ("check", &[], &["--json"]),
-        ("explain", &["--ledger", "--total-epsilon", "--output", "--report"], &["--all", "--json"]),
+        (
+            "explain",
+            &["--ledger", "--total-epsilon", "--output", "--report"],
+            &["--all", "--json", "--accuracy", "--loss-points", "--error", "--added-error", "--best", "--plot"],
+        ),
     ] {
         let expected: BTreeSet<String> = ten.difference(&set(missing)).cloned().chain(set(more)).collect();
         for page in [&[command, "--help"][..], &["help", command], &[command, "-h"]] {

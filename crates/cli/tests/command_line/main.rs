@@ -23,6 +23,7 @@ mod online;
 mod paths;
 mod reading;
 mod recalls;
+mod sizing;
 mod sparse;
 mod texts;
 mod tools;

@@ -43,6 +43,16 @@ fn cells(csv: &str) -> Value {
     csv.lines().map(|line| line.split(',').map(cell).collect::<Value>()).collect()
 }
 
+/// What `verify` told of a file without the ε that were worked out, of the whole and of its stages; and these.
+fn without_epsilons(told: &Value) -> (Value, Vec<f64>) {
+    let mut told = told[0].clone();
+    let mut found: Vec<f64> = told["epsilon"].take().as_f64().into_iter().collect();
+    for stage in told["stages"].as_array_mut().into_iter().flatten() {
+        found.extend(stage["epsilon"].take().as_f64());
+    }
+    (told, found)
+}
+
 #[test]
 fn old_models_predict_and_promise_what_they_did() {
     let d = tempfile::tempdir().unwrap();
@@ -54,10 +64,15 @@ fn old_models_predict_and_promise_what_they_did() {
             assert!(before.lines().count() > 20 && alike(&cells(&before), &cells(&now)), "{model}: {now}");
             let verified = json(&succeed(d.path(), &["verify", &model, "--json"]));
             let before = json(&text(&set, &format!("{name}.verified.json")));
-            for key in ["holds", "epsilon", "epsilon_allowed", "delta", "stages", "relation"] {
-                assert!(before[0].get(key).is_some(), "{name}: {key}");
-                assert!(alike(&before[0][key], &verified[0][key]), "{model}: {key} was {}", before[0][key]);
+            let [(before, was), (now, is)] = [&before, &verified].map(without_epsilons);
+            for key in ["holds", "epsilon_allowed", "delta", "stages", "relation"] {
+                assert!(before.get(key).is_some(), "{name}: {key}");
+                assert!(alike(&before[key], &now[key]), "{model}: {key} was {}", before[key]);
             }
+            // upper bounds: a closer accountant says less, and never more than was said
+            let closer = |(was, is): (&f64, &f64)| *is <= was * (1.0 + 1e-9) && *is > was * (1.0 - 1e-5);
+            assert!(was.len() > 1 && was.len() == is.len(), "{model}: {was:?}");
+            assert!(was.iter().zip(&is).all(closer), "{model}: epsilon was {was:?}, is {is:?}");
         }
         for name in ["number.report.json", "mean.json", "game.json"] {
             assert!(succeed(d.path(), &["verify", &path(&set, name)]).contains("holds"), "{name}");

@@ -211,10 +211,56 @@ pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
         }
     }
     cases.extend(of_owners(full));
+    cases.extend(with_loss(Task::Counts, &["--loss", "poisson"], 1, full));
+    cases.extend(with_loss(Task::Quantile, &["--loss", "quantile", "--quantile", "0.9"], 2, full));
+    cases.extend(intervals(full));
     cases.extend(many_rows(full));
     cases.extend(public_vectors(full));
     cases.extend(workers(full));
     cases.retain(|c| only.iter().all(|word| c.name.contains(word)));
+    cases
+}
+
+/// A regression by `loss`: every method with one option and relation in turn, and the usual one with all options. `first` says where turns begin.
+fn with_loss(task: Task, loss: &[&str], first: usize, full: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (m, method) in methods().into_iter().enumerate() {
+        for (r, relation) in RELATIONS.iter().enumerate() {
+            for (o, option) in CHOICES.iter().enumerate() {
+                let turn = r == (m + first) % 3 && o == (7 * m + 2 * first) % 19;
+                if full || turn || (method == "auto" && r == o % 3) {
+                    let mut own: Vec<String> = vec!["--method".into(), method.into()];
+                    if FEW_FEATURES.contains(&method) {
+                        own.extend(["--max-features".into(), "2".into()]);
+                    }
+                    own.extend(["--task", "regression"].iter().chain(loss).map(ToString::to_string));
+                    cases.extend(fit(method, &own, relation, task, option, cases.len(), full));
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Prediction intervals: every method with one option and relation in turn, and the usual one with all options.
+fn intervals(full: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (m, method) in methods().into_iter().enumerate() {
+        for (r, relation) in RELATIONS.iter().enumerate() {
+            for (o, option) in CHOICES.iter().enumerate() {
+                if full || (r == (m + 2) % 3 && o == (3 * m + 1) % 19) || (method == "auto" && r == o % 3) {
+                    let mut own: Vec<String> = vec!["--method".into(), method.into()];
+                    if FEW_FEATURES.contains(&method) {
+                        own.extend(["--max-features".into(), "2".into()]);
+                    }
+                    // of so few rows a higher level is refused
+                    own.extend(["--task", "regression", "--intervals", "0.7"].map(String::from));
+                    let name = format!("{method} with intervals");
+                    cases.extend(fit(&name, &own, relation, Task::Regression, option, cases.len(), full));
+                }
+            }
+        }
+    }
     cases
 }
 
@@ -245,7 +291,10 @@ fn bounds(task: Task, option: &Choice) -> String {
     }
     text += &format!("[{}]\nlevels = ['red', 'blue', 'green']\n", names[2]);
     match task {
+        Task::Quantile if option.ranges => text += &format!("[{}]\nlower = 0\nupper = 1\n", names[3]),
         Task::Regression => text += &format!("[{}]\nlower = 0\nupper = 1\n", names[3]),
+        // without ranges that of the counts is found too
+        Task::Counts if option.ranges => text += &format!("[{}]\nlower = 0\nupper = 8\n", names[3]),
         Task::Binary | Task::BinaryOfUnits | Task::BinaryOfOwners if option.labels => {
             text += &format!("[{}]\nlevels = ['no', 'yes']\n", names[3])
         }

@@ -13,6 +13,10 @@ pub(crate) enum Task {
     Binary,
     Classes,
     Regression,
+    /// A regression of counts by the Poisson loss.
+    Counts,
+    /// A regression of a quantile.
+    Quantile,
     /// Rows of a LIBSVM file with two classes.
     Sparse,
     /// LIBSVM rows without a label of use: a mean.
@@ -30,6 +34,11 @@ pub(crate) enum Task {
 }
 
 impl Task {
+    /// Whether a number is predicted.
+    fn is_of_numbers(self) -> bool {
+        matches!(self, Self::Regression | Self::Counts | Self::Quantile)
+    }
+
     /// Whether a row has two owners.
     pub(crate) fn has_owners(self) -> bool {
         matches!(self, Self::MeanOfOwners | Self::BinaryOfOwners)
@@ -140,6 +149,7 @@ fn label(task: Task, i: usize) -> String {
     match task {
         Task::Binary | Task::BinaryOfUnits | Task::BinaryOfOwners => if i % 11 > 5 { "yes" } else { "no" }.into(),
         Task::Classes => ["no", "perhaps", "yes"][(i % 11) / 4].into(),
+        Task::Counts => format!("{}", (i % 11) / 3 + i % 3),
         _ => format!("{}", (i % 11) as f64 / 10.0 + (i % 3) as f64 * 0.01),
     }
 }
@@ -165,14 +175,14 @@ fn hostile(task: Task, i: usize, record: Record) -> Vec<u8> {
     let y = label(task, i);
     let other = match task {
         Task::Binary | Task::BinaryOfUnits | Task::BinaryOfOwners if y == "yes" => "no".to_string(),
-        Task::Regression => "1e300".into(),
+        task if task.is_of_numbers() => "1e300".into(),
         _ => "yes".into(),
     };
-    let unreadable = if task == Task::Regression { text } else { &y };
+    let unreadable = if task.is_of_numbers() { text } else { &y };
     match record {
         Record::Usual | Record::Absent => usual(task, i),
         Record::Blank => b",,,".to_vec(),
-        Record::Huge if task == Task::Regression => b"1e308,-1e308,red,1e308".to_vec(),
+        Record::Huge if task.is_of_numbers() => b"1e308,-1e308,red,1e308".to_vec(),
         Record::Huge => format!("1e308,-1e308,{red},{y}").into(),
         Record::Outlier => format!("{number},-{number},{text},{y}").into(),
         Record::UnknownLabel => format!("{number},-{number},{text},{text}").into(),

@@ -296,6 +296,7 @@ impl Aggregate {
                     name: format!("number {}", i + 1),
                     value,
                     noise: Some(noise),
+                    std_error: None,
                     slot: false,
                 })
                 .collect(),

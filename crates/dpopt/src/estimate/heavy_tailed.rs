@@ -292,6 +292,7 @@ impl HeavyTailedMean {
                 name,
                 value: mean.mean,
                 noise: Some(mean.noise_std),
+                std_error: None,
                 slot: false,
             }),
             intervals: Some(Intervals {

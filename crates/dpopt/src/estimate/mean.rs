@@ -327,6 +327,7 @@ impl MeanEstimate {
                 name: index.to_string(),
                 value,
                 noise: Some(plan.noise_std),
+                std_error: None,
                 slot: false,
             })
             .collect()

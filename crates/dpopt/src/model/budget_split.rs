@@ -32,14 +32,21 @@ pub struct BudgetSplit {
     pub model: Budget,
 }
 
+/// Largest ε of (ε, δ) that noise is planned for: samplers' error counts e^ε-fold, so that a little beyond this nothing is certified, and noise matters no longer.
+pub(crate) const MAX_PLANNED_EPSILON: f64 = 50.0;
+
 impl BudgetSplit {
-    /// Divides `whole`; a stage that is not needed costs nothing.
+    /// Divides `whole`, or of an ε beyond [`MAX_PLANNED_EPSILON`] that much; a stage that is not needed costs nothing.
     pub fn new(
         whole: Budget,
         shares: StageShares,
         needs_labels: bool,
         needs_bounds: bool,
     ) -> Result<Self, BudgetError> {
+        let whole = match whole.delta() > 0.0 {
+            true => Budget::new(whole.epsilon().min(MAX_PLANNED_EPSILON), whole.delta())?,
+            false => whole,
+        };
         let label_share = if needs_labels { shares.labels } else { 0.0 };
         let bounds_share = if needs_bounds { shares.bounds.unwrap_or(0.0) } else { 0.0 };
         let part = |share: f64, delta: f64| {
@@ -82,6 +89,17 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn an_epsilon_beyond_what_can_be_certified_is_not_planned_for() {
+        let of = |epsilon, delta| {
+            let whole = Budget::new(epsilon, delta).unwrap();
+            BudgetSplit::new(whole, StageShares::default(), false, false).unwrap().model.epsilon()
+        };
+        assert_eq!((of(49.0, 1e-6), of(1e6, 1e-6)), (49.0, MAX_PLANNED_EPSILON));
+        // Laplace noise has no such end
+        assert_eq!(of(1e6, 0.0), 1e6);
+    }
+
+    #[test]
     fn stages_that_do_not_run_cost_nothing() {
         let whole = Budget::new(1.0, 1e-5).unwrap();
         let shares = StageShares { labels: 0.05, bounds: Some(0.1) };
@@ -95,6 +113,11 @@ mod tests {
         assert!(BudgetSplit::new(whole, greedy, true, true).is_err());
     }
 
+    /// ε that noise is planned for.
+    fn planned(e: f64, d: f64) -> f64 {
+        if d > 0.0 { e.min(MAX_PLANNED_EPSILON) } else { e }
+    }
+
     proptest! {
         #[test]
         fn parts_never_exceed_the_whole(
@@ -105,7 +128,7 @@ mod tests {
             let parts = BudgetSplit::new(whole, StageShares { labels: l, bounds: Some(b) }, needs_labels, needs_bounds).unwrap();
             let sum = |f: fn(Budget) -> f64| parts.labels.map_or(0.0, f) + parts.bounds.map_or(0.0, f) + f(parts.model);
             prop_assert!(sum(Budget::epsilon) <= e && sum(Budget::delta) <= d);
-            prop_assert!(sum(Budget::epsilon) >= e * (1.0 - 1e-12));
+            prop_assert!(sum(Budget::epsilon) >= planned(e, d) * (1.0 - 1e-12));
         }
 
         #[test]
@@ -114,7 +137,7 @@ mod tests {
             let each = parts.of_each_model(models).unwrap();
             let sum = |part: f64| (1..models).fold(part, |sum, _| (sum + part).next_up());
             prop_assert!(sum(each.epsilon()) <= e && sum(each.delta()) <= d);
-            prop_assert!(each.epsilon() * models as f64 >= e * (1.0 - 1e-11));
+            prop_assert!(each.epsilon() * models as f64 >= planned(e, d) * (1.0 - 1e-11));
         }
     }
 }

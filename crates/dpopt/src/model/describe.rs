@@ -1,5 +1,6 @@
 //! What a user should know of a fit before it runs, and what every run rests on, in sentences.
 
+use super::budget_split::MAX_PLANNED_EPSILON;
 use crate::run::{RunOptions, UnitOptions};
 use crate::session::default_delta;
 use dpopt_data::{Layout, listed};
@@ -54,12 +55,16 @@ pub(super) fn warnings(run: &RunOptions, layout: &Layout, units: u64, budget: Bu
     let what = if run.unit.is_some() { "units" } else { "rows" };
     if budget.epsilon() > 10.0 {
         let weak = format!("epsilon {} is a weak guarantee; values of 1 or less are usual", Shown(budget.epsilon()));
-        warnings.push(weak.into());
+        let planned = match budget.epsilon() > MAX_PLANNED_EPSILON && budget.delta() > 0.0 {
+            true => format!(". Noise is planned for epsilon {MAX_PLANNED_EPSILON}, the largest that is used"),
+            false => String::new(),
+        };
+        warnings.push((weak + &planned).into());
     }
     if n * budget.epsilon() < 100.0 {
         warnings.push(
             format!(
-                "{units} {what} at epsilon {} are few: expect a model little better than a guess",
+                "{units} {what} at epsilon {} are few: the model may be little better than a guess",
                 Shown(budget.epsilon())
             )
             .into(),

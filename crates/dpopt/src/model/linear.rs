@@ -1,6 +1,7 @@
 //! A fitted model, linear or of embeddings: encoder, released weights, guarantee; one versioned JSON file.
 
-use super::metrics::{self, ClassScores, ClassificationMetrics, LeftOut, RegressionMetrics};
+use super::interval::PredictionInterval;
+use super::metrics::{self, ClassScores, ClassificationMetrics, Held, LeftOut, RegressionMetrics};
 use super::reading::Reading;
 use super::{Guarantee, probability};
 use crate::provenance::Provenance;
@@ -45,6 +46,7 @@ pub struct Model {
     guarantee: Guarantee,
     receipt: Option<Receipt>,
     reading: Reading,
+    interval: Option<PredictionInterval>,
 }
 
 /// The file's fields in order.
@@ -68,6 +70,9 @@ struct Stored<E = Encoder> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     embedding: Option<Embedding>,
     weights: Vec<f64>,
+    /// Files of fits without prediction intervals have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interval: Option<PredictionInterval>,
 }
 
 /// What is looked at first.
@@ -180,6 +185,16 @@ impl Model {
         if loss.outputs() != outputs || weights.len() != expected {
             return Err("its weights do not fit its encoder and target".into());
         }
+        if let Loss::Poisson { top } = loss
+            && !(top > 0.0 && top.is_finite())
+        {
+            return Err("the largest count of its loss is not a number above 0".into());
+        }
+        if let Loss::Quantile { level, width } = loss
+            && !(level > 0.0 && level < 1.0 && width > 0.0 && width.is_finite())
+        {
+            return Err("the level of its quantile is not between 0 and 1, or its width not above 0".into());
+        }
         if weights.iter().any(|w| !w.is_finite()) {
             return Err("a weight is not a finite number".into());
         }
@@ -194,6 +209,7 @@ impl Model {
             guarantee,
             receipt,
             reading: Reading::default(),
+            interval: None,
         })
     }
 
@@ -231,6 +247,21 @@ impl Model {
     /// With how its table was read, which it remembers.
     pub(super) fn read_as(self, reading: Reading) -> Self {
         Self { reading, ..self }
+    }
+
+    /// With prediction intervals, if they were found.
+    pub(super) fn with_interval(self, interval: Option<PredictionInterval>) -> Self {
+        Self { interval, ..self }
+    }
+
+    /// How far around a prediction the target lies, if the fit was asked for that.
+    pub fn interval(&self) -> Option<&PredictionInterval> {
+        self.interval.as_ref()
+    }
+
+    /// Lower and upper end of the prediction interval around a predicted number; `None` if the model has none.
+    pub fn interval_around(&self, prediction: f64) -> Option<(f64, f64)> {
+        Some(self.interval?.around(prediction, self.range()?))
     }
 
     /// Name of the target column.
@@ -367,7 +398,7 @@ impl Model {
             }
             // outside the declared range no target can be
             spec @ TargetSpec::Number { .. } => {
-                Predictions::Values((0..count).map(|i| spec.unscale(scores(i)[0].clamp(-1.0, 1.0))).collect())
+                Predictions::Values((0..count).map(|i| spec.unscale(self.loss.prediction(scores(i)[0]))).collect())
             }
         }
     }
@@ -403,7 +434,26 @@ impl Model {
             TargetSpec::Classes { .. } => classes.finish(left_out).map(Evaluation::Classification),
             TargetSpec::Number { .. } => {
                 let range = self.range().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-                metrics::regression(&chosen, &known, range, left_out).map(Evaluation::Regression)
+                let scored = metrics::regression(&chosen, &known, range, left_out);
+                let counts = matches!(self.loss, Loss::Poisson { .. });
+                let deviance = || metrics::Deviance::new(&chosen, &known).filter(|_| counts);
+                let intervals = || {
+                    let ends: Option<Vec<(f64, f64)>> = chosen.iter().map(|y| self.interval_around(*y)).collect();
+                    Some(Held::of(self.interval?.level, &ends?, &known))
+                };
+                let pinball = || match self.loss {
+                    Loss::Quantile { level, .. } => metrics::Pinball::new(level, &chosen, &known),
+                    _ => None,
+                };
+                scored.map(|scored| {
+                    let own = RegressionMetrics {
+                        deviance: deviance(),
+                        pinball: pinball(),
+                        intervals: intervals(),
+                        ..scored
+                    };
+                    Evaluation::Regression(own)
+                })
             }
         })
     }
@@ -426,6 +476,7 @@ impl Model {
         }
         let labels = self.labels();
         let (scale, factor) = match (self.range(), &labels[..], self.loss) {
+            (Some(_), _, Loss::Poisson { .. }) => (Scale::LogMean { target: self.target.clone() }, 1.0),
             (Some((lower, upper)), ..) => (Scale::Number { target: self.target.clone() }, 0.5 * (upper - lower)),
             (None, [_, class], Loss::Logistic { shift: 0.0 }) => (Scale::LogOdds { class: class.clone() }, 1.0),
             (None, [_, class], _) => (Scale::Score { class: class.clone() }, 1.0),
@@ -435,7 +486,7 @@ impl Model {
     }
 
     /// The range of the target, if it is a number.
-    pub(super) fn range(&self) -> Option<(f64, f64)> {
+    pub fn range(&self) -> Option<(f64, f64)> {
         match self.target_spec() {
             TargetSpec::Number { lower, upper, .. } => Some((lower, upper)),
             TargetSpec::Classes { .. } => None,
@@ -528,9 +579,16 @@ impl Model {
         let stored: Stored<serde_json::Value> = serde_json::from_str(text)
             .map_err(|e| format!("a field is missing, unknown or of another type ({})", place(&e)))?;
         let encoder = Encoder::from_json(stored.encoder).map_err(|e| e.to_string())?;
-        let Stored { loss, embedding, weights, guarantee, receipt, reading, provenance, .. } = stored;
+        let Stored { loss, embedding, weights, guarantee, receipt, reading, provenance, interval, .. } = stored;
+        if let Some(interval) = &interval {
+            interval.check()?;
+        }
         let mut model = Self::new(encoder, loss, embedding, weights, guarantee, receipt)?;
         (model.software, model.provenance, model.reading) = (stored.software, provenance, reading);
+        if interval.is_some() && model.range().is_none() {
+            return Err("it has prediction intervals, and predicts no number".into());
+        }
+        model.interval = interval;
         Ok(model)
     }
 }
@@ -554,6 +612,7 @@ impl From<Model> for Stored {
             encoder: model.encoder,
             embedding: model.embedding,
             weights: model.weights,
+            interval: model.interval,
         }
     }
 }

@@ -58,6 +58,7 @@ impl MatrixFacts {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: Default::default(),
             rows: self.rows,
             features: self.features,
@@ -250,9 +251,20 @@ impl BoundedMatrix {
         let neighbours = facts.neighbours(run.relation);
         // of a unit with several rows one is counted
         let counted = facts.protected();
+        if let Target::Number(loss) = target {
+            match asked.range {
+                TargetRange::Known(lower, _) => target_range::check(loss, lower)?,
+                TargetRange::Moment(_) => target_range::without_moment(loss)?,
+                TargetRange::Found | TargetRange::Scaled => {}
+            }
+        }
         let share = match (asked.range, target) {
             (TargetRange::Found, Target::Classes { .. }) => {
                 return Err(FitError::Option("classes have no range; it is that of a number".into()));
+            }
+            // clipped to [-1, 1] counts are nothing: the least share is refused with the number of rows that would do
+            (TargetRange::Found, Target::Number(Loss::Poisson { .. })) => {
+                Some(target_range::share(budget, neighbours, counted))
             }
             (TargetRange::Found, _) => target_range::enough(budget, neighbours, counted),
             _ => None,
@@ -386,9 +398,11 @@ impl Source for BoundedMatrix {
             Some(units) => units.pooled(problem),
             None => problem,
         };
+        let declared_range = matches!(self.known, TargetRange::Known(..) | TargetRange::Scaled);
+        let mut options = self.options.clone();
+        options.declared_range = declared_range;
         // not under the lock: planning runs in parallel
-        let planned =
-            Arc::new(Planned::new(problem, models, &self.budget_split, (&self.registry, &self.options), compare)?);
+        let planned = Arc::new(Planned::new(problem, models, &self.budget_split, (&self.registry, &options), compare)?);
         plans().insert((classes, compare), planned.clone());
         Ok(planned)
     }
@@ -507,6 +521,10 @@ impl Source for BoundedMatrix {
         // that there is none is itself a released outcome, so it may be told
         let range = found.first().copied().flatten();
         let range = range.ok_or_else(|| no_range("the target", Step::DeclareTargetRange))?;
+        let range = match self.target {
+            Target::Number(loss) => target_range::of_found(loss, range),
+            Target::Classes { .. } => range,
+        };
         state.found.clipped(Some(range), ", found privately");
         Ok(())
     }

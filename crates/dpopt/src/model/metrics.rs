@@ -63,12 +63,102 @@ pub struct RegressionMetrics {
     pub mae_of_mean: f64,
     /// 1 - squared error / squared deviation from the mean. `None` for a constant target.
     pub r_squared: Option<f64>,
+    /// How well means of counts are told; `None` unless the model is one of counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deviance: Option<Deviance>,
+    /// What the model's prediction intervals hold; `None` unless it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Held>,
+    /// How well a quantile is told; `None` unless the model is one of a quantile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinball: Option<Pinball>,
     /// The range that the model's answers keep to.
     pub range: (f64, f64),
     /// Rows whose target lies below that range. They are scored as they stand.
     pub below_range: usize,
     /// Rows whose target lies above it.
     pub above_range: usize,
+}
+
+/// What prediction intervals hold. Exact numbers: nothing here is private.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Held {
+    /// The share of targets that they are to hold.
+    pub level: f64,
+    /// The share that they hold.
+    pub coverage: f64,
+    /// Mean width, in the target's unit; `None` where an end is infinite.
+    pub mean_width: Option<f64>,
+}
+
+impl Held {
+    /// Of intervals with these ends.
+    pub fn of(level: f64, ends: &[(f64, f64)], truth: &[f64]) -> Self {
+        let n = truth.len().max(1) as f64;
+        let held = ends.iter().zip(truth).filter(|((lower, upper), y)| lower <= *y && *y <= upper).count();
+        let width: f64 = ends.iter().map(|(lower, upper)| (upper - lower) / n).sum();
+        Self { level, coverage: held as f64 / n, mean_width: width.is_finite().then_some(width) }
+    }
+}
+
+/// The mean Poisson deviance of predicted counts. Exact numbers: nothing here is private.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Deviance {
+    /// Mean of 2·(y·ln(y/μ) − y + μ), of a count y and its prediction μ.
+    pub mean: f64,
+    /// Mean deviance of the mean of these rows, answered to everybody.
+    pub of_mean: f64,
+    /// D²: 1 − mean/of_mean. `None` for a constant target.
+    pub d_squared: Option<f64>,
+}
+
+impl Deviance {
+    /// Of `predicted` counts, all above 0; `None` for no rows, or where a target is no count: below 0.
+    pub fn new(predicted: &[f64], truth: &[f64]) -> Option<Self> {
+        if truth.is_empty() || truth.iter().any(|y| *y < 0.0) {
+            return None;
+        }
+        let n = truth.len() as f64;
+        let mean = truth.iter().map(|y| y / n).sum::<f64>();
+        let of_one = |y: f64, mu: f64| 2.0 * (if y > 0.0 { y * (y / mu).ln() } else { 0.0 } - y + mu);
+        let of = |mu: &dyn Fn(usize) -> f64| truth.iter().enumerate().map(|(i, y)| of_one(*y, mu(i)) / n).sum::<f64>();
+        let (own, constant) = (of(&|i| predicted[i].max(f64::MIN_POSITIVE)), of(&|_| mean));
+        Some(Self { mean: own, of_mean: constant, d_squared: (constant > 0.0).then(|| 1.0 - own / constant) })
+    }
+}
+
+/// The mean pinball loss of a predicted quantile. Exact numbers: nothing here is private.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Pinball {
+    /// The quantile's level, between 0 and 1.
+    pub level: f64,
+    /// Mean of max(level·(y − q), (level − 1)·(y − q)), of a target y and its predicted quantile q.
+    pub mean: f64,
+    /// Mean pinball loss of the best constant, which is that quantile of these rows.
+    pub of_constant: f64,
+    /// D²: 1 − mean/of_constant. `None` for a constant target.
+    pub d_squared: Option<f64>,
+    /// Share of the rows whose target is at most what is predicted: the level, if all is well.
+    pub share_below: f64,
+}
+
+impl Pinball {
+    /// Of `predicted` quantiles; `None` for no rows.
+    pub fn new(level: f64, predicted: &[f64], truth: &[f64]) -> Option<Self> {
+        if truth.is_empty() {
+            return None;
+        }
+        let n = truth.len() as f64;
+        let mut sorted = truth.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let constant = sorted[((level * n).ceil() as usize).clamp(1, truth.len()) - 1];
+        let loss = |y: f64, q: f64| (level * (y - q)).max((level - 1.0) * (y - q)) / n;
+        let mean: f64 = truth.iter().zip(predicted).map(|(y, q)| loss(*y, *q)).sum();
+        let of_constant: f64 = truth.iter().map(|y| loss(*y, constant)).sum();
+        let below = truth.iter().zip(predicted).filter(|(y, q)| y <= q).count();
+        let d_squared = (of_constant > 0.0).then(|| 1.0 - mean / of_constant);
+        Some(Self { level, mean, of_constant, d_squared, share_below: below as f64 / n })
+    }
 }
 
 /// Rows that are not scored, by the reason.
@@ -239,6 +329,9 @@ pub fn regression(predicted: &[f64], truth: &[f64], range: (f64, f64), left_out:
         mae: mae(&|i| predicted[i]),
         mae_of_mean: mae(&|_| mean),
         r_squared: (spread > 0.0).then(|| 1.0 - squares / spread),
+        deviance: None,
+        intervals: None,
+        pinball: None,
         range,
         below_range: truth.iter().filter(|y| **y < range.0).count(),
         above_range: truth.iter().filter(|y| **y > range.1).count(),
@@ -356,6 +449,35 @@ mod tests {
         assert_eq!((m.mae_of_mean, m.rmse_of_mean, m.below_range, m.above_range), (1.0, 1.0, 0, 1));
         assert_eq!(of(&[1.0], &[1.0]).unwrap().r_squared, None);
         assert_eq!(of(&[], &[]), None);
+    }
+
+    #[test]
+    fn intervals_by_hand() {
+        let held = Held::of(0.9, &[(0.0, 2.0), (1.0, 2.0), (-1.0, 0.0)], &[2.0, 3.0, -1.0]);
+        assert_eq!((held.level, held.coverage, held.mean_width), (0.9, 2.0 / 3.0, Some(4.0 / 3.0)));
+        assert_eq!(Held::of(0.9, &[(0.0, f64::INFINITY)], &[2.0]).mean_width, None);
+    }
+
+    #[test]
+    fn deviance_by_hand() {
+        let d = Deviance::new(&[1.0, 2.0], &[0.0, 4.0]).unwrap();
+        let (own, constant) = ((1.0 + 4.0 * 2f64.ln() - 2.0), (2.0 + 4.0 * 2f64.ln() - 2.0));
+        assert!((d.mean - own).abs() < 1e-12 && (d.of_mean - constant).abs() < 1e-12, "{d:?}");
+        assert!((d.d_squared.unwrap() - (1.0 - own / constant)).abs() < 1e-12);
+        assert_eq!(Deviance::new(&[2.0, 2.0], &[3.0, 3.0]).unwrap().d_squared, None);
+        assert_eq!(Deviance::new(&[2.0], &[-1.0]), None);
+        assert_eq!(Deviance::new(&[], &[]), None);
+    }
+
+    #[test]
+    fn pinball_by_hand() {
+        let p = Pinball::new(0.25, &[1.0, 1.0, 1.0, 1.0], &[0.0, 4.0, 1.0, 3.0]).unwrap();
+        // .75 for the one below, .75 and .5 for those above
+        assert!((p.mean - 0.5).abs() < 1e-12 && p.share_below == 0.5, "{p:?}");
+        // the quarter quantile of 0, 1, 3, 4 is 0: .25 · 8 / 4
+        assert!((p.of_constant - 0.5).abs() < 1e-12 && p.d_squared.unwrap().abs() < 1e-12);
+        assert_eq!(Pinball::new(0.5, &[2.0, 2.0], &[3.0, 3.0]).unwrap().d_squared, None);
+        assert_eq!(Pinball::new(0.5, &[], &[]), None);
     }
 
     /// Average precision of one class by its definition, from the scores of all rows.

@@ -18,11 +18,11 @@ pub(super) fn find_labels(
     Ok(curator.release(plan, &counts).map_err(RunError::from)?.into_inner())
 }
 
-/// Finds ranges that hold nearly all values of `columns`; a column without a range is an error that says so.
+/// Finds ranges that hold nearly all values of `columns`, of which `target` is predicted; a column without a range is an error that says so.
 pub(super) fn find_bounds(
     plan: &PrivateBounds,
     table: &dyn TableReader,
-    columns: &[String],
+    (columns, target): (&[String], &str),
     bad_cells: BadCells,
     curator: &mut Curator,
 ) -> Result<Vec<(String, f64, f64)>, FitError> {
@@ -31,7 +31,10 @@ pub(super) fn find_bounds(
     let mut value = Vec::with_capacity(columns.len());
     for (column, bounds) in columns.iter().zip(found) {
         // the missing range is itself a released outcome, so it may be told
-        let (lower, upper) = bounds.ok_or_else(|| no_range(&format!("`{column}`"), Step::DeclareRangeOrIgnore))?;
+        let (lower, upper) = bounds.ok_or_else(|| match column == target {
+            true => no_range("the target", Step::DeclareTargetRange),
+            false => no_range(&format!("`{column}`"), Step::DeclareRangeOrIgnore),
+        })?;
         value.push((column.clone(), lower, upper));
     }
     Ok(value)

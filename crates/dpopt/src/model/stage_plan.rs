@@ -115,12 +115,16 @@ impl Planned {
         };
         if share.is_some_and(|share| share > 0.0) && problem.calibrated.is_none() {
             return Err(NotApplicable::Option(
-                "calibration needs a single linear model, the logistic or the squared loss, and delta > 0; leave \
+                "calibration needs a single linear model, the logistic, squared or Poisson loss, and delta > 0; leave \
                  `calibration` out, or meet these conditions"
                     .into(),
             )
             .into());
         }
+        let problem = match options.intervals() {
+            None => problem,
+            Some(level) => problem.with_intervals(budget, level, options.declared_range)?,
+        };
         let one = if compare { None } else { registry.named(&problem, budget, options) };
         let candidates = one.map_or_else(|| registry.candidates(&problem, budget, options), |one| vec![one]);
         let selection = registry.select(&candidates, options);

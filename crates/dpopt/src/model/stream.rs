@@ -15,7 +15,7 @@ use dpopt_online::{LinearLearner, LinearStreamPlan, plan_linear_stream};
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_optimize::{Candidate, MethodOptions, Reason, Selection};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
-use dpopt_refusal::{Refusal, Step};
+use dpopt_refusal::{Refusal, Remedy, Step};
 
 /// Models of a stream, planned from public facts: `facts.rows` records in at most `batches` batches.
 pub struct MatrixStreamPlan {
@@ -72,6 +72,11 @@ impl MatrixStreamPlan {
         let mut values = options.clone();
         values.method = None;
         check_values(&values)?;
+        if options.intervals().is_some() {
+            let refusal =
+                Refusal::of("a stream reads each record once, and prediction intervals look at all of them again");
+            return Err(FitError::Option(refusal.or(Remedy::LeaveOut("intervals"))));
+        }
         let budget_split = BudgetSplit::new(budget, StageShares::default(), false, false)?;
         let neighbours = Neighbours::of_records(relation);
         let (loss, models) = target.models(classes);

@@ -7,6 +7,7 @@ use super::budget_split::BudgetSplit;
 use super::describe::{advice_on_units, general_assumptions, named_as_unit, warnings};
 use super::error::{FitError, same_count};
 use super::interactions::PairChoice;
+use super::interval::PredictionInterval;
 use super::linear::Model;
 use super::options::FitOptions;
 use super::partitioned_table::{self, Held};
@@ -115,6 +116,7 @@ impl NamedTable {
             partitioned_table::check(&run, &options, &layout)?;
         }
         let rule = asked::target_rule(&*table, target, (&run, &options), &layout)?;
+        asked::check_loss(&options, &rule)?;
         let rows = asked::rows(&*table, options.rows, run.relation)?;
         let protected = units.as_ref().map_or(rows, Units::count);
         let budget = run.budget(protected)?;
@@ -396,7 +398,13 @@ impl Source for NamedTable {
         curator: &mut Curator,
     ) -> Result<(), FitError> {
         let (counted, bad_cells) = (state.counted(&*self.table), self.options.bad_cells);
-        for (column, lower, upper) in prepare::find_bounds(plan, counted, &self.unbounded, bad_cells, curator)? {
+        for (column, lower, upper) in
+            prepare::find_bounds(plan, counted, (&self.unbounded, &self.target), bad_cells, curator)?
+        {
+            let (lower, upper) = match self.target_kind() {
+                Target::Number(loss) if column == self.target => target_range::of_found(loss, (lower, upper)),
+                _ => (lower, upper),
+            };
             let range = format!("The range {} to {} of {column}, found privately.", Shown(lower), Shown(upper));
             state.notes.push(range);
             state.schema.set_bounds(&column, lower, upper)?;
@@ -474,6 +482,10 @@ impl Source for NamedTable {
         let model = Model::new(encoder, loss, embedding, solution.weights, guarantee, receipt)
             .map_err(|why| FitError::Option(why.into()))?
             .read_as(self.options.reading.clone());
+        let found = solution.interval.zip(model.range());
+        let interval = found.map(|(found, range)| PredictionInterval::of(found, range));
+        let model = model.with_interval(interval);
+        notes.extend(interval.map(|interval| interval.in_words(&self.target)));
         if first.is_some() {
             let pairs: Vec<String> = model.encoder().pairs().map(|(a, b)| format!("{a} and {b}")).collect();
             notes.push(format!(
@@ -481,8 +493,9 @@ impl Source for NamedTable {
                 listed(&pairs)
             ));
         }
-        let note = solution.note;
-        notes.extend(note.clone());
+        notes.extend(solution.note.clone());
+        let unbounded = interval.filter(|interval| interval.half_width.is_none());
+        let note = solution.note.or_else(|| unbounded.map(|interval| interval.in_words(&self.target)));
         let report =
             self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
         Ok(Fitted { model, report, planned, note })
@@ -492,5 +505,7 @@ impl Source for NamedTable {
 /// Keeps the first `kept` of each output's `features` weights: no row had anything in the others.
 fn narrowed(solution: Solution, features: usize, kept: usize) -> Solution {
     let first = |all: Vec<f64>| all.chunks(features).flat_map(|output| output[..kept].iter().copied()).collect();
-    Solution { weights: first(solution.weights), noise: solution.noise.map(first), ..solution }
+    // a direction that no row has says that nothing is known of it
+    let covariance = solution.covariance.filter(|_| kept == features);
+    Solution { weights: first(solution.weights), noise: solution.noise.map(first), covariance, ..solution }
 }

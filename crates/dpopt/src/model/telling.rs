@@ -102,6 +102,7 @@ impl NamedTable {
                     name: model.weight_name(i),
                     value,
                     noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
+                    std_error: None,
                     slot: model.is_slot(i),
                 })
                 .collect(),

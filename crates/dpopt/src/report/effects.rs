@@ -22,6 +22,11 @@ pub enum Scale {
         /// Labels, one for each of [`Effects::shapes`].
         classes: Vec<String>,
     },
+    /// The logarithm of a mean count.
+    LogMean {
+        /// Name of the target column.
+        target: String,
+    },
     /// A number, in its own unit.
     Number {
         /// Name of the target column.

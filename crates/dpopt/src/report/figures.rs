@@ -1,7 +1,7 @@
 //! The report's figures as inline SVG. Colours are marks that the style sheet replaces, so that they follow light and dark.
 
 use super::markup::{escape, forbidden};
-use super::{Coefficient, Importance, IntervalRow};
+use super::{Coefficient, Importance, IntervalRow, TWO_SIDED};
 use dpopt_data::{Shape, Unit};
 use dpopt_privacy::rounding::number;
 use plotters::prelude::*;
@@ -114,11 +114,14 @@ pub(super) fn epsilon_over_steps(points: &[(u64, f64)]) -> Option<String> {
     finish(draw, "Certified ε after each noisy step")
 }
 
-/// Points with error bars of one noise standard deviation, in the given order; `None` for none.
+/// Points with bars in the given order: intervals of 95 % where there are standard errors, or else one standard deviation of noise; `None` for none.
 pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
+    let sure = rows.iter().any(|c| c.std_error.is_some());
+    let bar = |c: &Coefficient| if sure { c.std_error.map(|error| TWO_SIDED * error) } else { c.noise };
     let dots: Vec<Dots> =
-        rows.iter().map(|c| Dots { name: &c.name, values: vec![(0, c.value)], noise: c.noise }).collect();
-    dotted(&dots, "Largest coefficients with one standard deviation of noise")
+        rows.iter().map(|c| Dots { name: &c.name, values: vec![(0, c.value)], noise: bar(c) }).collect();
+    let label = if sure { "intervals of 95 %" } else { "one standard deviation of noise" };
+    dotted(&dots, &format!("Largest coefficients with {label}"))
 }
 
 /// Points on one line.
@@ -480,7 +483,8 @@ mod tests {
     #[test]
     fn names_are_escaped_and_short() {
         let name = "occupation=<script>alert(1)</script>".to_string();
-        let svg = coefficients(&[Coefficient { name, value: 1.0, noise: Some(0.2), slot: false }]).unwrap();
+        let svg =
+            coefficients(&[Coefficient { name, value: 1.0, noise: Some(0.2), std_error: None, slot: false }]).unwrap();
         assert!(!svg.contains("<script") && svg.contains('…') && svg.starts_with("<svg role"));
     }
 
@@ -575,7 +579,10 @@ mod tests {
     #[test]
     fn nothing_to_draw_is_no_figure() {
         assert_eq!(coefficients(&[]), None);
-        assert_eq!(coefficients(&[Coefficient { name: "a".into(), value: 0.0, noise: None, slot: false }]), None);
+        assert_eq!(
+            coefficients(&[Coefficient { name: "a".into(), value: 0.0, noise: None, std_error: None, slot: false }]),
+            None
+        );
         assert_eq!(privacy_curve(&[(1.0, 0.1)], (1.0, 0.1)), None);
         assert_eq!(epsilon_over_steps(&[]), None);
         assert!(privacy_curve(&[(0.1, 0.1), (1.0, 1e-5)], (1.0, 1e-5)).is_some());

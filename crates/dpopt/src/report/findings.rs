@@ -69,6 +69,11 @@ fn excess(excess: f64, report: &Report) -> String {
     let verdict = baseline.verdict(excess);
     let (loss, share) = (number(baseline.loss), percent(excess / baseline.loss));
     match baseline.half_range {
+        None if baseline.counts => format!(
+            "{predicted} It is half the Poisson deviance, in units of a usual count. For comparison: {} has a loss of {loss} \
+             where a row has none. The excess risk is {share} % of that: {verdict}.",
+            baseline.answer
+        ),
         None => format!(
             "{predicted} For comparison: {} has a mean loss of {loss}. The excess risk is {share} % of that: \
              {verdict}.",
@@ -76,7 +81,9 @@ fn excess(excess: f64, report: &Report) -> String {
         ),
         Some(half) => {
             let target = &report.facts.target;
-            let error = if baseline.squared {
+            let error = if let Some(level) = baseline.quantile {
+                format!(" It is the pinball loss of the quantile at {}, in halves of the range.", number(level))
+            } else if baseline.squared {
                 let error = number((2.0 * excess).sqrt() * half);
                 format!(" In the unit of {target} this adds a root-mean-square error of {error} to the predictions.")
             } else {
@@ -103,7 +110,8 @@ fn percent(share: f64) -> String {
 
 fn calibration(m: &mut Markup, report: &Report) {
     let calibrated = report.releases.iter().flatten().find(|release| release.label == "calibration");
-    let number_is_predicted = report.baseline.as_ref().is_some_and(|baseline| baseline.half_range.is_some());
+    let number_is_predicted =
+        report.baseline.as_ref().is_some_and(|baseline| baseline.half_range.is_some() || baseline.counts);
     let text = match calibrated {
         Some(release) if number_is_predicted => format!(
             "Calibrated: scale and offset of the predictions were fitted from {} noisy sums over all rows, so that \
@@ -172,6 +180,7 @@ fn moved(scale: &Scale) -> String {
         Scale::LogOdds { class } => format!("the log-odds of “{class}”"),
         Scale::Score { class } => format!("the score for “{class}”"),
         Scale::Scores { .. } => "the scores of the classes".into(),
+        Scale::LogMean { target } => format!("the logarithm of the predicted {target}"),
         Scale::Number { target } => format!("the predicted {target}"),
     }
 }
@@ -180,6 +189,7 @@ fn unit(scale: &Scale) -> String {
     match scale {
         Scale::LogOdds { .. } => "In log-odds: 0.7 doubles the odds".into(),
         Scale::Score { .. } | Scale::Scores { .. } => "In scores".into(),
+        Scale::LogMean { .. } => "In logarithms: 0.7 doubles the prediction".into(),
         Scale::Number { target } => format!("In the unit of {target}"),
     }
 }
@@ -190,6 +200,7 @@ fn axis(scale: &Scale) -> String {
         Scale::LogOdds { class } => format!("log-odds of {class}"),
         Scale::Score { class } => format!("score for {class}"),
         Scale::Scores { .. } => "score".into(),
+        Scale::LogMean { target } => format!("ln {target}"),
         Scale::Number { target } => target.clone(),
     }
 }
@@ -291,6 +302,9 @@ fn introduction(scale: &Scale) -> String {
                                  line of one class is 0.7 above that of another, the odds of the first against the \
                                  second double."
             .into(),
+        Scale::LogMean { target } => format!(
+            "Effect on the logarithm of the predicted {target}, centred at 0: 0.7 doubles the prediction, −0.7 halves it."
+        ),
         Scale::Number { target } => {
             format!("Effect on the predicted {target}, in the unit of {target}, centred at 0.")
         }

@@ -1,7 +1,9 @@
 //! The page, in the order a reader asks: what is promised, how good the answer is and what it says, what was released, at what price, how to check it.
 
 use super::markup::{Markup, Row, capital, sentences};
-use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, checklist, figures, findings};
+use super::{
+    Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, TWO_SIDED, checklist, figures, findings,
+};
 use crate::guarantee::Guarantee;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
@@ -441,12 +443,9 @@ fn not_applicable(m: &mut Markup, report: &Report) {
 fn curves(m: &mut Markup, report: &Report) {
     const POINTS: u32 = 24;
     let g = &report.guarantee;
-    let curve: Vec<(f64, f64)> = (1..=POINTS)
-        .filter_map(|k| {
-            let epsilon = 1.5 * g.epsilon * f64::from(k) / f64::from(POINTS);
-            g.delta_at(epsilon).map(|delta| (epsilon, delta))
-        })
-        .collect();
+    let epsilons: Vec<f64> = (1..=POINTS).map(|k| 1.5 * g.epsilon * f64::from(k) / f64::from(POINTS)).collect();
+    let deltas = g.deltas_at(&epsilons);
+    let curve: Vec<(f64, f64)> = epsilons.into_iter().zip(deltas).filter_map(|(e, d)| Some((e, d?))).collect();
     let drawn = [
         (figures::privacy_curve(&curve, (g.epsilon, g.delta)), "The δ of this run at other values of ε."),
         (figures::epsilon_over_steps(&steps_curve(report)), "ε after each noisy step of the model stage, at its δ."),
@@ -577,6 +576,7 @@ fn coefficients(m: &mut Markup, report: &Report) {
     sorted.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
     let shown = sorted.len().min(TABLE_ROWS);
     let has_noise = sorted.iter().any(|c| c.noise.is_some());
+    let sure = sorted.iter().any(|c| c.std_error.is_some());
     m.element(
         "p",
         if matches!(report.answer, Answer::Mean { .. }) {
@@ -588,6 +588,10 @@ fn coefficients(m: &mut Markup, report: &Report) {
         } else if matches!(report.answer, Answer::Agreed { .. }) {
             "Noise: the standard deviation of what was added for privacy. It does not include sampling error, or the \
              effect of groups that are smaller than the table."
+        } else if sure {
+            "In the units of the columns. Standard error: of sampling and of the noise of privacy together, about the \
+             best coefficients of the population the rows are from, of columns within their bounds. The interval holds \
+             one of them with a probability of about 95 %. Noise: the part of privacy alone, before units."
         } else if has_noise {
             "Features are scaled so that every row has norm at most 1. Noise: an upper bound on the standard \
              deviation of the noise in a coefficient; it is smaller where the data determine the coefficient well. \
@@ -615,7 +619,9 @@ fn coefficients(m: &mut Markup, report: &Report) {
         m.raw("<div class=\"figures\"><figure>\n").raw(&figure);
         m.element(
             "figcaption",
-            &if has_noise {
+            &if sure {
+                format!("The largest {what}; bars are intervals of 95 %.")
+            } else if has_noise {
                 format!("The largest {what}; bars are one standard deviation of noise.")
             } else {
                 format!("The largest {what}.")
@@ -623,14 +629,23 @@ fn coefficients(m: &mut Markup, report: &Report) {
         );
         m.raw("</figure></div>\n");
     }
-    let rows: Vec<Row> = sorted[..shown]
-        .iter()
-        .map(|c| Row::new(vec![c.name.clone(), number(c.value), c.noise.map_or("–".into(), number)]))
-        .collect();
+    let row = |c: &Coefficient| {
+        let mut cells = vec![c.name.clone(), number(c.value), c.noise.map_or("–".into(), number)];
+        if let Some(error) = c.std_error {
+            let reach = TWO_SIDED * error;
+            cells.extend([number(error), format!("{} to {}", number(c.value - reach), number(c.value + reach))]);
+        } else if sure {
+            cells.extend(["–".into(), "–".into()]);
+        }
+        Row::new(cells)
+    };
+    let rows: Vec<Row> = sorted[..shown].iter().map(row).collect();
+    let mut head = vec![what, "#value", "#noise, at most"];
+    head.extend(if sure { &["#standard error", "#interval of 95 %"][..] } else { &[] });
     m.raw("<details><summary>").text(&format!("Table of the {shown} largest")).raw("</summary>\n");
     m.table(
         &format!("{shown} of {} {what}; all of them are in the answer's file.", report.coefficients.len()),
-        &[what, "#value", "#noise, at most"],
+        &head,
         &rows,
     );
     m.raw("</details>\n");

@@ -8,7 +8,9 @@ use super::matrix::SecondMoment;
 use super::moments::TargetMoment;
 use crate::refused::CuratorError;
 use dpopt_noise::Grid;
-use dpopt_objective::objective::{Calibration, Cells, GradientSizes, Linear, Objective, ObjectiveSpec, OfRows};
+use dpopt_objective::objective::{
+    Calibration, Cells, Coverage, GradientSizes, Linear, Objective, ObjectiveSpec, OfRows,
+};
 use dpopt_objective::records::{Examples, PartialSum, RecordSet, fingerprint};
 use dpopt_objective::solver::Split;
 use std::convert::Infallible;
@@ -43,24 +45,28 @@ where
         // a unit's rows one by one would each be clipped, and so would not the unit
         AggregateQuery::Gradients { ref of, .. } if of.of_units != R::POOLED => Err(CuratorError::Shape),
         AggregateQuery::Gradients {
-            of: ObjectiveSpec { loss, features, row_norm, sizes, ref scores, .. },
+            of: ObjectiveSpec { loss, features, row_norm, sizes, ref scores, interval, .. },
             clip_norm,
             grid,
             ref sample,
         } => {
             let (of, grid) = (Linear::new(loss, features, row_norm), Grid::new(grid));
             let asked = Asked { point, sample: sample.as_ref(), facts };
-            match (sizes, scores) {
-                (None, None) => asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records),
-                (Some(_), Some(_)) => Err(CuratorError::Shape),
-                (None, Some(scores)) => {
+            match (sizes, scores, interval) {
+                (None, None, None) => asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records),
+                (None, Some(scores), None) => {
                     let of = Calibration::new(of, scores.clone()).ok_or(CuratorError::Shape)?;
                     asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records)
                 }
-                (Some(Cells { smallest, ratio, cells }), None) => {
+                (None, None, Some(interval)) => {
+                    let of = Coverage::new(of, interval).ok_or(CuratorError::Shape)?;
+                    asked.of(Clipped::new(R::over(of), clip_norm, grid)?, records)
+                }
+                (Some(Cells { smallest, ratio, cells }), None, None) => {
                     let sizes = GradientSizes::new(R::over(of), smallest, ratio, cells);
                     asked.of(Clipped::new(sizes, clip_norm, grid)?, records)
                 }
+                _ => Err(CuratorError::Shape),
             }
         }
         AggregateQuery::SecondMoment { .. }
@@ -332,6 +338,7 @@ mod tests {
                 row_norm: 1.0,
                 sizes: None,
                 scores: None,
+                interval: None,
                 of_units: false,
             };
             let sample = Some(Sample::new((&key, 0.5, of), firsts));
@@ -417,7 +424,15 @@ mod tests {
     #[test]
     fn a_question_about_rows_has_no_answer_from_units_and_the_other_way_round() {
         let about = |of_units: bool| AggregateQuery::Gradients {
-            of: ObjectiveSpec { loss: LOGISTIC, features: 4, row_norm: 1.0, sizes: None, scores: None, of_units },
+            of: ObjectiveSpec {
+                loss: LOGISTIC,
+                features: 4,
+                row_norm: 1.0,
+                sizes: None,
+                scores: None,
+                interval: None,
+                of_units,
+            },
             clip_norm: 1.0,
             grid: -30,
             sample: None,
@@ -476,7 +491,15 @@ mod tests {
     fn questions_of_another_version_or_shape_are_refused() {
         let part = records(0..10);
         let linear = |features: usize| AggregateQuery::Gradients {
-            of: ObjectiveSpec { loss: LOGISTIC, features, row_norm: 1.0, sizes: None, scores: None, of_units: false },
+            of: ObjectiveSpec {
+                loss: LOGISTIC,
+                features,
+                row_norm: 1.0,
+                sizes: None,
+                scores: None,
+                interval: None,
+                of_units: false,
+            },
             clip_norm: 1.0,
             grid: -30,
             sample: None,
@@ -523,6 +546,7 @@ mod tests {
                 row_norm: 0.5,
                 sizes: None,
                 scores: None,
+                interval: None,
                 of_units: false,
             },
             clip_norm: 1.0,

@@ -209,6 +209,7 @@ mod tests {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: Default::default(),
             rows,
             features,

@@ -15,6 +15,7 @@ fn problem(rows: u64, features: usize, classes: u32) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows,
         features,
@@ -128,7 +129,9 @@ fn what_it_is_not_made_for_is_refused_with_a_reason() {
     assert!(refused(&CentredDescent::default(), &fits).contains("intercept"));
     assert!(refused(&CentredDescent { intercept: Some(20), ..centred() }, &fits).contains("intercept"));
     let two = Problem { loss: Loss::Logistic { shift: 0.0 }, ..fits.clone() };
-    assert!(refused(&centred(), &two).contains("three or more classes"));
+    assert_eq!(refused(&centred(), &two), "");
+    let numbers = Problem { loss: Loss::Squared, ..fits.clone() };
+    assert!(refused(&centred(), &numbers).contains("it needs classes"));
     let wide = Problem { features: 10_000, ..fits.clone() };
     assert!(refused(&centred(), &wide).contains("centred rows are dense"));
     let long = Problem { rows: 1 << 30, ..fits };
@@ -150,6 +153,31 @@ fn centring_finds_classes_where_plain_descent_sees_what_they_share() {
     let (plain, around) = (mean("noisy-gradient-descent"), mean("centred-descent"));
     println!("plain {plain:.3}, around the mean {around:.3}");
     assert!(around > plain + 0.05, "{plain} {around}");
+}
+
+/// Two classes of unequal size whose rows have most of their length in common: 2 in 3 would be right without looking.
+#[test]
+fn two_classes_are_learnt_by_name() {
+    let mut all = clouds(8, 6000, 25, 3, 0.2);
+    // two clouds of three are one class
+    all.targets.iter_mut().for_each(|t| *t = if *t == 0.0 { -1.0 } else { 1.0 });
+    let part = |range: std::ops::Range<usize>| all.select(&range.collect::<Vec<_>>());
+    let (train, test) = (part(0..400), part(4000..6000));
+    let problem = Problem { loss: Loss::Logistic { shift: 0.0 }, ..problem(400, 25, 2) };
+    let right = |weights: &[f64]| {
+        let score = |i: usize| {
+            let (columns, values) = test.rows.row(i);
+            columns.iter().zip(values).map(|(&j, &x)| weights[j as usize] * f64::from(x)).sum::<f64>()
+        };
+        let hits = (0..test.rows.len()).filter(|&i| score(i) * f64::from(test.targets[i]) > 0.0);
+        hits.count() as f64 / test.rows.len() as f64
+    };
+    let plan = choose(&problem, budget(0.5), &MethodOptions::of("centred-descent").with_intercept(0)).unwrap();
+    let around = (0..6).map(|seed| right(&run(&*plan, &problem, &train, seed).weights)).sum::<f64>() / 6.0;
+    assert!(around > 0.9, "{around}");
+    // where nothing is said it stands behind the others
+    let chosen = choose(&problem, budget(0.5), &MethodOptions::default().with_intercept(0)).unwrap();
+    assert_ne!(chosen.summary().method, "centred-descent");
 }
 
 /// Spread of each weight over fresh noise, against the error bar that the run itself tells.

@@ -7,9 +7,11 @@
 //!
 //! Where a record is a unit with several rows, its gradient is a mean and shorter than a row's by as much as its rows disagree, whatever the loss.
 
-use super::{DescentOptions, default_clip_norm};
+use super::pace::Pace;
+use super::{DescentOptions, Recipe, default_clip_norm};
 use dpopt_mechanism::Gaussian;
 use dpopt_noise::Grid;
+use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::GradientSizes;
 use dpopt_objective::objective::OfRows;
 use dpopt_optimize::algorithm::{Capabilities, RowAccess};
@@ -18,20 +20,22 @@ use dpopt_optimize::options::OptionReader;
 use dpopt_optimize::options::common::{LEARNING_RATE, MOMENTUM, STEPS};
 use dpopt_optimize::oracle::NoisySum;
 use dpopt_optimize::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_optimize::planning::{SamplerError, can_sum, check_problem, clipped, gaussian_mu, noise};
+use dpopt_optimize::planning::{SamplerError, can_sum, check_problem, clipped, gaussian_mu, noise, products};
 use dpopt_optimize::risk::RiskModel;
 use dpopt_optimize::{Algorithm, Run, RunError, RunResult, Solution};
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
+use std::cell::Cell;
 
 /// Options of descent with a clip norm that follows the gradients. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
 pub struct AdaptiveClipDescent {
-    /// T ≥ 1. Default 400.
+    /// T ≥ 1. Default: from the learning time, 200 to 400; 40 to 200 where a pass over the rows is dear.
     pub steps: Option<u64>,
-    /// η > 0 on the mean loss. Default: at most 1/(φ''·R²), less where noise would be too large.
+    /// η > 0 on the mean loss, the same for all steps. Default: nine tenths of what is stable for any rows, 2(1 + β)/(φ''·R²), or up to eight times that as long as
+    /// released gradients show no direction in which it is unstable; less where noise would be too large.
     pub learning_rate: Option<f64>,
-    /// β in [0, 1). Default 0.95.
+    /// β in [0, 1). Default 0.9.
     pub momentum: Option<f64>,
 }
 
@@ -48,6 +52,10 @@ pub struct AdaptiveClipSchedule {
     pub steps: u64,
     /// η on the mean loss.
     pub learning_rate: f64,
+    /// η of the first eighth of the steps, at most 1/(φ''·R²): no step goes beyond the minimum, however steep it is.
+    pub first_learning_rate: f64,
+    /// The largest η that a step may have after these, as long as released gradients show no direction in which it is unstable.
+    pub largest_learning_rate: f64,
     /// β: momentum of the heavy ball.
     pub momentum: f64,
     /// C of the steps before the first histogram.
@@ -100,6 +108,18 @@ const CAUTION: f64 = 0.5;
 /// Residuals to expect once a model is learnt, over the targets' bound: what plans are made for. Scores are expected to vary by
 /// .26 of it (`risk`), so this says that they are 1.24 times as large as residuals, whatever the scale of both.
 const EXPECTED_CLIP: f64 = 0.21;
+/// Residuals of counts to expect, in usual counts: about as large as what Poisson's law leaves of a count of one or two.
+const EXPECTED_CLIP_OF_COUNTS: f64 = 0.8;
+
+/// The clip norm to expect of a loss whose slopes have no bound of their own.
+fn expected_clip(problem: &Problem) -> f64 {
+    let slope = match problem.loss {
+        Loss::Poisson { .. } => EXPECTED_CLIP_OF_COUNTS,
+        _ => EXPECTED_CLIP,
+    };
+    slope * problem.row_norm
+}
+
 impl Looks {
     /// Standard deviation of the count up to a quantile, over the budget's: it sums up to all cells of a histogram, each with its
     /// noise.
@@ -117,24 +137,53 @@ impl Looks {
 pub(super) fn expected_clip_norm(problem: &Problem, mu: f64) -> f64 {
     let first = default_clip_norm(problem);
     match Looks::of(problem.rows, mu) {
-        Some(_) if problem.loss.facts().lipschitz.is_none() => first.min(EXPECTED_CLIP * problem.row_norm),
+        Some(_) if problem.loss.facts().lipschitz.is_none() => first.min(expected_clip(problem)),
         _ => first,
     }
 }
 
-/// Steps where none are asked for.
-const STEPS_OF_DEFAULT: u64 = 400;
+/// β where none is asked for.
+const MOMENTUM_OF_DEFAULT: f64 = 0.9;
+/// Most steps where none are asked for.
+const MAX_STEPS: u64 = 400;
+/// Products of entries with weights in the passes of a run: more take longer than a second on two cores, and a run has fewer steps, down to 40: where there are so many rows
+/// noise lets the rate grow.
+const DEAR: f64 = 1e9;
+/// Of the rate from which on heavy-ball momentum is unstable.
+const STABLE: f64 = 0.9;
+/// The largest rate of a step over the one at which momentum is stable whatever the rows are (docs/decisions/0064).
+const FASTER: f64 = 8.0;
 
 impl AdaptiveClipDescent {
-    /// Steps, rate and momentum as every descent checks them.
-    fn descent(&self, clip_norm: f64) -> DescentOptions {
-        DescentOptions {
-            steps: self.steps.or(Some(STEPS_OF_DEFAULT)),
+    /// Steps, rate and momentum, as every descent checks them where they are asked for; and the largest rate that a step may have.
+    fn recipe(&self, problem: &Problem, budget: Budget, clip_norm: f64) -> Result<(Recipe, f64), NotApplicable> {
+        let momentum = self.momentum.unwrap_or(MOMENTUM_OF_DEFAULT);
+        // a swing shrinks by √β a step, and what is found of the residuals is as old as the momentum is long
+        let least = |settled: f64| (settled / (1.0 - momentum)).round();
+        let pass = products(problem, problem.rows as f64);
+        let dear = least(20.0) * pass > DEAR;
+        let asked = DescentOptions {
+            steps: self.steps.or(Some(MAX_STEPS)),
             learning_rate: self.learning_rate,
-            momentum: self.momentum,
+            momentum: Some(momentum),
             clip_norm: Some(clip_norm),
             ..DescentOptions::default()
+        };
+        let mut recipe = asked.recipe(problem, budget)?;
+        if self.learning_rate.is_none() {
+            let caution = if problem.loss.facts().lipschitz.is_none() { CAUTION } else { 1.0 };
+            let wanted = caution * recipe.tolerable_time * (1.0 - momentum);
+            // the largest second moment is at most R², of any rows
+            let largest = STABLE * 2.0 * (1.0 + momentum) * recipe.largest_rate;
+            let most = if dear { (DEAR / pass).min(MAX_STEPS as f64) } else { MAX_STEPS as f64 };
+            let least = least(if dear { 4.0 } else { 20.0 }).min(MAX_STEPS as f64);
+            recipe.steps = self.steps.unwrap_or((wanted / largest).ceil().min(most).max(least) as u64);
+            let even = wanted / recipe.steps as f64;
+            recipe.learning_rate = largest.min(even);
+            return Ok((recipe, even.min(FASTER * largest)));
         }
+        let rate = recipe.learning_rate;
+        Ok((recipe, rate))
     }
 }
 
@@ -166,13 +215,10 @@ impl Algorithm for AdaptiveClipDescent {
         }
         let first = default_clip_norm(problem);
         let expected = match problem.loss.facts().lipschitz {
-            None => EXPECTED_CLIP * problem.row_norm,
+            None => expected_clip(problem),
             Some(_) => first / problem.rows_of_a_record().sqrt(),
         };
-        let mut recipe = self.descent(expected).recipe(problem, budget)?;
-        if self.learning_rate.is_none() && problem.loss.facts().lipschitz.is_none() {
-            recipe.learning_rate *= CAUTION;
-        }
+        let (recipe, fastest) = self.recipe(problem, budget, expected)?;
         let (steps, weights) = (recipe.steps, problem.weights());
         let mu = gaussian_mu(problem, budget)?;
         let choice = Looks::of(problem.rows, mu);
@@ -205,6 +251,11 @@ impl Algorithm for AdaptiveClipDescent {
         let schedule = AdaptiveClipSchedule {
             steps,
             learning_rate: recipe.learning_rate,
+            first_learning_rate: match self.learning_rate {
+                Some(rate) => rate,
+                None => recipe.learning_rate.min(recipe.largest_rate),
+            },
+            largest_learning_rate: fastest,
             momentum: recipe.momentum,
             first_clip_norm: first,
             looks: places,
@@ -219,7 +270,8 @@ impl Algorithm for AdaptiveClipDescent {
         for clip in [first, schedule.smallest] {
             can_sum(clip, noise_multiplier * clip, schedule.gradients_grid(problem, clip))?;
         }
-        let time = recipe.time();
+        // half way from what any rows allow to what most tables do
+        let time = 0.5 * (1.0 + fastest / recipe.learning_rate) * recipe.time();
         let flat_noise = time * noise_multiplier * expected / (problem.rows as f64 * (steps as f64).sqrt());
         let summary = Summary {
             method: Self::NAME,
@@ -255,23 +307,35 @@ impl Algorithm for AdaptiveClipDescent {
         let objective = || R::over(problem.objective());
         let sizes = s.sizes(objective(), problem)?;
         let mut gradients = s.gradients(objective(), problem, s.first_clip_norm)?;
-        let mut driver = HeavyBall::new(weights, s.momentum, None, |_| (s.learning_rate, 1.0));
+        let rate = Cell::new(s.first_learning_rate);
+        let mut driver = HeavyBall::new(weights, s.momentum, None, |_| (rate.get(), 1.0));
+        let mut pace = Pace::new(s.learning_rate, s.largest_learning_rate, s.momentum);
         let per_record = 1.0 / problem.rows as f64;
         let course = Course { steps: s.steps, first_averaged: s.steps / 2, per_record };
         progress.start(Self::NAME, s.steps);
         // Σ of the squared noise that steps leave where nothing pulls back
         let (mut step, mut clip, mut variance) = (0, s.first_clip_norm, 0.0);
-        let one_step = s.learning_rate / (1.0 - s.momentum) * s.noise_multiplier * per_record;
+        let one_step = s.noise_multiplier * per_record / (1.0 - s.momentum);
         let answer = drive(&mut driver, course, vec![0.0; weights], progress, |theta| {
             if s.looks.contains(&step) {
                 let mut point = theta.to_vec();
                 point.resize(weights.max(s.cells), 0.0);
                 clip = s.clip_norm(sizes.release(examples, curator, &point)?.get());
                 gradients = s.gradients(objective(), problem, clip)?;
+                pace.forget();
             }
+            let sum = gradients.release(examples, curator, theta)?;
+            rate.set(if step < s.steps / 8 {
+                s.first_learning_rate
+            } else if s.largest_learning_rate <= s.learning_rate {
+                s.learning_rate
+            } else {
+                let mean = sum.get().iter().map(|g| g * per_record).collect();
+                pace.next(theta, mean, s.noise_multiplier * clip * per_record)
+            });
+            variance += (rate.get() * one_step * clip).powi(2);
             step += 1;
-            variance += (one_step * clip).powi(2);
-            gradients.release(examples, curator, theta)
+            Ok(sum)
         })?;
         progress.finish();
         Ok(curator.postprocess(Solution { noise: Some(vec![variance.sqrt(); weights]), ..answer.into() }))
@@ -338,13 +402,15 @@ mod tests {
 
     #[test]
     fn histograms_and_sums_share_the_budget_as_planned() {
-        for (rows, looks, share) in
-            [(26_048, vec![12, 25, 50, 100, 200], 0.03), (3500, vec![25, 50, 200], 0.06), (1100, vec![50], 0.1)]
+        for (rows, halvings, share) in
+            [(26_048, vec![5, 4, 3, 2, 1], 0.03), (3500, vec![4, 3, 1], 0.06), (1100, vec![3], 0.1)]
         {
             let p = Problem { rows, ..problem(Loss::Squared, Relation::ZeroOut) };
             let plan = AdaptiveClipDescent::default().plan(&p, budget(1.0)).unwrap();
             let s = &plan.schedule;
+            let looks: Vec<u64> = halvings.into_iter().map(|k: u32| s.steps >> k).collect();
             assert_eq!(s.looks, looks);
+            assert!((200..=400).contains(&s.steps), "{}", s.steps);
             let sizes = looks.len() as f64 / s.sizes_multiplier.powi(2);
             let sums = s.steps as f64 / s.noise_multiplier.powi(2);
             let mu = special::gaussian_mu(1.0, 1e-5);
@@ -358,6 +424,37 @@ mod tests {
         assert!(why.to_string().contains("rows or more"), "{why}");
         let why = AdaptiveClipDescent::default().plan(&problem(LOGISTIC, Relation::ZeroOut), budget(1.0)).unwrap_err();
         assert!(why.to_string().contains("or the squared loss"), "{why}");
+    }
+
+    /// A second moment of R² along one direction, the largest that rows have: the rate is nine tenths of where momentum swings out.
+    #[test]
+    fn rows_that_are_all_alike_are_learnt() {
+        let mut examples = dpopt_objective::records::Examples {
+            rows: dpopt_objective::records::Rows::new(3),
+            targets: vec![0.5; 20_000],
+        };
+        (0..20_000).for_each(|_| examples.rows.push_clipped(&mut [(1, 1.0)], 1.0));
+        let problem = facts(&examples, Loss::Squared);
+        let plan = AdaptiveClipDescent::default().plan(&problem, budget(5.0)).unwrap();
+        assert!(plan.schedule.learning_rate > 3.0, "{}", plan.schedule.learning_rate);
+        let weights = fit(&AdaptiveClipDescent::default(), &examples, &problem, budget(5.0), 3);
+        assert!((weights[1] - 0.5).abs() < 0.01, "{weights:?}");
+    }
+
+    #[test]
+    fn where_a_pass_is_dear_there_are_fewer_and_what_is_asked_for_stays() {
+        let problem =
+            |rows| Problem { rows, nonzeros: 251, features: 2000, ..problem(Loss::Squared, Relation::ZeroOut) };
+        let plan = |of: AdaptiveClipDescent, rows| of.plan(&problem(rows), budget(1.0)).unwrap().schedule;
+        let large = plan(AdaptiveClipDescent::default(), 1_000_000);
+        assert_eq!((large.steps, large.momentum), (40, 0.9));
+        let small = plan(AdaptiveClipDescent::default(), 10_000);
+        assert!(small.steps >= 200 && small.momentum == 0.9, "{small:?}");
+        let asked = AdaptiveClipDescent { steps: Some(37), momentum: Some(0.5), learning_rate: None };
+        let asked = plan(asked, 1_000_000);
+        assert_eq!((asked.steps, asked.momentum), (37, 0.5));
+        let rate = AdaptiveClipDescent { learning_rate: Some(0.25), ..Default::default() };
+        assert_eq!(plan(rate, 10_000).learning_rate, 0.25);
     }
 
     #[test]
@@ -400,6 +497,36 @@ mod tests {
         // a histogram of bell-shaped sizes, and what noise alone would look like
         same(of(&[(2, 7e5), (4, 2e5), (5, 1e5)]), end(2));
         same(of(&[(0, 9e3), (8, s.sizes_multiplier)]), end(0));
+    }
+
+    /// Counts of mean four, in units of four: most of what can be explained of their deviance is.
+    #[test]
+    fn counts_are_learnt() {
+        let loss = Loss::Poisson { top: Loss::USUAL_TOP };
+        let examples = table(4, 8000, 5, 8, 1.0, loss);
+        let problem = facts(&examples, loss);
+        let mean = |weights: &[f64]| dpopt_objective::synthetic::mean_loss(&examples, loss, weights);
+        let nothing = vec![0.0; problem.weights()];
+        let mut best = nothing.clone();
+        for _ in 0..600 {
+            let mut gradient = vec![0.0; best.len()];
+            for (i, target) in examples.targets.iter().enumerate() {
+                let (columns, values) = examples.rows.row(i);
+                let score: f64 = columns.iter().zip(values).map(|(&j, &x)| best[j as usize] * f64::from(x)).sum();
+                let slope = loss.scalar_slope(score, f64::from(*target)) / 8000.0;
+                columns.iter().zip(values).for_each(|(&j, &x)| gradient[j as usize] += slope * f64::from(x));
+            }
+            best.iter_mut().zip(&gradient).for_each(|(w, g)| *w -= 0.5 * g);
+        }
+        let (worst, least) = (mean(&nothing), mean(&best));
+        assert!(worst > 1.1 * least, "{worst} {least}");
+        for seed in 0..3 {
+            let weights = fit(&AdaptiveClipDescent::default(), &examples, &problem, budget(2.0), seed);
+            let left = (mean(&weights) - least) / (worst - least);
+            assert!(left < 0.25, "{left}");
+        }
+        let refused = crate::ObjectivePerturbation::default().plan(&problem, budget(1.0)).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("Poisson loss"), "{refused}");
     }
 
     /// Residuals of .1 in a range of 2: noise for a clip norm of ½ is several times what is needed.

@@ -52,6 +52,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),

@@ -17,6 +17,7 @@ fn problem(rows: u64, features: usize, loss: Loss) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows,
         features,

@@ -118,6 +118,7 @@ impl Federated {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: Default::default(),
             rows: total,
             features: problem.features,

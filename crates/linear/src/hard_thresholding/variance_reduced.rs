@@ -432,6 +432,7 @@ mod tests {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: Default::default(),
             rows: 3000,
             features: 20,

@@ -88,6 +88,7 @@ impl RegularizedDescent {
             momentum: Some(0.0),
             regularization: Some(parameters.map_or(0.0, |p| p.regularization * rows as f64)),
             average: Average::All,
+            by_order: false,
         }
     }
 

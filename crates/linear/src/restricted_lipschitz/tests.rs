@@ -256,6 +256,7 @@ fn problem(features: usize) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: 30_000,
         features,

@@ -5,7 +5,7 @@ use super::{Gradient, Linear, Objective, ObjectiveSpec, Point, Scores};
 use crate::loss::Loss;
 use crate::records::{Records, Row};
 
-/// What a record contributes to the calibration of a linear model, at the model's weights: with residuals e = p − y of its scores' probabilities (of a squared loss: score − target),
+/// What a record contributes to the calibration of a linear model, at the model's weights: with residuals e = p − y of its scores' probabilities (of a squared loss: score − target; of counts: mean − count, in usual counts),
 /// instruments h_c = clamp(r_c/unit, ±1), r being the scores without the intercept's own part (of several outputs: less the largest of them), and V = ∂e/∂scores,
 ///
 /// - e_c for each output (if there is an intercept), and Σ e_c·h_c: both are 0 on average where scores are right;
@@ -20,16 +20,22 @@ pub struct Calibration {
 
 /// Weight of derivatives beside residuals, for which noise is the same: those of probabilities are small, those of numbers are not.
 pub fn curvature_weight(loss: Loss) -> f64 {
-    if loss == Loss::Squared { 0.25 } else { 2.0 }
+    match loss {
+        Loss::Squared | Loss::Poisson { .. } => 0.25,
+        _ => 2.0,
+    }
 }
 
 /// Scores beyond so many units count as if they were no larger, in derivatives.
 const FAR: f64 = 3.0;
 
 impl Calibration {
-    /// Sums for a model with the logistic loss without a shift, softmax or the squared loss; `None` for another one.
+    /// Sums for a model with the logistic loss without a shift, softmax, the squared or the Poisson loss; `None` for another one.
     pub fn new(of: Linear, told: Scores) -> Option<Self> {
-        let usual = matches!(of.loss(), Loss::Logistic { shift: 0.0 } | Loss::Softmax { .. } | Loss::Squared);
+        let usual = matches!(
+            of.loss(),
+            Loss::Logistic { shift: 0.0 } | Loss::Softmax { .. } | Loss::Squared | Loss::Poisson { .. }
+        );
         let inside = told.intercept.is_none_or(|at| (at as usize) < of.features());
         let sized = told.unit > 0.0 && told.unit.is_finite() && told.origin > 0.0 && told.origin.is_finite();
         let own = told.own.len() == told.intercept.map_or(0, |_| of.loss().outputs());
@@ -130,6 +136,7 @@ impl<R: Records> Objective<R> for Calibration {
                     out.extend((0..outputs).map(|c| probability(c) * (v(c) - mean)));
                 }
                 Loss::Squared => out.push(v(0)),
+                Loss::Poisson { .. } => out.push(loss.scalar_curvature(scores[0], target) * v(0)),
                 _ => out.push(binary * (1.0 - binary) * v(0)),
             }
         };
@@ -165,7 +172,8 @@ mod tests {
     use super::*;
     use crate::records::{Examples, Rows};
 
-    const LOSSES: [Loss; 3] = [Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }, Loss::Squared];
+    const LOSSES: [Loss; 4] =
+        [Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }, Loss::Squared, Loss::Poisson { top: 8.0 }];
 
     /// A third of the intercept's weights is its own.
     fn scores_of(loss: Loss, intercept: Option<u32>) -> Scores {

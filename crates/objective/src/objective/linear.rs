@@ -126,6 +126,7 @@ impl<R: Records> Objective<R> for Linear {
             row_norm: self.row_norm,
             sizes: None,
             scores: None,
+            interval: None,
             of_units: false,
         })
     }

@@ -60,7 +60,8 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
     }
 
     fn spec(&self) -> Option<ObjectiveSpec> {
-        let of = self.objective.spec().filter(|of| of.sizes.is_none() && of.scores.is_none())?;
+        let of =
+            self.objective.spec().filter(|of| of.sizes.is_none() && of.scores.is_none() && of.interval.is_none())?;
         let Self { smallest, ratio, cells, .. } = *self;
         Some(ObjectiveSpec { sizes: Some(Cells { smallest, ratio, cells }), ..of })
     }

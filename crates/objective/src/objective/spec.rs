@@ -16,6 +16,8 @@ pub struct ObjectiveSpec {
     pub sizes: Option<Cells>,
     /// Not its gradients, but how far its scores are from what happened; see [`Calibration`](super::Calibration).
     pub scores: Option<Scores>,
+    /// Not its gradients, but which targets an interval holds; see [`Coverage`](super::Coverage).
+    pub interval: Option<Interval>,
     /// Whether records are units, each with the mean over its rows; see [`OfUnits`](super::OfUnits).
     pub of_units: bool,
 }
@@ -42,4 +44,15 @@ pub struct Cells {
     pub ratio: f64,
     /// How many there are.
     pub cells: usize,
+}
+
+/// An interval around predictions, and how often it is to hold the target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// t: half of its width, in halves of the target's range.
+    pub half_width: f64,
+    /// L: the share of rows whose target it is to hold.
+    pub level: f64,
+    /// Whether a target at an end of the range is one there. Where the range was found, it may be one beyond that was cut, which no finite interval is said to hold.
+    pub ends: bool,
 }

@@ -58,6 +58,8 @@ fn gradients_are_the_slopes_of_values() {
         Loss::Sigmoid,
         Loss::Softmax { classes: 3 },
         Loss::SmoothedHinge { width: 0.5 },
+        Loss::Poisson { top: Loss::USUAL_TOP },
+        Loss::Quantile { level: 0.8, width: 0.3 },
     ] {
         let linear = Linear::new(loss, 7, 1.5);
         let (records, x) = (table(loss, 7), point(linear.weights()));

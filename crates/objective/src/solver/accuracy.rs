@@ -77,7 +77,8 @@ impl Scale {
             Loss::Softmax { classes } => f64::from(classes).ln(),
             Loss::Huber { threshold } => threshold * self.target_bound,
             Loss::SmoothedHinge { width } => 1.0 + width,
-            Loss::Squared | Loss::Absolute | Loss::Hinge | Loss::Sigmoid => f64::INFINITY, // no promise is made for these
+            Loss::Quantile { level, width } => level.max(1.0 - level) * self.target_bound + 0.25 * width,
+            Loss::Squared | Loss::Absolute | Loss::Hinge | Loss::Sigmoid | Loss::Poisson { .. } => f64::INFINITY, // no promise is made for these
         }
     }
 
@@ -90,8 +91,8 @@ impl Scale {
         let facts = self.loss.facts();
         let (Some(slope), Some(_), true) = (facts.lipschitz, facts.smoothness, facts.convex) else {
             return Err(NoPromise::Problem(
-                "a certified minimiser needs a convex, smooth loss with bounded slope; use logistic, huber, smoothed-hinge or \
-                 softmax"
+                "a certified minimiser needs a convex, smooth loss with bounded slope; use logistic, huber, smoothed-hinge, \
+                 quantile or softmax"
                     .into(),
             ));
         };

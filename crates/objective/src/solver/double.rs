@@ -155,6 +155,10 @@ fn scalar_slope(loss: Loss, score: Double, target: f64) -> Double {
             let gap = Double::from(1.0).minus(along(score));
             along(gap.plus(width.into()).over(2.0 * width).clamp(0.0, 1.0)).negative()
         }
+        Loss::Quantile { level, width } => {
+            let half = score.minus(target.into()).over(2.0 * width).clamp(-0.5, 0.5);
+            half.plus(Double::of(0.5, -level))
+        }
         _ => loss.scalar_slope(score.hi, target).into(),
     }
 }
@@ -196,6 +200,7 @@ mod tests {
                 Loss::Logistic { shift: width },
                 Loss::Huber { threshold: width },
                 Loss::SmoothedHinge { width },
+                Loss::Quantile { level: 0.5 + 0.2 * width, width },
                 Loss::Squared,
             ];
             for loss in losses {

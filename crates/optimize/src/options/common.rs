@@ -50,6 +50,15 @@ pub static CALIBRATION: Setting<f64> = Setting::real(
 )
 .called("SHARE")
 .of_the_answer();
+/// Share of rows whose target a prediction's interval is to hold.
+pub static INTERVALS: Setting<f64> = Setting::real(
+    "intervals",
+    Range::closed(0.5, 0.99, "a level from 0.5 to 0.99"),
+    "level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, \
+     for 2 to 20 % of the budget, so that intervals hold at least this share of targets",
+)
+.called("LEVEL")
+.of_the_answer();
 /// D: distance from the start to the answer.
 pub static DISTANCE: Setting<f64> = Setting::real(
     "distance",

@@ -26,10 +26,20 @@ from ._heavy_tailed import HeavyTailedMean
 from ._mean import MeanEstimator
 from ._minimize import check_per_record, minimize, plan_minimize
 from ._model_file import load
+from ._naive_bayes import GaussianNB
+from ._pca import PCA
 from ._plan import Plan, Privacy
 from ._provenance import provenance
 from ._public_facts import Columns, Unit
-from ._regressors import HuberRegression, LinearRegression, Ridge, SGDRegressor
+from ._regressors import (
+    HuberRegression,
+    LinearRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+    SGDRegressor,
+)
+from ._scaler import PrivateScaler
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
 from ._warnings import PrivacyWarning
 from .encoders import HashingEncoder, PublicOneHot, PublicScaler, TableEncoder, TextEncoder
@@ -51,6 +61,7 @@ __all__ = [
     "ClippedSums",
     "Columns",
     "EmbeddingClassifier",
+    "GaussianNB",
     "HashingEncoder",
     "HeavyTailedMean",
     "HuberRegression",
@@ -60,12 +71,16 @@ __all__ = [
     "LogisticRegression",
     "METHODS",
     "MeanEstimator",
+    "PCA",
     "Plan",
+    "PoissonRegressor",
     "PrivacyError",
     "PrivacyWarning",
     "Privacy",
+    "PrivateScaler",
     "PublicOneHot",
     "PublicScaler",
+    "QuantileRegressor",
     "Ridge",
     "SGDClassifier",
     "SGDRegressor",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ._reading import kind, number, shown, whole
 from ._repeats import warn_if_repeated
 from ._settings import DefaultEpsilon, Method, Settings, refusal, with_known_keywords
 from ._steps import warn_of_surroundings
-from ._tables import by_position
+from ._tables import by_position, encoding_said
 from ._units import public_bound, public_number
 from ._warnings import once, refuse_seed, warn
 from .ledger import Ledger
@@ -185,8 +186,8 @@ class PrivateEstimator(BaseEstimator):
             warn_if_repeated(self.n_features_in_, getattr(self, "feature_names_in_", None), float(self.epsilon), delta)
 
     def _with_tags(self, tags: Any) -> Any:
-        # encoded columns would fill the zeros
-        tags.input_tags.sparse = not by_position(self)
+        # constants of an encoder ask for one, which would fill the zeros
+        tags.input_tags.sparse = not (isinstance(encoding_said(self), Mapping) and by_position(self))
         # a missing or infinite number is no error: an error would tell that there is one
         tags.input_tags.allow_nan = True
         poor = self.epsilon < GENEROUS_EPSILON
@@ -243,17 +244,19 @@ class PrivateEstimator(BaseEstimator):
             Path(path).write_text(html, encoding="utf-8")
         return html
 
-    def _named_coefficients(self) -> list[tuple[str, float, float | None]]:
+    def _named_coefficients(self) -> list[tuple[str, float, float | None, float | None]]:
         names = getattr(self, "feature_names_in_", None)
         coef = np.atleast_2d(self.coef_)
         names = list(names) if names is not None else [f"x{j}" for j in range(coef.shape[1])]
         noise = np.broadcast_to(np.atleast_2d(self.coef_noise_std_), coef.shape)
+        errors = getattr(self, "coef_std_error_", None)
         outputs = [""] if len(coef) == 1 else [f" → {c}" for c in self.classes_]
         rows = []
         for k, suffix in enumerate(outputs):
             for j, name in enumerate(names):
                 std = float(noise[k, j])
-                rows.append((f"{name}{suffix}", float(coef[k, j]), std if math.isfinite(std) else None))
+                error = None if errors is None else float(np.atleast_2d(errors)[k, j])
+                rows.append((f"{name}{suffix}", float(coef[k, j]), std if math.isfinite(std) else None, error))
         return rows
 
     def _before_fit(self, unit: str = "record") -> str:

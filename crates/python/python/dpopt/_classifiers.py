@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -9,15 +10,17 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from . import _core, _partial_fit_classes, _probabilities
+from . import _core, _inference, _partial_fit_classes, _probabilities
 from ._docs import documented
 from ._fitted_table import ClassOrder, FittedTable
 from ._linear import PrivateLinear
 from ._one_fit import one_fit
-from ._public_facts import Columns, Unit
-from ._reading import codes, distinct, labels, number, rank, same_length, scored, shown
+from ._options import NO_INTERVALS
+from ._public_facts import Columns, Encoding, Unit
+from ._reading import attempt, codes, distinct, labels, number, of_values, rank, same_length, scored, shown
 from ._settings import DEFAULT_EPSILON, Method, keep
-from ._targets import Decoding, Reading
+from ._tables import by_name
+from ._targets import Decoding, Reading, declared_classes
 from ._warnings import warn
 from .ledger import Ledger
 
@@ -28,6 +31,10 @@ LABEL_SHARE = _core.LABEL_SHARE
 _MISSING = ("", "?", "NA", "N/A", "null", "NULL")
 
 
+def _listed(classes: Any) -> bool:
+    return classes is not None and not isinstance(classes, str) and hasattr(classes, "__len__")
+
+
 def _or_nan(places: np.ndarray) -> np.ndarray:
     """Places of labels; NaN where there is none."""
     return np.where(places >= 0, places.astype(np.float64), np.nan)
@@ -36,6 +43,7 @@ def _or_nan(places: np.ndarray) -> np.ndarray:
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
     """Classes, labels and predictions of linear classifiers. Classes are sorted, as scikit-learn has them."""
 
+    _options_of_others: ClassVar[Mapping[str, str]] = NO_INTERVALS
     classes: Any
     classes_: np.ndarray
 
@@ -51,20 +59,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
 
     def _declared(self, y: np.ndarray) -> np.ndarray:
         """The classes that are known before anything is released."""
-        if isinstance(self.classes, str):
-            if self.classes != "public":
-                raise ValueError('classes must be a list of labels, "public" or None')
-            found = distinct(y)[0]
-            if found.dtype.kind == "f" and not (found == np.floor(found)).all():
-                raise ValueError(
-                    "Unknown label type: continuous. y holds numbers that are not whole and every one of them would be a public class; "
-                    "declare classes=[...], or use a regressor"
-                )
-            return found
-        classes = distinct(labels(self.classes, "classes"))[0]
-        if len(classes) < 2:
-            raise ValueError("classes must list at least two labels")
-        return classes
+        return declared_classes(self.classes, y)
 
     def _coded(self, y: np.ndarray, classes: np.ndarray) -> Reading:
         """Labels as places of classes; a record of another class contributes nothing."""
@@ -77,12 +72,31 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
     def _read(self, y: np.ndarray) -> Reading:
         if self.classes is not None:
             return self._coded(y, self._declared(y))
+        self._warn_of_labels()
+        occurring, _ = distinct(y)
+        return Reading(_or_nan(codes(y, occurring)), None, occurring, rank(occurring))
+
+    def _warn_of_labels(self) -> None:
         warn(
             f"classes were not declared: {LABEL_SHARE:.0%} of the budget is spent on finding the frequent ones privately; "
             'give classes=[...], or classes="public" if every label that occurs may be known'
         )
-        occurring, _ = distinct(y)
-        return Reading(_or_nan(codes(y, occurring)), None, occurring, rank(occurring))
+
+    def _check_targets(self, y: np.ndarray) -> None:
+        if self.classes is not None:
+            self._coded(y, self._declared(y))
+
+    def _to_plan(self, n_classes: int) -> PrivateLinearClassifier:
+        if not (isinstance(self.classes, str) and self.classes == "public"):
+            return self
+        known = copy.copy(self)
+        known.classes = list(range(n_classes))
+        return known
+
+    def _keeps_columns(self) -> str | None:
+        if self._class_loss() == "logistic" or (_listed(self.classes) and len(self.classes) == 2):
+            return None
+        return "a hinge is of two declared classes where columns are encoded"
 
     def _read_remote(self, owner: str | None) -> Reading:
         if self.classes is None or isinstance(self.classes, str):
@@ -108,7 +122,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
                 note = "The labels that occur in y were declared to be public."
         else:
             found = reading.labels[labels]
-            self.classes_ = np.array(found.tolist()) if found.dtype.kind == "O" else found
+            # texts too: as wide as the longest of them, not as the longest that occurs
+            self.classes_ = of_values(found.tolist()) if found.dtype.kind in "OUS" else found
             note = "Classes were found privately: those that are frequent enough."
         return Decoding(note)
 
@@ -131,7 +146,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
             )
         else:
             found = self._declared(labels(y))
-        values = [v for v in found.tolist() if not (isinstance(given, str) and str(v).strip() in _MISSING)]
+        values = [value for value in found.tolist() if value is not None and value == value]
+        if isinstance(given, str) and by_name(self):
+            # of a matrix every label that occurs is a class, as in the plain model
+            values = [value for value in values if str(value).strip() not in _MISSING]
+        values = attempt(lambda: list(dict.fromkeys(values))) or values
         if len(values) < 2:
             raise ValueError(
                 f"classification needs at least two classes, but there is {len(values)} class; declare all"
@@ -219,6 +238,7 @@ class LogisticRegression(PrivateLinearClassifier):
     (True, True)
     """
 
+    conf_int, summary = _inference.conf_int, _inference.summary
     partial_fit = _partial_fit_classes.partial_fit
     predict_proba = _probabilities.predict_proba
     predict_log_proba = _probabilities.predict_log_proba
@@ -227,7 +247,7 @@ class LogisticRegression(PrivateLinearClassifier):
         self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto", bounds: Any = None,
         columns: Columns | None = None, classes: Any = None, unit: Unit | None = None, neighbors: str = "zero-out",
         budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
-        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Encoding = "auto",
         bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
@@ -257,6 +277,7 @@ class LinearSVC(PrivateLinearClassifier):
     """
 
     _options_of_others: ClassVar[Mapping[str, str]] = {
+        **NO_INTERVALS,
         "shift": "it shifts a logistic loss, and this one is a hinge; leave it out, or take LogisticRegression",
         "calibration": "a hinge has no probabilities to calibrate; leave it out, or take LogisticRegression",
     }
@@ -268,7 +289,7 @@ class LinearSVC(PrivateLinearClassifier):
         columns: Columns | None = None, classes: Any = None, smoothing: float = 0.5, unit: Unit | None = None,
         neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
         max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
-        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        encoding: Encoding = "auto", bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
         insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
@@ -318,7 +339,7 @@ class SGDClassifier(PrivateLinearClassifier):
         self, loss: str = "log_loss", epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "noisy-sgd",
         bounds: Any = None, columns: Columns | None = None, classes: Any = None, unit: Unit | None = None, neighbors: str = "zero-out",
         budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
-        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Encoding = "auto",
         bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())

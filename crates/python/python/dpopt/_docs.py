@@ -18,7 +18,7 @@ PARAMETERS = {
     ),
     "bounds": (
         "tuple, dict or path",
-        'Public range of the features, ``(lower, upper)``, never read off the data; of a table by name, ``{"age": (17, 90)}``, or a bounds file.',
+        'Public range, ``(lower, upper)``, never read off the data; of a table by name, ``{"age": (17, 90)}``, or a bounds file.',
     ),
     "columns": ("Columns", "What else is declared by name."),
     "classes": (
@@ -30,15 +30,18 @@ PARAMETERS = {
     "unit": ("Unit", "What is public of persons with several rows."),
     "neighbors": ("str", '``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.'),
     "budget": ("Ledger", "Charged before any record is read."),
-    "n_rows": ("int", "Public number of rows, or a guess under add-or-remove."),
+    "n_rows": ("int", "Public number of rows; a guess under add-or-remove."),
     "row_norm": ("float", "Public l2 norm that rows are clipped to."),
-    "max_nonzeros": ("int", "Public number of entries of a row that are kept."),
+    "max_nonzeros": ("int", "Public number of entries kept of a row."),
     "fit_intercept": ("bool", "Whether there is a constant."),
     "intercept_scaling": ("float", "Its size beside a row of norm 1."),
     "accountant": ("str", 'Whose ε is reported; ``"auto"``: the tightest.'),
-    "encoding": ("dict", 'Constants of the encoder, ``{"knots": 12}``.'),
+    "encoding": (
+        "str or dict",
+        '``"auto"``; constants, ``{"knots": 12}``; or None: a matrix stays plain.',
+    ),
     "bounds_budget": ("float", "Share of epsilon that finds ranges of `numeric` columns."),
-    "bad_cells": ("str", 'What a cell that cannot be read is: ``"missing"`` or an ``"error"``.'),
+    "bad_cells": ("str", 'Unreadable cells are ``"missing"`` or an ``"error"``.'),
     "insecure_seed": ("int", "Reproducible noise for tests: **no privacy**."),
     "embedding_dim": ("int", "Numbers per feature."),
     "embedding_seed": ("int", "Public seed of the values that embeddings start at."),
@@ -54,7 +57,10 @@ PARAMETERS = {
 
 #: What a fit leaves.
 ATTRIBUTES = {
-    "coef_, intercept_": ("ndarray", ""),
+    "coef_, intercept_": (
+        "ndarray",
+        "Of encoded features; with ``encoding=None`` of columns.",
+    ),
     "classes_": ("ndarray", ""),
     "target_range_": ("tuple", "What y was clipped to."),
     "target_clip_bias_": ("float", "Bounds what that took from its mean."),

@@ -12,7 +12,7 @@ from ._forms import Linear
 from ._reading import kind, whole
 from ._rows import Bounding
 from ._scores import finite_scores
-from ._tables import by_position
+from ._tables import by_name
 from ._targets import Decoding
 
 
@@ -66,7 +66,7 @@ class Towers(Sums):
         given = _given_sides(estimator)
         if all(isinstance(side, (list, tuple)) and side and all(isinstance(n, str) for n in side) for side in given):
             sides = [list(side) for side in given]
-        elif by_position(estimator):
+        elif not by_name(estimator):
             sides = [[names[j] for j in np.flatnonzero(chosen).tolist()] for chosen in _sides(estimator, len(names))]
         else:
             raise ValueError("columns are declared by name, so towers must be two lists of names of columns")

@@ -13,7 +13,7 @@ from ._docs import documented
 from ._embedding_forms import Sums, Towers
 from ._linear import PrivateLinear
 from ._options import EMBEDDING
-from ._public_facts import Columns, Unit
+from ._public_facts import Columns, Encoding, Unit
 from ._regressors import PrivateLinearRegressor
 from ._settings import DEFAULT_EPSILON, Method, keep
 from ._targets import Decoding, Reading
@@ -22,6 +22,9 @@ from .ledger import Ledger
 #: The one method that trains a vector per feature: DP-SGD with the noise of sparse models.
 _METHODS = frozenset([EMBEDDING])
 _TOWERS = Towers()
+
+#: Why "auto" leaves a matrix as it is.
+_EMBEDDED = "its columns are what is embedded"
 
 
 def _encoded(estimator: PrivateLinear, X: Any) -> Any:
@@ -61,15 +64,18 @@ class EmbeddingClassifier(PrivateLinearClassifier):
         columns: Columns | None = None, classes: Any = None, embedding_dim: int = 16, embedding_seed: int = 0, unit: Unit | None = None,
         neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
         max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
-        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        encoding: Encoding = "auto", bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
         insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
 
+    def _keeps_columns(self) -> str | None:
+        return _EMBEDDED
+
     def _class_loss(self) -> Any:
         return "logistic"
 
-    def _named_coefficients(self) -> list[tuple[str, float, float | None]]:
+    def _named_coefficients(self) -> list[tuple[str, float, float | None, float | None]]:
         return []
 
 
@@ -108,10 +114,13 @@ class TwoTowerClassifier(PrivateLinearClassifier):
         columns: Columns | None = None, classes: Any = None, towers: tuple[Any, Any] | None = None, embedding_dim: int = 16,
         embedding_seed: int = 0, unit: Unit | None = None, neighbors: str = "zero-out", budget: Ledger | None = None,
         n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None, fit_intercept: bool = True,
-        intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Encoding = "auto",
         bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
+
+    def _keeps_columns(self) -> str | None:
+        return _EMBEDDED
 
     def _class_loss(self) -> Any:
         return "logistic"
@@ -187,10 +196,13 @@ class TwoTowerRegressor(PrivateLinearRegressor):
         columns: Columns | None = None, target_bounds: Any = None, towers: tuple[Any, Any] | None = None, embedding_dim: int = 16,
         embedding_seed: int = 0, unit: Unit | None = None, neighbors: str = "zero-out", budget: Ledger | None = None,
         n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None, fit_intercept: bool = True,
-        intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Encoding = "auto",
         bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
+
+    def _keeps_columns(self) -> str | None:
+        return _EMBEDDED
 
     def predict(self, X: Any) -> np.ndarray:
         """The score of each row, in the units of y; of a table with named columns within the target's range."""

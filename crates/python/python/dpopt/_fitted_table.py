@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +14,20 @@ import numpy as np
 
 from . import _core
 from ._public_facts import Columns
-from ._reading import attempt, distinct, kind, labels, same_length
+from ._reading import attempt, distinct, kind, labels, of_values, same_length
 from ._table_fit import matrix_of, target_apart
-from ._tables import cells, columns_of, is_table, names_by_position, numbers_of, one_column, source
+from ._tables import (
+    at_bounds,
+    cells,
+    column,
+    columns_of,
+    has_all,
+    is_table,
+    names_by_position,
+    numbers_of,
+    one_column,
+    source,
+)
 from .encoders import TableEncoder
 
 #: How the text of a label becomes a value of the type of y.
@@ -24,6 +37,33 @@ _TO_VALUE: dict[str, Callable[[str], Any]] = {
     "f": float,
     "b": lambda text: {"false": False, "true": True}[text],
 }
+
+_WHOLE, _DECIMAL = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?")
+
+
+def _kind_of(y: Any) -> str | None:
+    """The kind of a target by the type of its column, which no record decides; None for a list, which has no type. Objects are texts, as in a file."""
+    if is_table(y):
+        y = column(y, 0)
+    dtype = getattr(y, "dtype", getattr(y, "type", None))
+    if dtype is None:
+        return "" if y is None else None
+    if str(dtype) == "category":
+        dtype = dtype.categories.dtype
+    if isinstance(dtype, np.dtype):
+        return str(dtype.kind)
+    name = str(dtype).lower().removeprefix("torch.")
+    kinds = {"int": "i", "uint": "u", "float": "f", "double": "f", "half": "f", "bool": "b"}
+    return next((kind for start, kind in kinds.items() if name.startswith(start)), "")
+
+
+def _as_read(texts: Sequence[str]) -> list[Any]:
+    """Labels of a list by what all of them read as: types of a list's entries are those of single records."""
+    if all(_WHOLE.fullmatch(text) for text in texts):
+        return [int(text) for text in texts]
+    if all(_DECIMAL.fullmatch(text) for text in texts):
+        return [float(text) for text in texts]
+    return [text == "true" for text in texts] if set(texts) <= {"false", "true"} else list(texts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,12 +89,8 @@ class ClassOrder:
         """Of classes in the file's order."""
         in_order = attempt(lambda: sorted(range(len(found)), key=lambda i: found[i]))
         order = list(range(len(found))) if in_order is None else in_order
-        values = np.empty(len(found), dtype=object)
-        values[:] = [found[i] for i in order]
-        plain = attempt(lambda: np.asarray(values.tolist()))
-        same = plain is not None and plain.ndim == 1 and plain.tolist() == values.tolist()
         sign = 1.0 if len(found) > 2 or order == [0, 1] else -1.0
-        return cls(plain if same else values, np.array(order, dtype=np.int64), sign)
+        return cls(of_values([found[i] for i in order]), np.array(order, dtype=np.int64), sign)
 
     @classmethod
     def of_texts(cls, texts: list[str], given: Any, y: Any) -> ClassOrder:
@@ -65,7 +101,10 @@ class ClassOrder:
             by_place = dict(zip(_core.Table.codes(values, texts).tolist(), values))
             if set(by_place) == set(range(len(texts))):
                 return cls.of([by_place[i] for i in range(len(texts))])
-        convert = _TO_VALUE.get("" if y is None else labels(y).dtype.kind)
+        kind = _kind_of(y)
+        if kind is None:
+            return cls.of(_as_read(texts))
+        convert = _TO_VALUE.get(kind)
         found = None if convert is None else attempt(lambda: [convert(text.lower()) for text in texts])
         return cls.of(list(texts) if found is None else found)
 
@@ -110,9 +149,13 @@ class FittedTable:
 
     def in_units(self, weights: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Coefficients, intercepts and standard deviations, of released weights (outputs × encoded features): classes as they are sorted, numbers in
-        the units of y."""
+        the units of y, counts as their logarithms."""
         if self.order is None:
             lower, upper = self.model.range
+            loss = json.loads(self.model.loss())
+            if loss["name"] == "poisson":
+                # scores are logarithms of counts over the usual one
+                return weights, np.array([math.log(upper / loss["top"])]), noise
             half = (upper - lower) / 2
             return weights * half, np.array([(lower + upper) / 2]), noise * half
         if len(self.order.classes) == 2:
@@ -125,9 +168,10 @@ class FittedTable:
 
     def _read(self, estimator: Any, X: Any) -> _core.Table:
         """The table to predict for; also a matrix, where that is what was fitted."""
-        if self.positions is not None and not _has_all(X, self.positions):
+        if self.positions is not None and not has_all(X, self.positions):
             X = numbers_of(matrix_of(estimator, X, reset=False), self.positions)
-        return _core.Table.to_read(source(X), columns_of(X, self.model.columns))
+        columns = columns_of(X, self.model.columns)
+        return _core.Table.to_read(source(X), columns if self.positions is None else at_bounds(columns))
 
     def scores(self, estimator: Any, X: Any) -> np.ndarray:
         """One score per row for two classes, one per row and class for more."""
@@ -165,8 +209,11 @@ class FittedTable:
             json.dumps(json.loads(self.model.to_json())["encoder"]), vectors
         )
         encoder.n_features_in_ = len(self.model.columns)
-        if self.positions is None or hasattr(estimator, "feature_names_in_"):
+        if self.positions is None:
             encoder.feature_names_in_ = np.array(self.model.columns, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            # as they were given; those of the model are without space around them, or by position
+            encoder.feature_names_in_ = estimator.feature_names_in_
         encoder._positions = self.positions
         return encoder
 
@@ -185,7 +232,7 @@ class FittedTable:
             )
         if named:
             raise ValueError(
-                "source and target have no effect, since the report of a table names its target itself; leave them out"
+                "source and target have no effect, since the report of encoded columns names both itself (a matrix, y); leave them out, or fit a matrix with encoding=None"
             )
         if path is not None:
             Path(path).write_text(self.report, encoding="utf-8")
@@ -205,11 +252,6 @@ def path_of(path: Any) -> Path:
     if found is None:
         raise TypeError(f"path is {kind(path)}; give the path of a file")
     return found
-
-
-def _has_all(X: Any, names: list[str]) -> bool:
-    """Whether `X` is a table with all these columns, wherever they stand."""
-    return is_table(X) and set(names) <= set(names_by_position(X, 0))
 
 
 __all__ = ["ClassOrder", "FittedTable", "loaded", "path_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,20 +13,23 @@ import scipy.sparse as sp
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from . import _core
+from . import _core, _inference
 from ._base import PrivateEstimator
 from ._fitted_table import ClassOrder, FittedTable, path_of
 from ._forms import Linear
 from ._options import EMBEDDING, LINEAR, asked, option_meant
 from ._plan import Plan, Privacy, Request
+from ._public_facts import Encoding
 from ._reading import number, validated, whole
 from ._rows import Bounding, bounding
 from ._scores import finite_rows
 from ._settings import refuse_weights
-from ._sources import source_of
+from ._sizing import ROWS_TO_BEGIN_WITH, keywords_of, sized
+from ._sources import Source, Table, source_of
 from ._stream import Learning, LeftBehind, without_stream
-from ._tables import by_name
-from ._targets import Decoding, Reading
+from ._tables import why_plain
+from ._targets import Decoding, Interval, Reading, interval_note, interval_of
+from ._warnings import warn
 from .encoders import TableEncoder
 from .partitions import Partitions
 
@@ -49,7 +53,7 @@ class PrivateLinear(PrivateEstimator):
     max_nonzeros: int | None
     fit_intercept: bool
     intercept_scaling: float
-    encoding: Mapping[str, Any] | None
+    encoding: Encoding
     bounds_budget: float | None
     bad_cells: str
     coef_: np.ndarray
@@ -66,6 +70,10 @@ class PrivateLinear(PrivateEstimator):
         return option_meant(name, type(made)._usable_methods)
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
+        if self.bounds_budget is not None:
+            raise ValueError(
+                f"bounds_budget finds ranges of columns that are encoded, and {self._not_encoded(X, n_features)}; leave it out, and give bounds=(lower, upper)"
+            )
         scaling = number(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else 0.0
         return bounding(
             n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet, self.max_nonzeros
@@ -120,6 +128,11 @@ class PrivateLinear(PrivateEstimator):
         n_rows: int | None = None,
         y: Any = None,
         units: Any = None,
+        accuracy: float | None = None,
+        loss_points: float | None = None,
+        error: float | None = None,
+        added_error: float | None = None,
+        best: float | None = None,
     ) -> Plan:
         """Every candidate method with its noise, predicted error and certified guarantee, before any data are read.
 
@@ -139,12 +152,27 @@ class PrivateLinear(PrivateEstimator):
         units
             Whose rows they are, as in :meth:`fit`: the ids are counted (not under add-or-remove). Without a table the name of a
             unit, and ``unit=Unit(count=...)`` of the estimator says how many there are.
+        accuracy, loss_points
+            A goal for classes: this share of right answers, beside `best`; or so many points of accuracy that privacy may cost. Then the plan has a
+            :class:`~dpopt._sizing.Sizing`: the least ε that is predicted to reach the goal with these rows, the least number of rows at this ε, and what is
+            predicted over both, with bands. An estimate and no guarantee; no record is read.
+        error, added_error
+            A goal for numbers, in the unit of the target: this root-mean-square error, beside `best`; or so large an error that privacy may add.
+        best
+            What a model without privacy reaches, from a public table or literature and never from the records.
         """
+        if X is not None and n_features is not None and np.ndim(n_features) > 0:
+            raise TypeError("the second argument of explain is n_features; give the targets by name: explain(X, y=y)")
         n_classes = whole(n_classes, "n_classes")
-        source = source_of(self, X, None if isinstance(X, Partitions) else y, units)
+        goal = keywords_of(accuracy=accuracy, loss_points=loss_points, error=error, added_error=added_error, best=best)
+        sought = goal is not None and X is None and n_rows is None
+        source = source_of(self, X, None if isinstance(X, Partitions) else y, units, n_features)
         relation = self._check_common(source.unit)
-        source.outline(relation, n_features, n_rows)
-        return source.plan(relation, n_classes)
+        source.outline(relation, n_features, ROWS_TO_BEGIN_WITH if sought else n_rows)
+        plan = source.plan(relation, n_classes)
+        if goal is None:
+            return plan
+        return replace(plan, sizing=sized(source, relation, n_classes, goal, not sought))
 
     def _known(self, n_classes: int) -> int | None:
         """The number of classes, None where it is found privately."""
@@ -156,6 +184,20 @@ class PrivateLinear(PrivateEstimator):
 
     def _before_charge(self, fit: Any) -> None:
         """What the user should know of a planned fit before it is paid for."""
+
+    def _keeps_columns(self) -> str | None:
+        """Why ``encoding="auto"`` leaves a matrix as it is for this estimator, by its own parameters; None where it does not."""
+        return None
+
+    def _check_targets(self, y: np.ndarray) -> None:
+        """Refuses targets of another kind than what is declared of them."""
+
+    def _to_plan(self, n_classes: int) -> PrivateLinear:
+        """The estimator whose columns are encoded in a plan for so many classes, where the targets are not looked at."""
+        return self
+
+    def _warn_of_labels(self) -> None:
+        """Says that labels are found privately."""
 
     def _target(self, known: int | None) -> dict[str, Any]:
         """What is predicted, by which loss, as the compiled library writes it."""
@@ -216,8 +258,8 @@ class PrivateLinear(PrivateEstimator):
     def _fit(self, X: Any, y: Any, units: Any, said: dict[str, Any]) -> None:
         """The one road of a fit: over a matrix or a table, here or in parts."""
         refuse_weights(said)
-        self._forget()
         source = source_of(self, X, y, units)
+        self._forget(source)
         relation = self._before_fit(source.unit)
         try:
             source.open(relation)
@@ -230,10 +272,10 @@ class PrivateLinear(PrivateEstimator):
         finally:
             source.close()
 
-    def _forget(self) -> None:
+    def _forget(self, source: Source) -> None:
         """What an earlier fit left that this one does not replace."""
         self.__dict__.pop("_stream", None)
-        if not by_name(self):
+        if not isinstance(source, Table):
             for of_a_table in ("_table", "encoded_feature_names_"):
                 self.__dict__.pop(of_a_table, None)
 
@@ -241,29 +283,39 @@ class PrivateLinear(PrivateEstimator):
         self, request: Request, facts: Bounding, reading: Reading, released: Any, notes: Sequence[str]
     ) -> None:
         """What was released, as attributes."""
-        weights, noise, described, guarantee, releases, planning_seconds, found, ends, clip = released
+        weights, noise, described, guarantee, releases, planning_seconds, found, ends, clip, covariances, interval = (
+            released
+        )
         decoding = self._decoding(reading, found, ends, clip)
         self._decode(facts, decoding, weights, noise)
+        _inference.settle(self, facts, decoding, covariances)
+        self._interval = None if interval is None else interval_of(interval, decoding.scale)
+        if self._interval is not None and not np.isfinite(self._interval.half_width):
+            warn(interval_note(self._interval)[0])
         self.plan_ = request.shown(described)
         self.noise_std_ = self.plan_.noise_std
         self._range = (facts.lower, facts.upper, facts.centre)
         self.privacy_ = Privacy.of(guarantee, releases)
         classes = len(found or ()) if reading.classes is None else reading.classes
         self._report_facts = partial(request.report, classes), {
-            "preparation": [decoding.preparation, facts.note, *notes], "planning_seconds": planning_seconds, "score": None,
+            "preparation": [decoding.preparation, facts.note, *notes, *interval_note(self._interval)], "planning_seconds": planning_seconds, "score": None,
             "ledger": None if self.budget is None else repr(self.budget),
-            "range": None if is_classifier(self) else [decoding.shift - decoding.scale, decoding.shift + decoding.scale],
+            "range": None if is_classifier(self) else list(decoding.range),
         }  # fmt: skip
 
     def _decode(self, facts: Bounding, decoding: Decoding, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
         """Released weights (one array per model) as attributes in the units of X: post-processing."""
+        _inference.forget(self)
         self._form.decode(self, facts, decoding, weights, noise)
 
     def _settle(self, table: FittedTable, noise: np.ndarray | None) -> None:
         """Attributes of a model of a table: its own, and those of its target; `noise`: standard deviations of its weights, if they are known."""
+        _inference.forget(self)
         self._table = table
         self.encoded_feature_names_ = np.array(table.model.feature_names(), dtype=object)
         self._fitted_loss: Any = json.loads(table.model.loss())
+        interval = table.model.interval()
+        self._interval = None if interval is None else Interval(*interval)
         self._learned(table)
         self._form.decode_table(self, table, noise)
 
@@ -281,7 +333,7 @@ class PrivateLinear(PrivateEstimator):
         path
             Where to write; None only returns the text.
         source
-            How the data are called in the report; a table with named columns has its own name there.
+            How the data are called in the report; where columns are encoded they have their own name there.
         target
             How the target is called in the report; likewise.
         """
@@ -294,21 +346,26 @@ class PrivateLinear(PrivateEstimator):
         check_is_fitted(self)
         return finite_rows(validated(self, X, reset=False), *self._range)
 
+    def _not_encoded(self, X: Any = None, n_features: int | None = None) -> str:
+        """Why the columns of a matrix are not encoded."""
+        columns = getattr(self, "n_features_in_", None) if n_features is None else n_features
+        why = "encoding is None" if self.encoding is None else why_plain(self, X, columns)
+        return "this model is of a matrix as it is" + ("" if why is None else f", since {why}")
+
     @property
     def encoder_(self) -> TableEncoder:
-        """The encoder of a fit to a table: a fitted :class:`TableEncoder`, whose columns are those of ``coef_``."""
+        """The encoder of a fit to a table or to a matrix whose columns are encoded: a fitted :class:`TableEncoder`, whose columns are those of ``coef_``."""
         if self._table is None:
-            raise AttributeError("encoder_ is there after a fit to a table with columns declared by name")
+            raise AttributeError(f"encoder_ is there after a fit whose columns are encoded, and {self._not_encoded()}")
         return self._table.encoder(self)
 
     def save(self, path: Any) -> None:
-        """Writes the model file of a fit to a table with named columns, whole or not at all: ``dpopt predict`` and ``dpopt verify``
+        """Writes the model file of a fit whose columns are encoded, whole or not at all: ``dpopt predict`` and ``dpopt verify``
         read it, and :func:`dpopt.load`."""
         check_is_fitted(self)
         if self._table is None:
             raise ValueError(
-                "a model file holds an encoder, which a model of a matrix does not have; fit a table with columns declared by name, "
-                "or use dpopt.export"
+                f"a model file holds an encoder, and {self._not_encoded()}; fit columns that are encoded, or use dpopt.export"
             )
         self._table.model.save(str(path_of(path)))
 

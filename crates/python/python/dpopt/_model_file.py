@@ -11,13 +11,16 @@ from . import _classifiers, _core, _embeddings, _regressors
 from ._fitted_table import loaded, path_of
 from ._plan import Privacy
 from ._public_facts import Columns
+from ._reading import labels, shown
 from ._tables import vectors_path
 from ._warnings import SEEDED, warn
 
 
-def load(path: Any, public_vectors: Any = None, recalls: Any = None) -> Any:
+def load(path: Any, public_vectors: Any = None, recalls: Any = None, classes: Any = None) -> Any:
     """The fitted estimator of a model file, of `dpopt fit` or of :meth:`LogisticRegression.save`: it predicts for tables with the
     columns of the one it was fitted to. A model of texts with public vectors of words needs the same file of them again.
+
+    A file holds labels as text, and that is what the model predicts; `classes` says what they are in Python: ``classes=[0, 1]`` for numbers.
 
     A known fault of an earlier version that certainly concerns the model is a :class:`PrivacyWarning`; `recalls` is the path of a newer list of
     them than the one that ships (SECURITY.md).
@@ -38,6 +41,8 @@ def load(path: Any, public_vectors: Any = None, recalls: Any = None) -> Any:
         "delta": promised["delta"],
         "neighbors": promised["relation"],
     }
+    if classes is not None:
+        facts["classes"] = _declared(classes, model.labels)
     estimator: Any = _estimator_of(model, facts)
     table = loaded(model, estimator._order_of(model, None))
     estimator._settle(table, None)
@@ -53,6 +58,18 @@ def load(path: Any, public_vectors: Any = None, recalls: Any = None) -> Any:
         if recall["concern"] == "certain":
             warn(sentence)
     return estimator
+
+
+def _declared(classes: Any, texts: list[str]) -> list[Any]:
+    """`classes`, if they are the labels of the file in any order."""
+    if not texts:
+        raise ValueError("classes are for models of classes, and this one predicts a number; leave them out")
+    values: list[Any] = labels(classes, "classes").tolist()
+    if sorted(_core.Table.codes(values, texts).tolist()) != list(range(len(texts))):
+        raise ValueError(
+            f"classes do not name the labels of the file, each once; they are {', '.join(map(shown, texts))}"
+        )
+    return values
 
 
 def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
@@ -73,6 +90,10 @@ def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
         return _classifiers.LinearSVC(smoothing=loss["width"], **facts)
     if loss["name"] == "hinge":
         return _classifiers.SGDClassifier(loss="hinge", **facts)
+    if loss["name"] == "poisson":
+        return _regressors.PoissonRegressor(**facts)
+    if loss["name"] == "quantile":
+        return _regressors.QuantileRegressor(quantile=loss["level"], **facts)
     if loss["name"] in ("huber", "absolute"):
         name = "huber" if loss["name"] == "huber" else "absolute_error"
         return _regressors.SGDRegressor(loss=name, threshold=loss.get("threshold", 0.5), **facts)

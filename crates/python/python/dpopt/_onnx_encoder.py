@@ -53,8 +53,9 @@ def check(model: dict[str, Any]) -> None:
             raise _refused(feature["column"], "a vector")
 
 
-def encoded(graph: Graph, spec: dict[str, Any], missing: list[str]) -> tuple[str, list[Any]]:
-    """The features of a table as the name of a rows × features value, and the inputs that it needs; `missing`: what stands for no level, unless it is declared."""
+def encoded(graph: Graph, spec: dict[str, Any], missing: list[str], matrix: bool) -> tuple[str, list[Any]]:
+    """The features of a table as the name of a rows × features value, and the inputs that it needs; `missing`: what stands for no level, unless it is declared;
+    of a `matrix` an infinite number is its bound, of a table it is missing."""
     from onnx import TensorProto, helper
 
     centred, pairs = spec.get("centred", False), spec.get("pairs")
@@ -67,7 +68,9 @@ def encoded(graph: Graph, spec: dict[str, Any], missing: list[str]) -> tuple[str
         kind = TensorProto.DOUBLE if form == "numeric" else TensorProto.STRING
         inputs.append(helper.make_tensor_value_info(column, kind, ["rows", 1]))
         if form == "numeric":
-            block, factor = _number(graph, column, given, splines, centred, scale, pairs["knots"] if pairs else 0)
+            block, factor = _number(
+                graph, column, (given, matrix), splines, centred, scale, pairs["knots"] if pairs else 0
+            )
         else:
             block, factor = _level(graph, column, (given["levels"], missing), centred, scale)
         blocks.append(block)
@@ -99,11 +102,19 @@ def _splines(graph: Graph, unit: str, knots: int) -> str:
 
 
 def _number(
-    graph: Graph, column: str, given: dict[str, Any], splines: list[int], centred: bool, scale: float, pair_knots: int
+    graph: Graph,
+    column: str,
+    said: tuple[dict[str, Any], bool],
+    splines: list[int],
+    centred: bool,
+    scale: float,
+    pair_knots: int,
 ) -> tuple[str, str | None]:
-    double = _double()
+    (given, matrix), double = said, _double()
     lower, upper = float(given["lower"]), float(given["upper"])
-    unreadable = graph.put("Or", graph.put("IsNaN", column), graph.put("IsInf", column))
+    unreadable = graph.put("IsNaN", column)
+    if not matrix:
+        unreadable = graph.put("Or", unreadable, graph.put("IsInf", column))
     absent = graph.put("Cast", unreadable, to=double)
     value = graph.put("Where", unreadable, np.array(lower), column)
     value = graph.put("Min", graph.put("Max", value, np.array(lower)), np.array(upper))

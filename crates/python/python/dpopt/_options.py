@@ -97,6 +97,12 @@ def said(method: Method) -> dict[str, Any]:
     return result
 
 
+#: Why an estimator of other than numbers has no prediction intervals.
+NO_INTERVALS = {
+    "intervals": "prediction intervals are for a regression with the squared, absolute or huber loss; leave it out"
+}
+
+
 def asked(estimator: Any) -> tuple[str, dict[str, Any]]:
     """The method of an estimator and what is said of its options; what the estimator cannot use is refused by name, with what to take instead."""
     method = method_of(estimator.method)
@@ -128,6 +134,4 @@ def _other_estimator(method: str) -> str:
     return "which is of linear models that keep every feature; take LogisticRegression or LinearRegression"
 
 
-__all__ = [
-    "CATALOGUE", "COUNTED", "EMBEDDING", "LINEAR", "REQUIRED", "SPARSE", "asked", "described", "method_of", "option_meant", "said",
-]  # fmt: skip
+__all__ = ["CATALOGUE", "COUNTED", "EMBEDDING", "LINEAR", "NO_INTERVALS", "REQUIRED", "SPARSE", "asked", "described", "method_of", "option_meant", "said"]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +15,7 @@ from ._reading import required, same_length, shown, validated, whole
 from ._rows import Bounding
 from ._settings import Method, refuse_weights
 from ._stream import Learning, LeftBehind
-from ._tables import by_name
+from ._tables import by_name, encoding_said
 from ._targets import Decoding, Reading
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def learn(estimator: PrivateLinear, targets: Targets, X: Any, y: Any, classes: A
         raise ValueError(
             "this estimator was fitted by fit, and partial_fit must start from an unfitted one; make one with sklearn.base.clone"
         )
-    if by_name(estimator):
+    if by_name(estimator) or isinstance(encoding_said(estimator), Mapping):
         raise ValueError(
             "columns are declared by name, but partial_fit takes a matrix; encode each batch with a TableEncoder first"
         )

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core, accounting
 from ._steps import Surroundings
+
+if TYPE_CHECKING:
+    from ._sizing import Sizing
 
 #: What is written beside every guarantee of seeded noise.
 VOID = " — VOID: the noise was seeded"
@@ -41,6 +44,8 @@ class Plan:
         …), ``words`` and ``excess_risk``: the first one is taken. None where there was no choice.
     n_units
         How many units own the rows, where a unit may have several; None: each row is one.
+    sizing
+        Which ε and how many rows a goal needs, where one was given to ``explain``.
 
     Where records are in partitions each candidate has its ``passes``: aggregate queries to all partitions, for all models together. It is a public number; of the
     methods that minimise, ``objective-perturbation`` and ``output-perturbation``, tables that resist make it two or four times as large, so
@@ -59,6 +64,7 @@ class Plan:
     encoders: list[dict[str, Any]] = field(default_factory=list)
     n_units: int | None = None
     reason: str | None = None
+    sizing: Sizing | None = None
 
     @property
     def encoder(self) -> dict[str, Any] | None:
@@ -157,12 +163,14 @@ class Plan:
             ]
             if len(self.encoders) > len(best):
                 lines.append(f"  {len(self.encoders) - len(best)} more in plan.encoders")
+        if self.sizing is not None:
+            lines += ["", str(self.sizing)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from ._html import plan_table
 
-        return plan_table(self)
+        return plan_table(self) + ("" if self.sizing is None else self.sizing.svg)
 
 
 @dataclass(frozen=True)

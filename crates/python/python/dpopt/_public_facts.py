@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ._reading import shown
 from ._settings import Settings, one_of
+
+#: What ``encoding=`` takes: "auto", None for a matrix as it is, or constants of the encoder.
+Encoding: TypeAlias = Mapping[str, Any] | Literal["auto"] | None
 
 
 class Columns(Settings):
@@ -113,4 +116,4 @@ def unit_facts(given: Any, allowed: Sequence[str] = ("max_rows", "count", "clipp
     return unit
 
 
-__all__ = ["Columns", "Unit", "declared_columns", "unit_facts"]
+__all__ = ["Columns", "Encoding", "Unit", "declared_columns", "unit_facts"]

@@ -116,7 +116,11 @@ def _cell(value: Any) -> float | None:
         return np.nan
     if isinstance(value, (list, tuple, dict, np.ndarray)):
         return None
-    return attempt(lambda: float(value))
+    found = attempt(lambda: float(value))
+    if found is None and isinstance(value, (int, fractions.Fraction)):
+        # too large for a float
+        return np.inf if value > 0 else -np.inf
+    return found
 
 
 #: What to do with a data frame of more than numbers.
@@ -219,7 +223,7 @@ def array(values: Any, name: str) -> np.ndarray:
 
 def _plain_columns(X: Any, name: str) -> Any:
     """A pandas table whose columns are all numbers; itself if they are."""
-    kinds = [getattr(dtype, "kind", "O") if isinstance(dtype, np.dtype) else "O" for dtype in X.dtypes]
+    kinds = [dtype.kind if isinstance(dtype, np.dtype) and dtype.itemsize <= 8 else "O" for dtype in X.dtypes]
     if all(k in _NUMERIC for k in kinds):
         return X
     columns = []
@@ -274,10 +278,15 @@ def table(X: Any, name: str = "X", sparse: bool = False) -> Any:
             )
         if X.dtype.kind not in _NUMERIC:
             raise TypeError(f"{name} is a sparse matrix of objects; give one of numbers")
+        if X.dtype.itemsize > 8:
+            with np.errstate(all="ignore"):
+                X = X.astype(np.float64)
         return X
     if hasattr(X, "iloc") and hasattr(X, "columns"):
         return _plain_columns(X, name)
-    found = X if isinstance(X, np.ndarray) and type(X) is np.ndarray and X.dtype.kind in _NUMERIC else array(X, name)
+    # numbers of more than 64 bits may overflow, of which NumPy would warn
+    plain = type(X) is np.ndarray and X.dtype.kind in _NUMERIC and X.dtype.itemsize <= 8
+    found = X if plain else array(X, name)
     if found.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {found.ndim}D array instead: {name} must be rows × columns. Reshape your data, either using "
@@ -439,6 +448,16 @@ def distinct(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, np.array([counts[v] for v in order], dtype=np.int64)
 
 
+def of_values(values: list[Any]) -> np.ndarray:
+    """Some labels as an array that follows from them alone; of objects where another type would change one of them."""
+    found = attempt(lambda: np.asarray(values))
+    if found is not None and found.ndim == 1 and found.tolist() == values:
+        return found
+    kept = np.empty(len(values), dtype=object)
+    kept[:] = values
+    return kept
+
+
 def rank(values: np.ndarray) -> list[int]:
     """Where each of some labels stands in an order that follows for any two of them from these two alone: numbers by value, then what is of other types by
     type and value."""
@@ -499,6 +518,7 @@ __all__ = [
     "labels",
     "listed_cells",
     "number",
+    "of_values",
     "rank",
     "required",
     "same_length",

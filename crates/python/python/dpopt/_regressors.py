@@ -1,4 +1,4 @@
-"""Private linear regression."""
+"""Private regression: linear models of means and quantiles, log-linear ones of counts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from . import _partial_fit_numbers
+from . import _inference, _partial_fit_numbers
 from ._docs import documented
 from ._fitted_table import FittedTable
 from ._linear import PrivateLinear
 from ._moments import Moment, in_text, moment
 from ._one_fit import one_fit
-from ._public_facts import Columns, Unit
+from ._options import NO_INTERVALS
+from ._public_facts import Columns, Encoding, Unit
 from ._reading import number, same_length, scored, shown, target
 from ._rows import Bounding, _pair
 from ._settings import DEFAULT_EPSILON, Method, keep
 from ._tables import column, names_of
-from ._targets import Decoding, Reading
+from ._targets import Decoding, Interval, Reading
 from ._warnings import warn
 from .ledger import Ledger
 
@@ -140,12 +142,16 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
         """
         from sklearn.metrics import r2_score
 
-        if self._table is not None and isinstance(y, str) and y in names_of(X):
-            y = column(X, names_of(X).index(y))
-        truth, guess = target(y), self.predict(X)
+        truth, guess = self._truth(X, y), self.predict(X)
         same_length(guess, truth)
         known, weights = scored(np.isfinite(truth), sample_weight, "a finite target")
         return float(r2_score(truth[known], guess[known], sample_weight=weights))
+
+    def _truth(self, X: Any, y: Any) -> np.ndarray:
+        """The targets of records that are scored; of a table `y` may be the name of a column."""
+        if self._table is not None and isinstance(y, str) and y in names_of(X):
+            y = column(X, names_of(X).index(y))
+        return target(y)
 
     def _read(self, y: np.ndarray) -> Reading:
         return Reading(y)
@@ -167,13 +173,35 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
         assert ends is not None
         lower, upper = self.target_range_ = ends
         self.target_clip_bias_, words = clip or (float("nan"), f"The target is clipped to [{lower:g}, {upper:g}].")
+        return self._in_units(words, lower, upper)
+
+    def _in_units(self, words: str, lower: float, upper: float) -> Decoding:
+        """What released scores stand for, of a target that was clipped to this range."""
         return Decoding(words, (upper - lower) / 2, (lower + upper) / 2)
 
     def predict(self, X: Any) -> np.ndarray:
-        """X·coef + intercept; of a table with named columns within the target's range."""
+        """X·coef + intercept; where columns are encoded, the same of their features and within the target's range."""
         if self._table is not None:
             return self._table.numbers(self, X)
         return self._form.scores(self, self._check_X(X))
+
+    def predict_interval(self, X: Any) -> np.ndarray:
+        """Lower and upper end of an interval for each record, an array of shape (n, 2), that holds y for at least the share of records that the fit was
+        asked for: ``method=dpopt.methods.Auto(intervals=0.9)``.
+
+        Every interval is as wide, but for ends that keep to a declared `target_bounds` (docs/inference.md, "Prediction intervals").
+        """
+        check_is_fitted(self)
+        interval: Interval | None = getattr(self, "_interval", None)
+        if interval is None:
+            raise ValueError(
+                f"{type(self).__name__} has no prediction intervals, which are for a regression with the squared, absolute or huber loss"
+                if "intervals" in self._options_of_others
+                else "this model was fitted without prediction intervals; fit it with method=dpopt.methods.Auto(intervals=0.9), or intervals= of another method"
+            )
+        guess = np.clip(self.predict(X), *self.target_range_)
+        ends = np.column_stack([guess - interval.half_width, guess + interval.half_width])
+        return np.clip(ends, *self.target_range_) if interval.within_range else ends
 
     def __sklearn_tags__(self) -> Any:
         # again: scikit-learn's mixin, which comes first, makes new tags
@@ -198,13 +226,14 @@ class LinearRegression(PrivateLinearRegressor):
 
     _options_of_others: ClassVar[Mapping[str, str]] = {**_NO_SHIFT, **_BY_RIDGE}
     partial_fit = _partial_fit_numbers.partial_fit
+    conf_int, summary = _inference.conf_int, _inference.summary
 
     def __init__(
         self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto", bounds: Any = None,
         columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
         neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
         max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
-        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        encoding: Encoding = "auto", bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
         insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
@@ -245,7 +274,7 @@ class Ridge(PrivateLinearRegressor):
         bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
         neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
         max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
-        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        encoding: Encoding = "auto", bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
         insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
@@ -272,7 +301,8 @@ class HuberRegression(PrivateLinearRegressor):
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (6000, 2)); y = 50 + 20 * X[:, 0] + 5 * rng.standard_t(2.2, 6000)
-    >>> model = dpopt.HuberRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), heavy_tailed=(2, 20, 50)).fit(X, y)
+    >>> model = dpopt.HuberRegression(
+    ...     epsilon=2.0, delta=1e-6, bounds=(-1, 1), heavy_tailed=(2, 20, 50), encoding=None).fit(X, y)
     >>> bool(abs(model.coef_[0] - 20) < 5)
     True
     """
@@ -290,13 +320,161 @@ class HuberRegression(PrivateLinearRegressor):
         bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
         neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
         max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
-        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        encoding: Encoding = "auto", bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
         insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
 
     def _loss(self) -> dict[str, Any]:
         return {"name": "huber", "threshold": number(self.threshold, "threshold")}
+
+
+#: Options of methods that only take other losses.
+_OF_OTHER_LOSSES = dict.fromkeys(
+    ("draws", "constant_time", "geometry", "dual_row_norm", "phases", "gradient_moment", "moment_order"),
+    "the methods that have it do not take the Poisson loss; leave it out",
+)
+#: The largest count that is told from larger ones, over the one that a score of 0 stands for.
+_USUAL_TOP = 8.0
+
+
+@documented(
+    attributes=("target_range_", "target_clip_bias_"),
+    target_bounds=(
+        "(0, largest)",
+        "Public range of y, from 0; too large a largest count costs accuracy. Else found privately, for up to 30 % of epsilon.",
+    ),
+)
+class PoissonRegressor(PrivateLinearRegressor):
+    """Private Poisson regression: the expected count is exp(X·coef + intercept), positive and within the range of y.
+
+    The Poisson deviance is minimised without a penalty, by methods that clip gradients. ``score`` is D².
+
+    {parameters}
+
+    Examples
+    --------
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 2)); y = rng.poisson(np.exp(0.5 + X[:, 0] - 0.5 * X[:, 1]))
+    >>> model = dpopt.PoissonRegressor(epsilon=2.0, delta=1e-6, bounds=(-1, 1), encoding=None).fit(X, y)
+    >>> bool(np.all(model.predict(X) > 0)), bool(model.score(X, y) > 0.2)
+    (True, True)
+    """
+
+    _options_of_others: ClassVar[Mapping[str, str]] = {**_NO_SHIFT, **NO_INTERVALS, **_OF_OTHER_LOSSES}
+
+    def __init__(
+        self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto", bounds: Any = None,
+        columns: Columns | None = None, target_bounds: Any = None, unit: Unit | None = None, neighbors: str = "zero-out",
+        budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Encoding = "auto",
+        bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
+        keep(self, locals())
+
+    def _loss(self) -> dict[str, Any]:
+        return {"name": "poisson", "top": _USUAL_TOP}
+
+    def _in_units(self, words: str, lower: float, upper: float) -> Decoding:
+        return Decoding(words, 1.0, math.log(upper / _USUAL_TOP), (lower, upper))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Expected counts: exp(X·coef + intercept), at most the largest count of ``target_range_``."""
+        if self._table is not None:
+            return self._table.numbers(self, X)
+        with np.errstate(over="ignore"):
+            return np.minimum(np.exp(super().predict(X)), self.target_range_[1])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D² of the predictions on (X, y), whose targets are taken as they stand; exact, so not private for these records.
+
+        Records without a finite target of 0 or more are left out, with a warning that says how many.
+        """
+        from sklearn.metrics import d2_tweedie_score
+
+        truth, guess = self._truth(X, y), np.maximum(self.predict(X), np.finfo(float).tiny)
+        same_length(guess, truth)
+        known, weights = scored(np.isfinite(truth) & (truth >= 0), sample_weight, "a finite target of 0 or more")
+        return float(d2_tweedie_score(truth[known], guess[known], sample_weight=weights, power=1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        # of counts the law itself leaves most of the deviance
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+#: Half width of the parabola in place of the corner of the pinball loss, with y scaled to [-1, 1].
+_USUAL_WIDTH = 0.02
+
+
+@documented(
+    attributes=("target_range_", "target_clip_bias_"),
+    quantile=("float", "The share of targets below the predictions, between 0 and 1; 0.5 is the median."),
+)
+class QuantileRegressor(PrivateLinearRegressor):
+    """Private quantile regression: predicts what a share `quantile` of the targets stays below.
+
+    The pinball loss is minimised without a penalty, its corner replaced by a narrow parabola. ``score`` is D² of the pinball loss.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 2)); y = 5 + 2 * X[:, 0] + (2 + X[:, 1]) * rng.exponential(1.0, 20000)
+    >>> model = dpopt.QuantileRegressor(quantile=0.9, epsilon=2.0, delta=1e-6, bounds=(-1, 1), encoding=None).fit(X, y)
+    >>> bool(abs(np.mean(y <= model.predict(X)) - 0.9) < 0.02)
+    True
+    """
+
+    _options_of_others: ClassVar[Mapping[str, str]] = {
+        **NO_INTERVALS,
+        **_NO_SHIFT,
+        **_BY_RIDGE,
+        "calibration": "it sets means, and a quantile is predicted here; leave it out, or take LinearRegression",
+    }
+    quantile: float
+
+    def __init__(
+        self, quantile: float = 0.5, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto",
+        bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None, unit: Unit | None = None,
+        neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
+        max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
+        encoding: Encoding = "auto", bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        insecure_seed: int | None = None,
+    ) -> None:  # fmt: skip
+        keep(self, locals())
+
+    def _level(self) -> float:
+        level = number(self.quantile, "quantile")
+        if not 0 < level < 1:
+            raise ValueError(f"quantile is {level:g}; give a number between 0 and 1, such as 0.9")
+        return level
+
+    def _loss(self) -> dict[str, Any]:
+        return {"name": "quantile", "level": self._level(), "width": _USUAL_WIDTH}
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D² of the pinball loss of the predictions on (X, y), whose targets are taken as they stand; exact, so not private for these records.
+
+        1 less the mean pinball loss over that of the quantile of y alone. Records without a finite target are left out, with a warning that says how many.
+        """
+        from sklearn.metrics import d2_pinball_score
+
+        truth, guess = self._truth(X, y), self.predict(X)
+        same_length(guess, truth)
+        known, weights = scored(np.isfinite(truth), sample_weight, "a finite target")
+        return float(d2_pinball_score(truth[known], guess[known], sample_weight=weights, alpha=self._level()))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # scikit-learn scores by R², which is about means
+        tags.regressor_tags.poor_score = True
+        return tags
 
 
 @documented(
@@ -329,7 +507,7 @@ class SGDRegressor(PrivateLinearRegressor):
         method: str | Method = "noisy-sgd", bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None,
         heavy_tailed: Any = None, threshold: float = 0.5, unit: Unit | None = None, neighbors: str = "zero-out",
         budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
-        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Encoding = "auto",
         bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
@@ -345,4 +523,4 @@ class SGDRegressor(PrivateLinearRegressor):
         return losses[self.loss]
 
 
-__all__ = ["HuberRegression", "LinearRegression", "Ridge", "SGDRegressor"]
+__all__ = ["HuberRegression", "LinearRegression", "PoissonRegressor", "QuantileRegressor", "Ridge", "SGDRegressor"]

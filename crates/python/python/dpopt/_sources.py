@@ -5,10 +5,13 @@ Nothing of the records is released before :meth:`Source.run`, which charges firs
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 
 from . import _core
 from ._base import shape_of
@@ -21,6 +24,8 @@ from ._tables import (
     NumberTable,
     by_name,
     by_position,
+    encoding_said,
+    is_table,
     names_by_position,
     names_of,
     one_column,
@@ -84,6 +89,10 @@ class Source:
         """The plan for an outline."""
         raise NotImplementedError
 
+    def predicted(self, relation: str, n_classes: int) -> tuple[str, tuple[float, float] | None]:
+        """The loss of a plan for an outline, as JSON, and the range of a number that is predicted, if it is known."""
+        raise NotImplementedError
+
     # --- a fit --------------------------------------------------------------------------------------------------
 
     def open(self, relation: str) -> None:
@@ -110,11 +119,16 @@ class Source:
         """Forgets what was loaded."""
 
 
-def source_of(estimator: PrivateLinear, X: Any, y: Any, units: Any) -> Source:
-    """The records that were given, of the kind that the estimator's parameters declare."""
-    if by_name(estimator):
-        return (PartitionedTable if isinstance(X, Partitions) else Table)(estimator, X, y, units)
-    return (PartitionedMatrix if isinstance(X, Partitions) else Matrix)(estimator, X, y, units)
+def source_of(estimator: PrivateLinear, X: Any, y: Any, units: Any, columns: Any = None) -> Source:
+    """The records that were given, of the kind that the estimator's parameters declare; `columns`: how many there are, of records that are not there."""
+    named = by_name(estimator)
+    if isinstance(X, Partitions):
+        # of a matrix in parts "auto" leaves the columns as they are
+        encoded = named or (isinstance(encoding_said(estimator), Mapping) and by_position(estimator))
+        return (PartitionedTable if encoded else PartitionedMatrix)(estimator, X, y, units)
+    if named:
+        return Table(estimator, X, y, units)
+    return (EncodedMatrix if by_position(estimator, X, columns) else Matrix)(estimator, X, y, units)
 
 
 # --- rows of numbers ------------------------------------------------------------------------------------------------
@@ -139,6 +153,12 @@ class Matrix(Source):
 
     def plan(self, relation: str, n_classes: int) -> Plan:
         return self._requested(relation, self.estimator._known(n_classes)).plan(n_classes, compare=True)
+
+    def predicted(self, relation: str, n_classes: int) -> tuple[str, tuple[float, float] | None]:
+        described = self._requested(relation, self.estimator._known(n_classes)).fit().plan(n_classes, True)
+        asked = self.estimator._range_asked()
+        declared = asked.get("known") if isinstance(asked, dict) else None
+        return json.dumps(json.loads(described)["loss"]), None if declared is None else (declared[0], declared[1])
 
     def _requested(self, relation: str, known: int | None) -> Request:
         return self.estimator._request(self.rows, self.facts, relation, known, self.public, self.remote)
@@ -233,7 +253,7 @@ class PartitionedMatrix(Matrix):
 
 
 class Table(Source):
-    """A table with columns declared by name, or a matrix whose columns are encoded, here."""
+    """A table with columns declared by name, here."""
 
     _given: Given | None = None
     _own: str | None = None
@@ -244,24 +264,33 @@ class Table(Source):
         X, self._given = _without_ids(self.X, self.units, self.y)
         counted: int | None = None
         if X is None or isinstance(X, (int, float, np.number)):
-            if not by_position(estimator):
-                raise TypeError(
-                    "columns are declared by name, so that explain needs the table; give X, of which only names, dtypes and the number of rows are read"
-                )
-            self.rows, columns, _ = shape_of(X, n_features, n_rows)
-            self.X = NumberTable(np.empty((0, columns)), names_by_position(None, columns))
+            self.rows, self.X = self._stand_in(n_features, n_rows)
         else:
             if n_features is not None or n_rows is not None:
                 shape_of(X, n_features, n_rows)
             self.X, self.y = target_apart(X, self.y)
-            counted = shape_of(self.X, None, None)[0] if by_position(estimator) else _rows_of(self.X)
+            counted = self._counted()
             self.rows = estimator._public_rows(counted, relation)
         if self._given is not None:
             self.public = _planned_units(estimator, self._given, counted, relation)
 
+    def _stand_in(self, n_features: Any, n_rows: Any) -> tuple[int, Any]:
+        """The number of rows that was given, and what has the columns of records that are not there."""
+        raise TypeError(
+            "columns are declared by name, so that explain needs the table; give X, of which only names, dtypes and the number of rows are read"
+        )
+
+    def _counted(self) -> int:
+        names_of(self.X)
+        return int(self.X.shape[0])
+
     def plan(self, relation: str, n_classes: int) -> Plan:
         fit = self._outlined(relation)
         return plan_of(fit.plan(n_classes), relation, self.rows, self.public)
+
+    def predicted(self, relation: str, n_classes: int) -> tuple[str, tuple[float, float] | None]:
+        fit = self._outlined(relation)
+        return json.dumps(json.loads(fit.plan(n_classes)[0])["loss"]), fit.target_range()
 
     def _outlined(self, relation: str) -> _core.TableFit:
         return planned_table(self.estimator, self.X, self.y, self.rows, relation, self._given, self.public)
@@ -272,7 +301,7 @@ class Table(Source):
         X, self._given = owned(self.X, self.units, self.y)
         X, y = target_apart(X, required(self.y, estimator))
         self._own = own_name(y)
-        self.y = estimator._targets(y) if by_position(estimator) else one_column(y)
+        self.y = self._targets(y)
         self.X = framed(estimator, X)
         self._columns = names_of(self.X)
         same_length(self.X, self.y)
@@ -280,17 +309,20 @@ class Table(Source):
         _, self.public = _owners_of(estimator, self._given, self.X.shape[0], relation)
         self.names = () if self._given is None else self._given.names
 
+    def _targets(self, y: Any) -> Any:
+        return one_column(y)
+
     def planned(self, relation: str, charge: Any, seed: int | None) -> _core.TableFit:
         # under add-or-remove what was given stands in for the number of rows, which is protected
         said = self.rows if self.estimator.n_rows is not None else None
         fit = table_fit(
             self.estimator, self.X, self.y, self._own, said, relation, charge, seed, self._given, self.public
         )
-        if not isinstance(self.X, NumberTable):
-            self._named()
+        self._named()
         return fit
 
     def _named(self) -> None:
+        """The names of the columns, as attributes."""
         names = self._columns
         self.estimator.n_features_in_, self.estimator.feature_names_in_ = len(names), np.array(names, dtype=object)
 
@@ -310,6 +342,36 @@ class Table(Source):
         estimator.plan_ = plan_of(described, relation, self.rows, self.public)
         estimator.noise_std_ = estimator.plan_.noise_std
         estimator.privacy_ = Privacy.of(model.guarantee(), releases)
+
+
+class EncodedMatrix(Table):
+    """A matrix, here, whose columns are encoded as a table's numeric columns are."""
+
+    def _stand_in(self, n_features: Any, n_rows: Any) -> tuple[int, Any]:
+        rows, columns, _ = shape_of(self.X, n_features, n_rows)
+        return rows, NumberTable(np.empty((0, columns)), names_by_position(None, columns))
+
+    def _counted(self) -> int:
+        return shape_of(self.X, None, None)[0]
+
+    def plan(self, relation: str, n_classes: int) -> Plan:
+        self.estimator = self.estimator._to_plan(n_classes)
+        return super().plan(relation, n_classes)
+
+    def _targets(self, y: Any) -> Any:
+        found = self.estimator._targets(y)
+        self.estimator._check_targets(found)
+        if not is_classifier(self.estimator):
+            return found
+        # as it came: the types of a list's entries, or whether one is missing, are facts of records and decide nothing
+        return one_column(y) if hasattr(y, "dtype") or is_table(y) or hasattr(y, "type") else list(y)
+
+    def _named(self) -> None:
+        """The matrix has told them."""
+
+    def warn(self, fit: _core.TableFit) -> None:
+        if fit.finds_labels():
+            self.estimator._warn_of_labels()
 
 
 class PartitionedTable(Table):
@@ -335,7 +397,7 @@ class PartitionedTable(Table):
         """Refuses parts that are no tables; how what is predicted is called."""
         parts, estimator = self.parts, self.estimator
         check_parameters(estimator)
-        if by_position(estimator):
+        if not by_name(estimator):
             raise ValueError(
                 "columns are declared by position, which needs a matrix in one place; declare them by name: bounds={'age': (18, 80)}"
             )
@@ -422,9 +484,4 @@ def _owners_of(
     return owners, kept_counts(given, owners, estimator._public_units(owners.units, rows, relation), relation)
 
 
-def _rows_of(X: Any) -> int:
-    names_of(X)
-    return int(X.shape[0])
-
-
-__all__ = ["Matrix", "PartitionedMatrix", "Source", "Table", "PartitionedTable", "source_of"]
+__all__ = ["EncodedMatrix", "Matrix", "PartitionedMatrix", "PartitionedTable", "Source", "Table", "source_of"]

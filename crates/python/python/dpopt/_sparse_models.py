@@ -10,8 +10,8 @@ import numpy as np
 from . import _probabilities
 from ._classifiers import PrivateLinearClassifier
 from ._docs import documented
-from ._options import SPARSE
-from ._public_facts import Columns, Unit
+from ._options import NO_INTERVALS, SPARSE
+from ._public_facts import Columns, Encoding, Unit
 from ._reading import shown
 from ._regressors import PrivateLinearRegressor
 from ._rows import Bounding
@@ -53,7 +53,7 @@ class SparseLogisticRegression(PrivateLinearClassifier):
     """
 
     _usable_methods: ClassVar[frozenset[str]] = SPARSE
-    _options_of_others: ClassVar[Mapping[str, str]] = {}
+    _options_of_others: ClassVar[Mapping[str, str]] = NO_INTERVALS
     max_features: int
     predict_proba = _probabilities.predict_proba
     predict_log_proba = _probabilities.predict_log_proba
@@ -62,7 +62,7 @@ class SparseLogisticRegression(PrivateLinearClassifier):
         self, max_features: int = 10, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto",
         bounds: Any = None, columns: Columns | None = None, classes: Any = None, unit: Unit | None = None, neighbors: str = "zero-out",
         budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None, max_nonzeros: int | None = None,
-        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Mapping[str, Any] | None = None,
+        fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto", encoding: Encoding = "auto",
         bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing", insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
@@ -70,6 +70,9 @@ class SparseLogisticRegression(PrivateLinearClassifier):
     def _options(self, facts: Bounding | None) -> dict[str, Any]:
         k = _most_features(self)
         return {**super()._options(facts), "max_features": k}
+
+    def _keeps_columns(self) -> str | None:
+        return "its columns are what is chosen from"
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """Features with a coefficient that is not zero: a mask, or their indices."""
@@ -106,7 +109,7 @@ class SparseLinearRegression(PrivateLinearRegressor):
         bounds: Any = None, columns: Columns | None = None, target_bounds: Any = None, heavy_tailed: Any = None, unit: Unit | None = None,
         neighbors: str = "zero-out", budget: Ledger | None = None, n_rows: int | None = None, row_norm: float | None = None,
         max_nonzeros: int | None = None, fit_intercept: bool = True, intercept_scaling: float = 0.5, accountant: str = "auto",
-        encoding: Mapping[str, Any] | None = None, bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
+        encoding: Encoding = "auto", bounds_budget: float | None = None, bad_cells: Literal["missing", "error"] = "missing",
         insecure_seed: int | None = None,
     ) -> None:  # fmt: skip
         keep(self, locals())
@@ -114,6 +117,9 @@ class SparseLinearRegression(PrivateLinearRegressor):
     def _options(self, facts: Bounding | None) -> dict[str, Any]:
         k = _most_features(self)
         return {**super()._options(facts), "max_features": k}
+
+    def _keeps_columns(self) -> str | None:
+        return "its columns are what is chosen from"
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """Features with a coefficient that is not zero: a mask, or their indices."""

@@ -81,20 +81,22 @@ _PUBLIC: dict[type, Callable[[Any], bool]] = {
 
 _BOUNDS = "declare bounds= of the estimator, or use dpopt.PublicScaler(bounds)"
 _TEXTS = "use dpopt.HashingEncoder, HashingVectorizer or a given vocabulary without idf"
+_SCALES = f"take dpopt.PrivateScaler, {_BOUNDS}"
 _LEVELS = "give categories=[...], or use dpopt.PublicOneHot"
+_COMPONENTS = "take dpopt.PCA, or GaussianRandomProjection(n_components), or directions from public data"
 _PROJECTIONS = "use GaussianRandomProjection(n_components), or directions from public data"
 _FILL = 'leave it out: a missing number counts as the middle of its bounds; or SimpleImputer(strategy="constant", fill_value=..., keep_empty_features=True)'
 _SELECT = "choose columns beforehand, or a sparse method of dpopt (max_features=)"
 #: What to take instead, by the name of the class.
 INSTEAD = {
-    "MinMaxScaler": _BOUNDS, "MaxAbsScaler": _BOUNDS, "StandardScaler": _BOUNDS, "RobustScaler": _BOUNDS,
+    "MinMaxScaler": _BOUNDS, "MaxAbsScaler": _BOUNDS, "StandardScaler": _SCALES, "RobustScaler": _BOUNDS,
     "QuantileTransformer": "declare columns by name: numbers get a private quantile transform",
     "PowerTransformer": "use FunctionTransformer(np.log1p), or declare columns by name",
     "KBinsDiscretizer": "use FunctionTransformer with given edges, or declare columns by name",
     "SplineTransformer": "give knots= an array, or declare columns by name",
     "OneHotEncoder": _LEVELS, "OrdinalEncoder": _LEVELS, "LabelBinarizer": _LEVELS, "LabelEncoder": _LEVELS, "TargetEncoder": _LEVELS,
     "CountVectorizer": _TEXTS, "TfidfVectorizer": _TEXTS, "TfidfTransformer": "give use_idf=False", "DictVectorizer": "use FeatureHasher",
-    "PCA": _PROJECTIONS, "KernelPCA": _PROJECTIONS, "TruncatedSVD": _PROJECTIONS, "IncrementalPCA": _PROJECTIONS, "NMF": _PROJECTIONS,
+    "PCA": _COMPONENTS, "KernelPCA": _PROJECTIONS, "TruncatedSVD": _PROJECTIONS, "IncrementalPCA": _PROJECTIONS, "NMF": _PROJECTIONS,
     "FastICA": _PROJECTIONS, "Nystroem": "use RBFSampler(gamma=...)", "RBFSampler": "give gamma= a number",
     "GaussianRandomProjection": "give n_components= a number", "SparseRandomProjection": "give n_components= a number",
     "SimpleImputer": _FILL, "KNNImputer": _FILL, "IterativeImputer": _FILL, "MissingIndicator": 'give features="all"',

@@ -14,7 +14,7 @@ from ._plan import Plan
 from ._reading import number, shown, validated
 from ._tables import (
     NumberTable,
-    by_position,
+    by_name,
     cells,
     columns_of,
     declarations,
@@ -31,7 +31,7 @@ from ._tables import (
     target_name,
     without_rows,
 )
-from ._units import Given
+from ._units import Given, Shared
 from ._warnings import warn
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def target_apart(X: Any, y: Any) -> tuple[Any, Any]:
     """A table and its target; `y` may be the name of a column of the table."""
     if not isinstance(y, str):
         return X, y
+    if isinstance(X, (np.ndarray, list, tuple)):
+        one_column(y)
     names = names_of(X)
     if y not in names:
         raise ValueError(
@@ -59,7 +61,7 @@ def matrix_of(estimator: PrivateLinear, X: Any, reset: bool) -> np.ndarray:
     """A matrix whose columns are declared by position, as numbers."""
     if sp.issparse(X):
         raise TypeError(
-            "X is a sparse matrix, and encoding would turn every column into a linear term and a spline, which are dense; give a dense array (.toarray()), or leave encoding out, since bounds alone keep zeros"
+            "X is a sparse matrix, and encoding would turn every column into a linear term and a spline, which are dense; give a dense array (.toarray()), or leave encoding out, since a sparse matrix then keeps its zeros"
         )
     values: np.ndarray = validated(estimator, X, reset=reset, sparse=False)
     return values
@@ -67,27 +69,29 @@ def matrix_of(estimator: PrivateLinear, X: Any, reset: bool) -> np.ndarray:
 
 def framed(estimator: PrivateLinear, X: Any) -> Any:
     """The table to fit to: a matrix whose columns are declared by position becomes one of numbers."""
-    if not by_position(estimator):
+    if by_name(estimator):
         return X
     values = matrix_of(estimator, X, reset=True)
     named = hasattr(estimator, "feature_names_in_")
     return numbers_of(values, names_by_position(X if named else None, values.shape[1]))
 
 
-def _names_alone(estimator: PrivateLinear, X: Any) -> Any:
-    """The table without its rows: names and types of its columns."""
-    if not by_position(estimator):
+def _names_alone(estimator: PrivateLinear, X: Any, given: Given | None) -> Any:
+    """The table without its rows: names and types of its columns. Which rows several owners leave follows from ids alone, so of a matrix of theirs
+    there are as many rows, all of zeros."""
+    if by_name(estimator):
         names_of(X)
         return without_rows(X)
     if sp.issparse(X):
         return framed(estimator, X)
-    columns = shape_of(X, None, None)[1]
-    return NumberTable(np.empty((0, columns)), names_by_position(X, columns))
+    rows, columns, _ = shape_of(X, None, None)
+    rows = rows if isinstance(given, Shared) else 0
+    return NumberTable(np.broadcast_to(np.zeros(1), (rows, columns)), names_by_position(X, columns))
 
 
 def check_parameters(estimator: PrivateLinear) -> None:
     """Refuses parameters that mean nothing where columns are encoded."""
-    how = "the columns are encoded" if by_position(estimator) else "columns are declared by name"
+    how = "columns are declared by name" if by_name(estimator) else "the columns are encoded"
     for parameter, default, why in (
         ("max_nonzeros", None, "the encoder's own bound on non-zeros holds"),
         ("fit_intercept", True, "the encoder has an intercept"),
@@ -136,6 +140,8 @@ def table_fit(
     ids = [(column, ids if X.shape[0] else []) for column, ids in columns]
     table = _core.Table(source(X), [*columns_of(X), *ids, (name, target)], declared)
     share, budget = estimator.bounds_budget, estimator.budget
+    if share is not None and not np.isfinite(number(share, "bounds_budget")):
+        raise ValueError(f"bounds_budget is {share}; give a share of epsilon above 0 and below 1")
     request = {
         "target": name, "regression": regression, "relation": relation, "epsilon": float(estimator.epsilon),
         "delta": None if estimator.delta is None else float(estimator.delta),
@@ -169,10 +175,9 @@ def planned_table(
     """The compiled fit to so many rows of a table like `X`, of which names and types are looked at alone."""
     check_parameters(estimator)
     X, y = target_apart(X, y)
-    target = None if y is None else rows_at(one_column(y), np.arange(0))
-    return table_fit(
-        estimator, _names_alone(estimator, X), target, own_name(y), rows, relation, None, None, given, units
-    )
+    like = _names_alone(estimator, X, given)
+    target = None if y is None or like.shape[0] else rows_at(one_column(y), np.arange(0))
+    return table_fit(estimator, like, target, own_name(y), rows, relation, None, None, given, units)
 
 
 def warn_undeclared(estimator: PrivateLinear, fit: _core.TableFit, names: list[str]) -> None:

@@ -13,30 +13,82 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from . import _core, _times
-from ._public_facts import declared_columns
-from ._reading import attempt, kind, shown
+from ._public_facts import Columns, declared_columns
+from ._reading import attempt, kind, plainly, shown
 from ._rows import _pair, of_each
 
+#: What `encoding` says by default: a matrix is encoded wherever its columns have bounds and no parameter speaks of its rows.
+AUTO = "auto"
+#: Parameters that speak of the rows of a matrix as it is, and what they say by default.
+PLAIN_ROWS = {
+    "row_norm": None, "max_nonzeros": None, "fit_intercept": True, "intercept_scaling": 0.5, "accountant": "auto",
+}  # fmt: skip
+#: A matrix of more columns is no table: encoded, it would be planned for seconds and have some entries for each of them in every row.
+WIDEST = 4096
 #: Kinds of columns that are lists of names, and their key in a bounds file.
 _FLAGS = {"text": "text", "hashed": "hash", "numeric": "numeric", "ignore": "ignore"}
 
 
+def encoding_said(declaring: Any) -> Mapping[str, Any] | str | None:
+    """What an estimator or an encoder says of the encoder: constants, ``"auto"``, or None."""
+    given = getattr(declaring, "encoding", None)
+    if given is None or isinstance(given, Mapping) or (isinstance(given, str) and given == AUTO):
+        return given
+    raise TypeError(
+        f'encoding is {shown(given)}; give "auto", None for a matrix as it is, or constants: {{"knots": 12}}'
+    )
+
+
 def by_name(declaring: Any) -> bool:
     """Whether an estimator's parameters declare columns by name: `columns`, and `bounds` if it is a mapping or the path of a bounds file."""
-    bounds = getattr(declaring, "bounds", None)
+    bounds, asked = getattr(declaring, "bounds", None), isinstance(encoding_said(declaring), Mapping)
     if isinstance(bounds, (str, os.PathLike, Mapping)):
         return True
-    beside = any(getattr(declaring, name, None) is not None for name in ("encoding", "bounds_budget"))
-    return beside or bool(declared_columns(declaring).given())
+    if bounds is not None and asked:
+        return False
+    unbounded = bounds is None and getattr(declaring, "bounds_budget", None) is None
+    return bool(declared_columns(declaring).given()) or (asked and unbounded)
 
 
-def by_position(declaring: Any) -> bool:
-    """Whether an estimator's parameters declare the columns of a matrix, which are encoded as a table's numeric columns are."""
-    bounds = getattr(declaring, "bounds", None)
-    named = bounds is None or isinstance(bounds, (str, os.PathLike, Mapping))
-    return not named and getattr(declaring, "encoding", None) is not None
+def by_position(declaring: Any, X: Any = None, columns: Any = None) -> bool:
+    """Whether the columns of a matrix are encoded as a table's numeric columns are; of an `X` that is not there only the number of `columns` speaks
+    against it."""
+    said = encoding_said(declaring)
+    if said is None or by_name(declaring):
+        return False
+    return said != AUTO or why_plain(declaring, X, columns) is None
+
+
+def _width(X: Any) -> int:
+    """The number of columns of a matrix or of a list of rows; 0 where there is none."""
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, tuple):
+        return int(shape[1]) if len(shape) == 2 else 0
+    listed = isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], (list, tuple, np.ndarray))
+    return len(X[0]) if listed else 0
+
+
+def why_plain(declaring: Any, X: Any = None, columns: Any = None) -> str | None:
+    """Why ``encoding="auto"`` leaves a matrix as it is, by public facts alone; None where its columns are encoded."""
+    if declaring.bounds is None and declaring.bounds_budget is None:
+        return "its columns have no bounds"
+    if sp.issparse(X):
+        return "it is sparse"
+    if (columns if isinstance(columns, (int, float, np.number)) else _width(X)) > WIDEST:
+        return f"it has more than {WIDEST} columns"
+    for parameter, usual in PLAIN_ROWS.items():
+        given = getattr(declaring, parameter)
+        if isinstance(given, np.ndarray) or given != usual:
+            return f"{parameter} is given"
+    if getattr(declaring.method, "public_moments", None) is not None:
+        return "public_moments are of its columns"
+    if getattr(declaring.method, "name", declaring.method) == "one-step":
+        return "standard errors are of its columns"
+    why: str | None = declaring._keeps_columns()
+    return why
 
 
 class NumberTable:
@@ -59,17 +111,49 @@ def numbers_of(values: np.ndarray, names: Sequence[str]) -> NumberTable:
     return NumberTable(np.nan_to_num(values, nan=np.nan) if np.isinf(values).any() else values, names)
 
 
-def names_by_position(X: Any, columns: int) -> list[str]:
-    """The names of a data frame where they are text, and x0, x1, … of a matrix."""
+def _distinct_names(X: Any) -> list[str]:
+    """The names of a table's columns, without space around them, where they are different texts; of anything else none."""
     given = list(getattr(X, "column_names", None) or getattr(X, "columns", [])) if is_table(X) else []
-    distinct = all(isinstance(name, str) for name in given) and len({name.strip() for name in given}) == len(given)
-    return given if given and distinct else [f"x{j}" for j in range(columns)]
+    names = [name.strip() for name in given if isinstance(name, str)]
+    return names if len(set(names)) == len(given) else []
+
+
+def names_by_position(X: Any, columns: int) -> list[str]:
+    """The names of a data frame where they can be declared, and x0, x1, … of a matrix. An error about one would quote it, and names of a table that was
+    read without its header are a record."""
+    given = _distinct_names(X)
+    # a section [dpopt] of a bounds file is the encoder's own
+    usable = all(name not in ("", "dpopt") and plainly(name) == name for name in given)
+    return given if given and usable else [f"x{j}" for j in range(columns)]
+
+
+def has_all(X: Any, names: Sequence[str]) -> bool:
+    """Whether `X` is a table with all these columns, wherever they stand."""
+    return set(names) <= set(_distinct_names(X))
+
+
+def at_bounds(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Columns for a model of a matrix, of which an infinite number is its bound, also in a data frame."""
+    return [(name, _at_bounds(found)) for name, found in columns]
+
+
+def _at_bounds(found: Any) -> Any:
+    if isinstance(found, list):
+        infinite = (np.inf, -np.inf)
+        return [float(np.nan_to_num(v)) if isinstance(v, (float, np.floating)) and v in infinite else v for v in found]
+    if isinstance(found, np.ndarray):
+        return np.nan_to_num(found, nan=np.nan) if found.dtype.kind == "f" and np.isinf(found).any() else found
+    # numbers and which are missing, or places and what stands there
+    return tuple(map(_at_bounds, found)) if isinstance(found, tuple) and len(found) == 2 else found
 
 
 def declared_for(declaring: Any, names: Sequence[str]) -> Any:
-    """What an estimator declares, by name: bounds by position become those of the columns."""
-    if not by_position(declaring):
+    """What an estimator declares, by name: bounds by position become those of the columns, which are numbers to be bounded privately without any."""
+    if by_name(declaring):
         return declaring
+    facts = {name: getattr(declaring, name, None) for name in ("columns", "encoding", "row_norm")}
+    if declaring.bounds is None:
+        return SimpleNamespace(**{**facts, "bounds": None, "columns": Columns(numeric=list(names))})
     lower, upper = (of_each(b, len(names), "bounds").tolist() for b in _pair(declaring.bounds))
     for at, (low, high) in enumerate(zip(lower, upper)):
         # by its place: names of a table that was read without its header are a record
@@ -77,7 +161,8 @@ def declared_for(declaring: Any, names: Sequence[str]) -> Any:
             raise ValueError(
                 f"bounds must be finite with lower < upper for every feature, and those of feature {at} are not"
             )
-    facts = {name: getattr(declaring, name, None) for name in ("columns", "encoding", "row_norm")}
+        if not np.isfinite(high - low):
+            raise ValueError(f"bounds of feature {at} are further apart than a float can say; give narrower ones")
     return SimpleNamespace(**{**facts, "bounds": dict(zip(names, zip(lower, upper)))})
 
 
@@ -161,7 +246,8 @@ def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = 
             declare(name, {key: True})
     if target is not None and target[1]:
         declare(*target)
-    options = dict(_mapping(getattr(declaring, "encoding", None) or {}, "encoding"))
+    said = encoding_said(declaring)
+    options = dict(_mapping(said, "encoding")) if isinstance(said, Mapping) else {}
     row_norm = getattr(declaring, "row_norm", None)
     if row_norm is not None:
         options["row_norm"] = row_norm
@@ -190,7 +276,7 @@ def declared_in(declaring: Any) -> str | None:
     """Where the declarations come from, for the report."""
     own = f"the parameters of {type(declaring).__name__}"
     if isinstance(declaring.bounds, (str, os.PathLike)):
-        more = any(declared_columns(declaring).given().values()) or getattr(declaring, "encoding", None)
+        more = any(declared_columns(declaring).given().values()) or isinstance(declaring.encoding, Mapping)
         return os.fspath(declaring.bounds) + (f" and {own}" if more else "")
     return own
 
@@ -451,7 +537,11 @@ def target_name(declaring: Any, own: str | None, names: Sequence[str], regressio
 
 
 __all__ = [
+    "AUTO",
     "NumberTable",
+    "PLAIN_ROWS",
+    "WIDEST",
+    "at_bounds",
     "by_name",
     "by_position",
     "cells",
@@ -459,6 +549,8 @@ __all__ = [
     "declarations",
     "declared_for",
     "declared_in",
+    "encoding_said",
+    "has_all",
     "is_table",
     "names_by_position",
     "names_of",
@@ -471,5 +563,6 @@ __all__ = [
     "source",
     "target_name",
     "vectors_path",
+    "why_plain",
     "without_rows",
 ]

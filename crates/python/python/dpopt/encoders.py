@@ -39,9 +39,11 @@ from ._reading import (
 from ._rows import _pair, of_each
 from ._settings import with_known_keywords
 from ._tables import (
+    at_bounds,
     column,
     columns_of,
     declarations,
+    has_all,
     is_table,
     names_of,
     names_told,
@@ -325,10 +327,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """A CSR matrix of float32 with one column per encoded feature, the intercept first."""
         check_is_fitted(self)
-        if self._positions is not None and not is_table(X):
+        if self._positions is not None and not has_all(X, self._positions):
             # that of a model of a matrix
             X = numbers_of(validated(self, X, reset=False, sparse=False), self._positions)
         columns = columns_of(X, self._encoder.columns)
+        if self._positions is not None:
+            columns = at_bounds(columns)
         table = _core.Table.to_read(source(X), columns)
         values, places, offsets, width = self._encoder.encode(table, self.bad_cells)
         return _as_asked(self, sp.csr_matrix((values, places, offsets), shape=(len(offsets) - 1, width)))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _onnx_encoder
 from ._probabilities import probabilities_of
 from ._reading import kind
+from ._regressors import PoissonRegressor, QuantileRegressor
 
 
 def _checked(estimator: Any) -> None:
@@ -26,8 +27,8 @@ def _fitted(estimator: Any) -> None:
     _checked(estimator)
     if getattr(estimator, "_table", None) is not None:
         raise ValueError(
-            "this model reads a table with named columns, which its own file describes: estimator.save(path); to_onnx writes it with its "
-            "encoder, and for another format fit the rows of a TableEncoder"
+            "the columns of this model are encoded, which its own file describes: estimator.save(path); to_onnx writes it with its encoder. "
+            "For another format fit a matrix with encoding=None, or the rows of a TableEncoder"
         )
 
 
@@ -40,7 +41,8 @@ def to_sklearn(estimator: Any) -> Any:
     >>> import numpy as np, dpopt
     >>> from dpopt.export import to_sklearn
     >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 2)); y = X[:, 0] > 0
-    >>> model = dpopt.LogisticRegression(epsilon=5.0, bounds=(-1, 1), classes=[False, True], method=dpopt.methods.Auto(shift=0)).fit(X, y)
+    >>> facts = {"bounds": (-1, 1), "classes": [False, True], "encoding": None}
+    >>> model = dpopt.LogisticRegression(epsilon=5.0, **facts, method=dpopt.methods.Auto(shift=0)).fit(X, y)
     >>> bool(np.allclose(to_sklearn(model).predict_proba(X), model.predict_proba(X)))
     True
     """
@@ -53,11 +55,21 @@ def to_sklearn(estimator: Any) -> Any:
         plain.n_iter_ = np.array([0])
     else:
         plain = linear_model.LinearRegression()
+        if isinstance(estimator, QuantileRegressor):
+            plain = linear_model.QuantileRegressor(quantile=float(estimator.quantile), alpha=0.0)
+        elif _counts(estimator):
+            plain = linear_model.PoissonRegressor(alpha=0.0)
+            plain._base_loss = plain._get_loss()
         plain.coef_, plain.intercept_ = estimator.coef_.copy(), float(estimator.intercept_)
     plain.n_features_in_ = estimator.n_features_in_
     if hasattr(estimator, "feature_names_in_"):
         plain.feature_names_in_ = estimator.feature_names_in_
     return plain
+
+
+def _counts(estimator: Any) -> bool:
+    """Whether expected counts are predicted: the exponential of scores, and no more than the largest count."""
+    return isinstance(estimator, PoissonRegressor)
 
 
 def _has_the_plain_link(estimator: Any) -> bool:
@@ -104,11 +116,11 @@ def to_safetensors(estimator: Any, path: str | Path) -> None:
 
 
 def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
-    """An ONNX model (needs the `onnx` package): input ``X`` (rows × features, float64), or for a table by names one input for each column.
+    """An ONNX model (needs the `onnx` package): input ``X`` (rows × features, float64), or where columns are encoded one input for each of them.
 
     Classifiers give ``label`` and, where they have them, ``probabilities``; regressors give ``y``. The guarantee is written into the model's metadata.
 
-    A model of a table by names has its encoder inside. Each column is an input of its own name and of shape rows × 1: a number as float64 (NaN: missing), a level as a
+    A model of encoded columns has its encoder inside. Each column is an input of its own name (``x0``, ``x1``, … of a matrix) and of shape rows × 1: a number as float64 (NaN: missing), a level as a
     string, spelled as it was declared (missing: empty, or what stands for it in a file). Hashed columns, texts and vectors are refused: ONNX has no operators for them.
     """
     import onnx
@@ -125,7 +137,8 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
     else:
         model = json.loads(table.model.to_json())
         _onnx_encoder.check(model)
-        encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"], table.model.missing_texts())
+        matrix = table.positions is not None
+        encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"], table.model.missing_texts(), matrix)
         target = model["encoder"]["target"]["as"]
         outputs_of_model = len(model["weights"]) // _features(model["encoder"])
         weights = np.array(model["weights"], dtype=np.float64).reshape(outputs_of_model, -1)
@@ -133,7 +146,11 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
             # the file has classes as they were declared, `classes_` has them sorted
             weights = table.order.sign * weights if outputs_of_model == 1 else weights[table.order.places]
         scores = graph.put("MatMul", encoded, np.ascontiguousarray(weights.T))
-        if "number" in target:
+        if "number" in target and _counts(estimator):
+            # a score of 0 is the usual count
+            usual = target["number"]["upper"] / model["loss"]["top"]
+            scores = graph.put("Add", scores, np.array(float(np.log(usual))))
+        elif "number" in target:
             # outside of the declared range no target can be
             lower, upper = target["number"]["lower"], target["number"]["upper"]
             unit = graph.put("Min", graph.put("Max", scores, np.array(-1.0)), np.array(1.0))
@@ -142,6 +159,8 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
     if is_classifier(estimator):
         outputs = _decided(graph, scores, estimator)
     else:
+        if _counts(estimator):
+            scores = graph.put("Min", graph.put("Exp", scores), np.array(float(estimator.target_range_[1])))
         graph.nodes.append(helper.make_node("Squeeze", [scores, graph.constant(np.array([1]))], ["y"]))
         outputs = [helper.make_tensor_value_info("y", TensorProto.DOUBLE, ["rows"])]
     initializers = [numpy_helper.from_array(value, name=name) for name, value in graph.constants.items()]

@@ -26,6 +26,7 @@ class Auto(Method):
     Parameters
     ----------
     calibration : float, optional
+    intervals : float, optional
     steps : int, optional
     learning_rate : float, optional
     momentum : float, optional
@@ -75,6 +76,7 @@ class Auto(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -118,6 +120,7 @@ class Auto(Method):
         embedding_update: Literal["scalar", "diagonal", "adam"] | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -170,6 +173,9 @@ class AdaptiveClipDescent(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -184,11 +190,13 @@ class AdaptiveClipDescent(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -203,6 +211,9 @@ class ObjectivePerturbation(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     regularization : float, optional
         λ of the squared norm, in units of the sum of losses (a finite number, 0 or more).
     shift : float, optional
@@ -218,24 +229,29 @@ class ObjectivePerturbation(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         regularization: float | None = None,
         shift: float | None = None,
         clip_norm: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.regularization = regularization
         self.shift = shift
         self.clip_norm = clip_norm
 
 
 class CentredDescent(Method):
-    """``"centred-descent"``. Releases the mean of the rows, then noisy sums of clipped gradients of the centred rows; for several classes.
+    """``"centred-descent"``. Releases the mean of the rows, then noisy sums of clipped gradients of the centred rows; for classes.
 
     Parameters
     ----------
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -257,6 +273,7 @@ class CentredDescent(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -265,6 +282,7 @@ class CentredDescent(Method):
         rate_schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -281,6 +299,9 @@ class NoisyGradientDescent(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -302,6 +323,7 @@ class NoisyGradientDescent(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -310,6 +332,7 @@ class NoisyGradientDescent(Method):
         rate_schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -326,6 +349,9 @@ class ReleasedPreconditioner(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     regularization : float, optional
@@ -340,11 +366,13 @@ class ReleasedPreconditioner(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         regularization: float | None = None,
         clip_norm: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.regularization = regularization
         self.clip_norm = clip_norm
@@ -358,6 +386,9 @@ class NoisySGD(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -381,6 +412,7 @@ class NoisySGD(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -390,6 +422,7 @@ class NoisySGD(Method):
         sampling_probability: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -408,6 +441,9 @@ class DPFTRL(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -436,6 +472,7 @@ class DPFTRL(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -446,6 +483,7 @@ class DPFTRL(Method):
         correlation: Literal["blt", "banded", "tree", "independent"] | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -464,6 +502,9 @@ class NoisyNewton(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     regularization : float, optional
@@ -476,10 +517,12 @@ class NoisyNewton(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         regularization: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.regularization = regularization
 
@@ -492,6 +535,9 @@ class ExponentialMechanism(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     regularization : float, optional
         λ of the squared norm, in units of the sum of losses (a finite number, 0 or more).
     shift : float, optional
@@ -516,6 +562,7 @@ class ExponentialMechanism(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         regularization: float | None = None,
         shift: float | None = None,
         clip_norm: float | None = None,
@@ -525,6 +572,7 @@ class ExponentialMechanism(Method):
         dual_row_norm: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.regularization = regularization
         self.shift = shift
         self.clip_norm = clip_norm
@@ -542,6 +590,9 @@ class OutputPerturbation(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     regularization : float, optional
         λ of the squared norm, in units of the sum of losses (a finite number, 0 or more).
     shift : float, optional
@@ -557,11 +608,13 @@ class OutputPerturbation(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         regularization: float | None = None,
         shift: float | None = None,
         clip_norm: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.regularization = regularization
         self.shift = shift
         self.clip_norm = clip_norm
@@ -576,6 +629,9 @@ class SparseOutputPerturbation(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     regularization : float, optional
         λ of the squared norm, in units of the sum of losses (a finite number, 0 or more).
     shift : float, optional
@@ -593,12 +649,14 @@ class SparseOutputPerturbation(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         regularization: float | None = None,
         shift: float | None = None,
         clip_norm: float | None = None,
         distance: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.regularization = regularization
         self.shift = shift
         self.clip_norm = clip_norm
@@ -613,6 +671,9 @@ class SparseExponential(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     distance : float, optional
         Public guess of the norm of the best weights; some methods constrain the weights to this ball (a positive, finite number).
     """
@@ -623,9 +684,11 @@ class SparseExponential(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         distance: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.distance = distance
 
 
@@ -637,6 +700,9 @@ class HardThresholdingGD(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -660,6 +726,7 @@ class HardThresholdingGD(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -669,6 +736,7 @@ class HardThresholdingGD(Method):
         refit_share: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -686,6 +754,9 @@ class HardThresholdingSGD(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -711,6 +782,7 @@ class HardThresholdingSGD(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -721,6 +793,7 @@ class HardThresholdingSGD(Method):
         refit_share: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -739,6 +812,9 @@ class HardThresholdingSVRG(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -762,6 +838,7 @@ class HardThresholdingSVRG(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         regularization: float | None = None,
@@ -771,6 +848,7 @@ class HardThresholdingSVRG(Method):
         difference_clip: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.regularization = regularization
@@ -788,6 +866,9 @@ class HardThresholdingSCSG(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -816,6 +897,7 @@ class HardThresholdingSCSG(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         regularization: float | None = None,
@@ -827,6 +909,7 @@ class HardThresholdingSCSG(Method):
         snapshot_probability: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.regularization = regularization
@@ -846,6 +929,9 @@ class Peeling(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -869,6 +955,7 @@ class Peeling(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -878,6 +965,7 @@ class Peeling(Method):
         peeling: Literal["gumbel", "laplace"] | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -896,6 +984,9 @@ class FrankWolfe(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     clip_norm : float, optional
@@ -912,12 +1003,14 @@ class FrankWolfe(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         clip_norm: float | None = None,
         l1_norm: float | None = None,
         refresh_every: int | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.clip_norm = clip_norm
         self.l1_norm = l1_norm
@@ -932,6 +1025,9 @@ class SufficientStatistics(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     regularization : float, optional
         λ of the squared norm, in units of the sum of losses (a finite number, 0 or more).
     """
@@ -942,10 +1038,32 @@ class SufficientStatistics(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         regularization: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.regularization = regularization
+
+
+class OneStep(Method):
+    """``"one-step"``. Releases noisy sums of slopes and curvatures together; for coefficients with standard errors.
+
+    Parameters
+    ----------
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
+    """
+
+    name: ClassVar[str] = "one-step"
+
+    def __init__(
+        self,
+        *,
+        intervals: float | None = None,
+    ) -> None:
+        self.intervals = intervals
 
 
 class RegularizedDescent(Method):
@@ -957,6 +1075,9 @@ class RegularizedDescent(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -981,6 +1102,7 @@ class RegularizedDescent(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         regularization: float | None = None,
@@ -991,6 +1113,7 @@ class RegularizedDescent(Method):
         gradient_decay: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.regularization = regularization
@@ -1008,6 +1131,8 @@ class PAGAN(Method):
     Parameters
     ----------
     calibration : float, optional
+        As in :class:`NoisySGD`.
+    intervals : float, optional
         As in :class:`NoisySGD`.
     steps : int, optional
         As in :class:`NoisySGD`.
@@ -1054,6 +1179,7 @@ class PAGAN(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -1072,6 +1198,7 @@ class PAGAN(Method):
         euclidean_clip: bool = False,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -1097,6 +1224,8 @@ class PASAN(Method):
     Parameters
     ----------
     calibration : float, optional
+        As in :class:`NoisySGD`.
+    intervals : float, optional
         As in :class:`NoisySGD`.
     steps : int, optional
         As in :class:`NoisySGD`.
@@ -1143,6 +1272,7 @@ class PASAN(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -1161,6 +1291,7 @@ class PASAN(Method):
         euclidean_clip: bool = False,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -1185,6 +1316,8 @@ class DPAdaGrad(Method):
     Parameters
     ----------
     calibration : float, optional
+        As in :class:`NoisySGD`.
+    intervals : float, optional
         As in :class:`NoisySGD`.
     steps : int, optional
         As in :class:`NoisySGD`.
@@ -1231,6 +1364,7 @@ class DPAdaGrad(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -1249,6 +1383,7 @@ class DPAdaGrad(Method):
         euclidean_clip: bool = False,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -1273,6 +1408,8 @@ class DPAdam(Method):
     Parameters
     ----------
     calibration : float, optional
+        As in :class:`NoisySGD`.
+    intervals : float, optional
         As in :class:`NoisySGD`.
     steps : int, optional
         As in :class:`NoisySGD`.
@@ -1321,6 +1458,7 @@ class DPAdam(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -1340,6 +1478,7 @@ class DPAdam(Method):
         second_momentum: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -1365,6 +1504,8 @@ class PDPSGD(Method):
     Parameters
     ----------
     calibration : float, optional
+        As in :class:`NoisySGD`.
+    intervals : float, optional
         As in :class:`NoisySGD`.
     steps : int, optional
         As in :class:`NoisySGD`.
@@ -1411,6 +1552,7 @@ class PDPSGD(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -1429,6 +1571,7 @@ class PDPSGD(Method):
         euclidean_clip: bool = False,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -1455,6 +1598,9 @@ class LastIterate(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     regularization : float, optional
@@ -1472,12 +1618,14 @@ class LastIterate(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         regularization: float | None = None,
         shift: float | None = None,
         clip_norm: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.regularization = regularization
         self.shift = shift
@@ -1492,6 +1640,9 @@ class BiasReducedSGD(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -1508,12 +1659,14 @@ class BiasReducedSGD(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         clip_norm: float | None = None,
         distance: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.clip_norm = clip_norm
@@ -1528,6 +1681,9 @@ class PhasedSGD(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     learning_rate : float, optional
         Step size on the mean loss, the largest of all steps (a positive, finite number).
     clip_norm : float, optional
@@ -1549,6 +1705,7 @@ class PhasedSGD(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         learning_rate: float | None = None,
         clip_norm: float | None = None,
         distance: float | None = None,
@@ -1557,6 +1714,7 @@ class PhasedSGD(Method):
         moment_order: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.learning_rate = learning_rate
         self.clip_norm = clip_norm
         self.distance = distance
@@ -1573,6 +1731,9 @@ class ClippedSGD(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
+    intervals : float, optional
+        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
+        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     learning_rate : float, optional
         Step size on the mean loss, the largest of all steps (a positive, finite number).
     clip_norm : float, optional
@@ -1594,6 +1755,7 @@ class ClippedSGD(Method):
         self,
         *,
         calibration: float | None = None,
+        intervals: float | None = None,
         learning_rate: float | None = None,
         clip_norm: float | None = None,
         distance: float | None = None,
@@ -1602,6 +1764,7 @@ class ClippedSGD(Method):
         moment_order: float | None = None,
     ) -> None:
         self.calibration = calibration
+        self.intervals = intervals
         self.learning_rate = learning_rate
         self.clip_norm = clip_norm
         self.distance = distance
@@ -1724,6 +1887,7 @@ BY_NAME: dict[str, type[Method]] = {
     "peeling": Peeling,
     "frank-wolfe": FrankWolfe,
     "sufficient-statistics": SufficientStatistics,
+    "one-step": OneStep,
     "regularized-descent": RegularizedDescent,
     "pagan": PAGAN,
     "pasan": PASAN,
@@ -1760,6 +1924,7 @@ __all__ = [
     "NoisyNewton",
     "NoisySGD",
     "ObjectivePerturbation",
+    "OneStep",
     "OutputPerturbation",
     "PAGAN",
     "PASAN",

@@ -8,7 +8,8 @@ last bit however the records are divided (with ``method="noisy-sgd"``, of record
 >>> rng = np.random.default_rng(0)
 >>> X = rng.uniform(-1, 1, (2000, 3)); y = (X[:, 0] > X[:, 1]).astype(int)
 >>> blocks = [(X[:500], y[:500]), (X[500:], y[500:])]
->>> said = dict(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], method="noisy-gradient-descent", insecure_seed=1)
+>>> said = dict(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], encoding=None)
+>>> said.update(method="noisy-gradient-descent", insecure_seed=1)
 >>> import warnings; warnings.simplefilter("ignore")
 >>> there = dpopt.LogisticRegression(**said).fit(dpopt.partitions.Here(blocks))
 >>> here = dpopt.LogisticRegression(**said).fit(X, y)

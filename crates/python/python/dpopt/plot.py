@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import accounting
-from ._reading import array, kind, number, whole
+from ._reading import array, kind, number, shown, whole
 
 #: Where the axis of δ ends.
 SMALLEST_DELTA = 1e-12
@@ -115,6 +115,54 @@ def _plain_ticks(ax: Any) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
 
 
+def sizing(found: Any, *, over: str = "epsilon", ax: Any = None) -> Any:
+    """What is predicted over ε, or over the number of rows, with its band and the goal.
+
+    Parameters
+    ----------
+    found
+        What ``explain`` answers to a goal: the plan, or its ``sizing``.
+    over
+        ``"epsilon"`` or ``"rows"``.
+
+    Examples
+    --------
+    >>> import dpopt
+    >>> plan = dpopt.LogisticRegression(epsilon=1).explain(20_000, 30, accuracy=0.8, best=0.86)
+    >>> ax = sizing(plan, over="rows")
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('rows', 'accuracy')
+    """
+    found = getattr(found, "sizing", found)
+    if not hasattr(found, "over_epsilon"):
+        raise TypeError(f"found is {kind(found)}; give the plan of explain with a goal, or its sizing")
+    if over not in ("epsilon", "rows"):
+        raise ValueError(f'over is {shown(over)}; give "epsilon" or "rows"')
+    points = found.over_epsilon if over == "epsilon" else found.over_rows
+    at = [point[over] for point in points]
+    ends = [[found.reached(point["lost"][end]) for point in points] for end in ("low", "middle", "high")]
+    ax = _axes(ax)
+    (line,) = ax.plot(at, ends[1], marker="o", label="predicted")
+    ax.fill_between(at, ends[0], ends[2], alpha=0.2, linewidth=0, color=line.get_color(), label="band")
+    ax.axhline(found.reached(found.allowed), linestyle="--", color="gray", label="goal")
+    names = {
+        "accuracy": "accuracy",
+        "loss-points": "points of accuracy lost",
+        "error": "root-mean-square error",
+        "added-error": "root-mean-square error added",
+    }
+    fixed = f"{found.at['rows']:,} rows" if over == "epsilon" else f"ε = {found.at['epsilon']:g}"
+    ax.set(
+        xlabel="ε" if over == "epsilon" else "rows",
+        ylabel=names[found.goal["kind"]],
+        xscale="log",
+        title=f"Predicted before any record is read, {fixed}",
+    )
+    _plain_ticks(ax)
+    ax.legend(frameon=False)
+    return ax
+
+
 def epsilon_over_steps(
     event: Any,
     steps: Sequence[int],
@@ -191,7 +239,7 @@ def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
             raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator, or what dpopt.load gives")
         check_is_fitted(estimator)
         raise ValueError(
-            "this model has no shapes, since its columns are not encoded; declare them by name, or give encoding={} with bounds=(lower, upper), or draw coefficient_intervals"
+            "this model has no shapes, since its columns are not encoded; declare them by name, or give bounds=(lower, upper) without encoding=None, or draw coefficient_intervals"
         )
     model = table.model
     found = json.loads(model.shapes())
@@ -380,4 +428,5 @@ __all__ = [
     "privacy_curve",
     "shape",
     "shapes",
+    "sizing",
 ]

@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
 from ._base import _NESTED, _NO_UNITS, PrivateEstimator, shape_of, warn_of_default_epsilon
+from ._bounded_moments import PrivateMoments
 from ._by_unit import settled
 from ._one_fit import one_fit
 from ._options import method_of
@@ -55,7 +56,17 @@ from ._split import Split, held_out
 from ._stationary import Selected, stationary
 from ._steps import unpublic, warn_of_surroundings
 from ._table_fit import declared_range, planned_table, target_apart, warn_undeclared
-from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, without_rows
+from ._tables import (
+    AUTO,
+    NumberTable,
+    by_name,
+    by_position,
+    encoding_said,
+    names_by_position,
+    names_of,
+    one_column,
+    without_rows,
+)
 from ._units import Given, apart, one_for_each, public_number
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
@@ -232,6 +243,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _inner(self, estimator: Any) -> tuple[PrivateEstimator, str]:
         """The private estimator inside, and the prefix of its parameters."""
+        ends = estimator.steps[-1][1] if isinstance(estimator, Pipeline) and estimator.steps else estimator
+        if isinstance(ends, PrivateMoments):
+            raise ValueError(
+                f"PrivateSearchCV chooses among options of models that are scored, and {type(ends).__name__} has none to choose among; fit it by itself"
+            )
         if isinstance(estimator, PrivateEstimator):
             return estimator, ""
         if isinstance(estimator, Pipeline):
@@ -287,8 +303,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _takes_table(self, estimator: Any) -> bool:
         """Whether columns are declared by name."""
         inner = self._inner(estimator)[0]
-        direct = by_name(inner) and not by_position(inner)
-        return direct or any(isinstance(step, encoders.TableEncoder) for step in _steps(estimator))
+        return by_name(inner) or any(isinstance(step, encoders.TableEncoder) for step in _steps(estimator))
+
+    def _seen(self, X: Any) -> Any:
+        """What is as sparse as the matrix that the private estimator inside sees: most encoders of a pipeline give sparse ones."""
+        dense = all(
+            step in (None, "passthrough") or isinstance(step, encoders.PublicScaler) for step in _steps(self.estimator)
+        )
+        return X if dense else sp.csr_matrix((0, 1))
 
     def _trials(self, candidates: list[dict[str, Any]], facts: Mapping[str, Any]) -> tuple[list[Any], bool]:
         """The estimator of every candidate, and whether they take a table with named columns."""
@@ -318,15 +340,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         features: int,
         classes: int,
         units: Given | None = None,
+        matrix: Any = None,
     ):
         """A function of (ε₁, δ₁): what every stage of each candidate's fit to `rows` rows is certified for; they are those of `units`, whose number is
-        the trials' own. Looks at names and types."""
+        the trials' own; `matrix` is as sparse as what they see. Looks at names and types."""
         columns = [self._columns(trial, X, features) for trial in trials]
 
         def stages(trial: Any, width: int, epsilon: float, delta: float) -> list[accounting.DpEvent]:
             budget = {f"{prefix}epsilon": epsilon, f"{prefix}delta": delta, f"{prefix}neighbors": relation}
             inner = self._inner(clone(trial).set_params(**budget, **{f"{prefix}budget": None}))[0]
-            if by_name(inner):
+            if by_name(inner) or by_position(inner, matrix, width):
                 given = X if X is not None else NumberTable(np.empty((0, width)), names_by_position(None, width))
                 public = None if units is None else inner._public_units(None, None, relation)
                 fit = planned_table(inner, given, y, rows, relation, units, public)
@@ -334,6 +357,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                     raise ValueError(_UNDECLARED)
                 return [accounting.from_dict(json.loads(event)) for event in fit.stages()]
             name = None if units is None else units.protects
+            if encoding_said(inner) == AUTO:
+                inner.set_params(encoding=None)
             plan = inner.explain(rows, width, *([classes] if is_classifier(inner) else []), units=name)
             return [plan.event] * plan.models
 
@@ -373,9 +398,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"test_size is {self.test_size}; give a share between 0 and 1")
         if not (number(self.expected_runs, "expected_runs") >= 1 and math.isfinite(self.expected_runs)):
             raise ValueError(f"expected_runs is {self.expected_runs}; give a finite number, at least 1")
-        if is_classifier(inner) and inner.classes is None and not by_name(inner):
+        encoded = by_name(inner) or isinstance(encoding_said(inner), Mapping)
+        if is_classifier(inner) and inner.classes is None and not encoded:
             raise ValueError(_UNDECLARED)
-        if not is_classifier(inner) and not by_name(inner) and inner._finds_range():
+        if not is_classifier(inner) and not encoded and inner._finds_range():
             raise ValueError(
                 "the range of y is not given, and a run may fail to find it privately; give target_bounds=(lower, upper), or a bound on a moment of y, heavy_tailed=(2, 100, 50)"
             )
@@ -452,10 +478,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             X, y = target_apart(X, y)
             names_of(X)
             rows, columns = int(X.shape[0]), int(X.shape[1])
-            X = without_rows(X)
+            X = matrix = without_rows(X)
         else:
             rows, columns, _ = shape_of(X, n_features, n_rows)
-            X = None
+            X, matrix = None, X
         records, facts, to_train = rows, {}, self._of_training(rows)
         if given is not None:
             if given.ids is not None:
@@ -464,7 +490,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             records, to_train = public_number(self._unit().count, counted, rows, relation), rows
             facts = {f"{prefix}unit": self._counted(self._of_training(records))}
         trials, _ = self._trials(candidates, facts)
-        planner = self._planner(trials, prefix, relation, X, y, to_train, columns, whole(n_classes, "n_classes"), given)
+        classes, seen = whole(n_classes, "n_classes"), self._seen(matrix)
+        planner = self._planner(trials, prefix, relation, X, y, to_train, columns, classes, given, seen)
         return self._search_plan(planner, relation, law, records)
 
     def _unit(self) -> Unit:
@@ -532,7 +559,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         trials, _ = self._trials(candidates, public)
         names = without_rows(X) if tabular else None
         classes = len(public.get(f"{prefix}classes", []))
-        planner = self._planner(trials, prefix, relation, names, y, to_train, width, classes, given)
+        seen = self._seen(X)
+        planner = self._planner(trials, prefix, relation, names, y, to_train, width, classes, given, seen)
         plan = self._search_plan(planner, relation, law, records)
         planned = [[event.to_json() for event in events] for events in planner(plan.run_epsilon, plan.run_delta)]
         if direct:

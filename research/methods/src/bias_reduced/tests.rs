@@ -61,6 +61,7 @@ fn problem() -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: 4096,
         features: 200,

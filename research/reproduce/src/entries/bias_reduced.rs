@@ -54,6 +54,7 @@ fn problem(records: u64, features: usize, nonzeros: usize, loss: Loss) -> Proble
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: records,
         features,

@@ -59,6 +59,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: train.rows.len() as u64,
         features: encoder.dimension(),

@@ -101,6 +101,7 @@ fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, see
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: fold.train.targets.len() as u64,
         features: fold.train.rows.columns(),

@@ -218,6 +218,7 @@ fn problem(s: &Setting) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: s.rows as u64,
         features: s.features,

@@ -86,6 +86,7 @@ fn planned(s: &Setting) -> Result<Planned, Failure> {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: Default::default(),
             rows: s.records as u64,
             features: s.dimension,

@@ -67,6 +67,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: setting.records as u64,
         features: setting.dimension,

@@ -14,12 +14,12 @@ use crate::worst_cases::methods::{
 use crate::worst_cases::sums::canaries;
 use dpopt_audit::attack::likelihood;
 use dpopt_linear::{
-    Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
-    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
+    Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OneStep, OneStepSchedule, OutputPerturbation,
+    OutputSchedule, RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
 };
 use dpopt_mechanism::{Sensitive, past_the_curator};
 use dpopt_methods::LastIterateDescent;
-use dpopt_objective::loss::Loss;
+use dpopt_objective::loss::{Loss, sigmoid};
 use dpopt_objective::objective::Linear;
 use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
@@ -369,5 +369,27 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         )
         .gaussian(),
     );
+    rows.push(single(
+        ("one-step", "record alone, all sums of slopes and curvatures seen; exact log-likelihood ratio"),
+        OneStep,
+        LOGISTIC,
+        tight,
+        |_, s, view| one_step_log_ratio(s, &view),
+    ));
     rows
+}
+
+/// Of a record with feature 1 and label 1 against none: each release is of a vector that the weight before it says.
+fn one_step_log_ratio(s: &OneStepSchedule, view: &View) -> f64 {
+    let (mut theta, mut ratio) = (0.0, 0.0);
+    for (release, seen) in s.releases.iter().zip(view.seen) {
+        let slope = sigmoid(-theta);
+        let vector = [-slope, release.curvature_weight * slope * (1.0 - slope), release.square_weight * slope * slope];
+        let std = release.noise_multiplier * release.clip_norm;
+        ratio += vector.iter().zip(seen).map(|(v, x)| (v * x - 0.5 * v * v) / (std * std)).sum::<f64>();
+        let curvature = seen[1] / release.curvature_weight;
+        let floor = 8f64.sqrt() * std / release.curvature_weight;
+        theta -= seen[0] / curvature.max(floor);
+    }
+    ratio
 }

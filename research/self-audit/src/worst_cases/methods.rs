@@ -22,6 +22,7 @@ pub(crate) fn problem(rows: usize, features: usize, loss: Loss) -> Problem {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: rows as u64,
         features,

@@ -19,11 +19,12 @@ pub(crate) struct Copies {
 impl Copies {
     /// `tilt` is λ′, `width` the window's length W in ε.
     pub fn new(parts: &[Part], tilt: f64, width: f64) -> Self {
-        let orders = [1.05, 1.1, 1.2, 1.35, 1.7, 2.2, 3.0, 5.0]
-            .iter()
-            .map(|factor| factor * tilt)
-            .map(|theta| (theta, parts.iter().map(|(l, t)| *t as f64 * ln_moment(l, theta)).sum()))
-            .collect();
+        let mut orders: Vec<(f64, f64)> =
+            [1.05, 1.1, 1.2, 1.35, 1.7, 2.2, 3.0, 5.0].iter().map(|factor| (factor * tilt, 0.0)).collect();
+        for (lattice, count) in parts {
+            let ln_mass: Vec<f64> = lattice.mass.iter().map(|mass| mass.ln()).collect();
+            orders.iter_mut().for_each(|(theta, k)| *k += *count as f64 * ln_moment(lattice, &ln_mass, *theta));
+        }
         Self { tilt, width, orders }
     }
 
@@ -39,11 +40,14 @@ impl Copies {
     }
 }
 
-/// ln Σ p e^(θ loss), rounded up.
-fn ln_moment(lattice: &Lattice, theta: f64) -> f64 {
-    let exponent = |i: usize| theta * lattice.index[i] as f64 * lattice.step + lattice.mass[i].ln();
-    let top = (0..lattice.mass.len()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = (0..lattice.mass.len()).map(|i| (exponent(i) - top).exp()).sum();
+/// ln Σ p e^(θ loss) of the masses p with these logarithms, rounded up.
+fn ln_moment(lattice: &Lattice, ln_mass: &[f64], theta: f64) -> f64 {
+    // what is below e^-45 of the largest term is counted as so much
+    const LEAST: f64 = -45.0;
+    let exponents = || lattice.index.iter().zip(ln_mass).map(|(k, ln)| theta * *k as f64 * lattice.step + ln);
+    let top = exponents().fold(f64::NEG_INFINITY, f64::max);
+    let least = LEAST.exp();
+    let sum: f64 = exponents().map(|e| if e - top < LEAST { least } else { (e - top).exp() }).sum();
     top + sum.ln() + 16.0 * U * (1.0 + top.abs()) + lattice.mass.len() as f64 * U
 }
 

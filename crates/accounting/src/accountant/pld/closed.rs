@@ -55,6 +55,10 @@ impl Pair for LaplacePair {
         })
     }
 
+    fn compares_exactly(&self) -> bool {
+        true
+    }
+
     fn atoms(&self) -> PointLosses {
         PointLosses { losses: vec![-self.shift, self.shift], only: false }
     }
@@ -69,6 +73,10 @@ impl Pair for BoundedRangePair {
             let half = 0.5 * (b - a);
             (-(0.5 * (b - e)).exp() * (-half).exp_m1() / total, -(-0.5 * (a + e)).exp() * (-half).exp_m1() / total)
         })
+    }
+
+    fn compares_exactly(&self) -> bool {
+        true
     }
 }
 
@@ -99,8 +107,9 @@ pub(crate) fn randomized_response(p: f64, k: u64, relation: Relation) -> (Atoms,
     let k = k as f64;
     let other = p / k;
     let keep = 1.0 - p + other;
+    // losses from ratios minus one, which keep their digits where ε is small
     if relation == Relation::ReplaceOne {
-        let loss = (keep / other).ln();
+        let loss = (k * (1.0 - p) / p).ln_1p();
         let atoms = Atoms {
             loss: vec![-loss, 0.0, loss],
             p: vec![other, (k - 2.0) * other, keep],
@@ -110,7 +119,7 @@ pub(crate) fn randomized_response(p: f64, k: u64, relation: Relation) -> (Atoms,
         return (atoms.clone(), atoms);
     }
     // an absent record answers uniformly
-    let (low, high) = ((k * other).ln(), (k * keep).ln());
+    let (low, high) = (p.ln(), ((k - 1.0) * (1.0 - p)).ln_1p());
     (
         Atoms { loss: vec![low, high], p: vec![(k - 1.0) * other, keep], infinite: 0.0, rest: Rest::Exactly(0.0) },
         Atoms { loss: vec![-high, -low], p: vec![1.0 / k, 1.0 - 1.0 / k], infinite: 0.0, rest: Rest::Exactly(0.0) },

@@ -36,18 +36,30 @@ fn quantile(mass: f64, tail: impl Fn(f64) -> f64) -> f64 {
     inside
 }
 
+/// Borders per decade of a close look.
+pub(crate) const PER_DECADE: f64 = 28.0;
+
+/// A sample is rare where its losses below 0 are smaller than this share of the largest.
+const RARE: f64 = 1e-4;
+
 /// Borders in geometric progression on both sides of 0, which see every scale between the small side's
 /// hundred-thousandth and the largest loss that `tail_mass` leaves.
-/// `detail` 1 for a close look; less where many parts share the work.
-pub(crate) fn coarse_borders(pair: &dyn Pair, tail_mass: f64, detail: f64) -> Vec<f64> {
+/// `detail` 1 for a close look, less where many parts share the work; `small` borders per decade of losses below a fiftieth of the largest.
+pub(crate) fn coarse_borders(pair: &dyn Pair, tail_mass: f64, detail: f64, small: f64) -> Vec<f64> {
     let above = quantile(tail_mass, |x| pair.masses(&[x]).p[1]);
     // far below, the tilt removes what is left
     let below = quantile(1e-18, |x| pair.masses(&[-x]).p[0]);
-    const PER_DECADE: f64 = 28.0;
     let smallest = above.min(below) * 1e-5;
+    // where losses are large only rarely δ is theirs, a small part of what the tilt weighs: how the small ones lie decides on what is left
+    let small = if below < RARE * above { small.max(2.0 * PER_DECADE) } else { small };
     let side = |largest: f64| {
-        let n = ((largest / smallest).log10() * PER_DECADE * detail).ceil().max(1.0) as usize;
-        (0..=n).map(move |i| largest * (smallest / largest).powf(i as f64 / n as f64))
+        // what a tilt weighs up lies within a factor 50 of the largest loss; of the smaller ones only how dense they are counts
+        let spread = |from: f64, to: f64, per_decade: f64| {
+            let n = ((from / to).log10() * per_decade * detail).ceil().max(1.0) as usize;
+            (0..n).map(move |i| from * (to / from).powf(i as f64 / n as f64))
+        };
+        let middle = (0.02 * largest).max(smallest);
+        spread(largest, middle, PER_DECADE).chain(spread(middle, smallest, small)).chain(std::iter::once(smallest))
     };
     let mut borders: Vec<f64> = side(below).map(|x| -x).collect();
     borders.push(0.0);
@@ -122,12 +134,18 @@ impl<'a> Widths<'a> {
             return finest;
         }
         // a scale within 2 % of the best one costs nothing that is seen
-        while high - low > 0.02 {
-            let middle = 0.5 * (low + high);
-            let too_fine = self.cells(middle.exp(), finest) > MAX_CELLS;
-            if too_fine || excess(middle.exp()) < 0.5 * finest * finest { low = middle } else { high = middle }
+        let largest = |mut low: f64, mut high: f64, allowed: &dyn Fn(f64) -> bool| {
+            while high - low > 0.02 {
+                let middle = 0.5 * (low + high);
+                if allowed(middle.exp()) { low = middle } else { high = middle }
+            }
+            low
+        };
+        let scale = largest(low, high, &|scale| excess(scale) < 0.5 * finest * finest);
+        if self.cells(scale.exp(), finest) <= MAX_CELLS {
+            return scale.exp();
         }
-        low.exp()
+        largest(scale, high, &|scale| self.cells(scale, finest) > MAX_CELLS).exp()
     }
 
     /// About `cells` borders for a second look at the pair.
@@ -160,10 +178,12 @@ impl<'a> Widths<'a> {
             knots.extend([at.floor() as i64, at.ceil() as i64, at.round() as i64 + 1]);
         }
         let mut index = if atoms.only { vec![] } else { self.spread(step) };
+        knots.sort_unstable();
         index.extend(knots);
         // a coarse step, or the neighbour of a point loss, may lie beyond
         index.retain(|k| *k as f64 * step <= HIGHEST_POINT);
-        index.sort_unstable();
+        // two ascending runs, which the stable sort merges
+        index.sort();
         index.dedup();
         index
     }
@@ -175,16 +195,22 @@ impl<'a> Widths<'a> {
         let last = ((v.high[v.high.len() - 1] / step).ceil() as i64).max(first + 1);
         let mut index = vec![first];
         let (mut k, mut cell) = (first, 0);
+        let wanted = |cell: usize| (self.width(cell, scale, step) / step).floor().max(1.0);
+        let mut here_wanted = wanted(0);
         while k < last {
             let here = k as f64 * step;
             while cell + 1 < v.high.len() && v.high[cell] <= here {
                 cell += 1;
+                here_wanted = wanted(cell);
             }
             // not beyond the end of the cell whose density was used, unless that is nearer than one step
-            let room = ((v.high[cell] - here) / step).ceil().max(1.0);
-            let wanted = (self.width(cell, scale, step) / step).floor().max(1.0);
+            let room = || ((v.high[cell] - here) / step).ceil().max(1.0);
             // whatever the widths say, the number of points is bounded
-            let stride = if index.len() as f64 > 2.0 * MAX_CELLS { room } else { wanted.min(room) };
+            let stride = match here_wanted {
+                _ if index.len() as f64 > 2.0 * MAX_CELLS => room(),
+                1.0 => 1.0,
+                wanted => wanted.min(room()),
+            };
             let next = k.saturating_add(stride as i64).min(last);
             k = if k < 0 && next > 0 { 0 } else { next };
             index.push(k);
@@ -194,7 +220,7 @@ impl<'a> Widths<'a> {
 }
 
 /// A number of which all `losses` are multiples, within a billionth of the largest, and not too small a one.
-fn common_divisor(losses: &[f64]) -> Option<f64> {
+pub(crate) fn common_divisor(losses: &[f64]) -> Option<f64> {
     let largest = losses.iter().fold(0.0f64, |m, l| m.max(l.abs()));
     let mut divisor = largest;
     for loss in losses {
@@ -289,7 +315,7 @@ mod tests {
     #[test]
     fn borders_see_small_and_large_losses() {
         let pair = PoissonPair { probability: 1e-6, base: GaussianPair { mu: 1.0 } };
-        let borders = coarse_borders(&pair, 1e-20, 1.0);
+        let borders = coarse_borders(&pair, 1e-20, 1.0, PER_DECADE);
         assert!(borders.windows(2).all(|w| w[0] < w[1]));
         assert!(borders[0] >= -1.2e-6 && borders[0] <= -1e-6 && *borders.last().unwrap() > 1e-5);
         assert!(borders.len() < 1000);
@@ -298,7 +324,7 @@ mod tests {
     #[test]
     fn lattice_holds_zero_and_is_fine_where_the_mass_is() {
         let pair = PoissonPair { probability: 0.01, base: GaussianPair { mu: 1.0 } };
-        let view = View::new(&pair, &coarse_borders(&pair, 1e-14, 1.0));
+        let view = View::new(&pair, &coarse_borders(&pair, 1e-14, 1.0, PER_DECADE));
         let index = Widths::new(&view, 17.0, 1e-12).lattice(1e-3, &PointLosses::default());
         assert!(index.binary_search(&0).is_ok() && index.windows(2).all(|w| w[0] < w[1]));
         assert!(index.len() < ((index[index.len() - 1] - index[0]) as usize) / 2);

@@ -33,6 +33,8 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> O
     let mut mass = vec![0.0; n];
     let relative = |loss: f64| 8.0 * U * (1.0 + loss.abs());
     mass[0] += m.p[0] + m.p_error[0];
+    // most cells are as wide as the one before
+    let (mut width, mut growth) = (0, 0.0);
     for i in 0..n - 1 {
         let hi = borders[i + 1];
         let p = (m.p[i + 1] + m.p_error[i + 1]) * (1.0 + 4.0 * U);
@@ -40,10 +42,15 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> O
         if !(p >= 0.0) {
             return None;
         }
-        let q_top = m.q[i + 1] * hi.exp();
-        let slack = m.q_error[i + 1] * hi.exp() + relative(hi) * q_top + 4.0 * U * p;
+        let e = hi.exp();
+        let q_top = m.q[i + 1] * e;
+        let slack = m.q_error[i + 1] * e + relative(hi) * q_top + 4.0 * U * p;
+        if index[i + 1] - index[i] != width {
+            width = index[i + 1] - index[i];
+            growth = (step * width as f64).exp_m1();
+        }
         // a: the part of the cell's mass at its lower end; rounded down
-        let lower = ((q_top - slack - p) / (step * (index[i + 1] - index[i]) as f64).exp_m1()).clamp(0.0, p);
+        let lower = ((q_top - slack - p) / growth).clamp(0.0, p);
         #[cfg(test)]
         let lower = if injected(Bug::RoundedDown) { p } else { lower };
         mass[i] += lower;

@@ -84,8 +84,9 @@ fn shared(part: &Tilted, distance: i64) -> f64 {
     let (mut sum, mut start) = (0.0, 0);
     while start < n {
         // blocks of length D, the first one paired with the second one
-        let middle = start + index[start..].partition_point(|k| *k < index[start] + distance);
-        let end = start + index[start..].partition_point(|k| *k < index[start] + 2 * distance);
+        let from = |first: usize, bound: i64| (first..n).find(|&i| index[i] >= bound).unwrap_or(n);
+        let middle = from(start, index[start] + distance);
+        let end = from(middle, index[start] + 2 * distance);
         let (mut a, mut b) = (start, middle);
         while a < middle && b < end {
             let d = index[b] - index[a];

@@ -23,6 +23,11 @@ pub(crate) trait Pair: Debug + Send + Sync {
     /// off by a relative 4u and an absolute 4u in loss.
     fn masses(&self, borders: &[f64]) -> Masses;
 
+    /// Whether a border is compared with the losses as they are, so that rounding takes none to its other side.
+    fn compares_exactly(&self) -> bool {
+        false
+    }
+
     /// Losses that carry mass by themselves: the profile has a kink there, which a lattice point keeps.
     fn atoms(&self) -> PointLosses {
         PointLosses::default()
@@ -103,6 +108,10 @@ impl<T: Pair> Pair for Reversed<T> {
         Masses { p: m.q, q: m.p, p_error: m.q_error, q_error: m.p_error }
     }
 
+    fn compares_exactly(&self) -> bool {
+        self.0.compares_exactly()
+    }
+
     fn atoms(&self) -> PointLosses {
         self.0.atoms().map(|l| -l)
     }
@@ -168,6 +177,10 @@ impl Pair for Box<dyn Pair> {
         (**self).masses(borders)
     }
 
+    fn compares_exactly(&self) -> bool {
+        (**self).compares_exactly()
+    }
+
     fn atoms(&self) -> PointLosses {
         (**self).atoms()
     }
@@ -176,6 +189,10 @@ impl Pair for Box<dyn Pair> {
 impl Pair for std::sync::Arc<dyn Pair> {
     fn masses(&self, borders: &[f64]) -> Masses {
         (**self).masses(borders)
+    }
+
+    fn compares_exactly(&self) -> bool {
+        (**self).compares_exactly()
     }
 
     fn atoms(&self) -> PointLosses {

@@ -1,7 +1,8 @@
 //! Independent parts of a long composition on all cores, in order: what is returned does not depend on how many there are.
 
+use dpopt_process::cores;
 use dpopt_process::stop::{Stop, paced, wait_until};
-use std::thread::{available_parallelism, scope};
+use std::thread::scope;
 
 /// Fewer parts are not worth the threads.
 const MANY: usize = 64;
@@ -13,12 +14,11 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
 
 /// `work` on every item, in the order of the items, on all cores from two items on.
 pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let cores = available_parallelism().map_or(1, usize::from);
-    if items.len() < 2 || cores == 1 {
+    if items.len() < 2 || cores() == 1 {
         return alone(items, work);
     }
     let work = &work;
-    let (own, others) = items.split_at(items.len().div_ceil(cores));
+    let (own, others) = items.split_at(items.len().div_ceil(cores()));
     scope(|s| {
         let threads: Vec<_> = others
             .chunks(own.len())

@@ -4,7 +4,7 @@
 //! composition at every γ > 0, as sampling it afterwards needs.
 
 use super::atoms::{Atoms, Rest};
-use super::grid::{aligned_step, coarse_borders};
+use super::grid::{PER_DECADE, aligned_step, coarse_borders};
 use super::lattice::{Lattice, connect_the_dots};
 use super::pair::{Pair, U};
 use super::tilt::View;
@@ -132,7 +132,7 @@ impl Dense {
 /// The composition of `parts`, or `None` if its losses spread over too many lattice points.
 pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
     let views: Vec<(View, u64)> =
-        parts.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, TAIL, 1.0)), *t)).collect();
+        parts.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, TAIL, 1.0, PER_DECADE)), *t)).collect();
     // a loss beyond every border
     if views.iter().any(|(view, _)| view.loss.is_empty()) {
         return None;

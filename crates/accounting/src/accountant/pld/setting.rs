@@ -1,7 +1,7 @@
 //! Where a composition is looked at: truncation, tilt, lattice step and Fourier window. Upper and lower bounds share
 //! it and differ in how a pair is put on the lattice.
 
-use super::grid::{Widths, aligned_step, coarse_borders, step_for, window};
+use super::grid::{PER_DECADE, Widths, aligned_step, coarse_borders, step_for, window};
 use super::lattice::Lattice;
 use super::pair::{Pair, PointLosses};
 use super::parallel;
@@ -12,6 +12,11 @@ use std::sync::Arc;
 /// Pairs of one direction with their multiplicities; not empty.
 pub(crate) type Draws = [(Arc<dyn Pair>, u64)];
 
+/// A δ below which rounding and far tails decide, so that the tilt is looked for more closely.
+const DEEP: f64 = 1e-13;
+/// Borders per decade of small losses at the first look at a pair, and cells of the second one.
+const LOOKS: (f64, f64) = (10.0, 250.0);
+const DEEP_LOOKS: (f64, f64) = (PER_DECADE, 500.0);
 /// Largest λ·Δ that is folded with.
 const STEEPEST_PER_POINT: f64 = 30.0;
 
@@ -45,14 +50,16 @@ impl<'a> Setting<'a> {
         // what one view of many gets wrong about its part is lost in the sum
         let detail = (64.0 / draws.len() as f64).sqrt().clamp(0.1, 1.0);
         let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
-        let views = parallel::map(draws, |(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass, detail)), *t));
+        let (small, refined) = if delta < DEEP { DEEP_LOOKS } else { LOOKS };
+        let first = |pair: &dyn Pair| View::new(pair, &coarse_borders(pair, tail_mass, detail, small));
+        let views = parallel::map(draws, |(pair, t)| (first(pair), *t));
         if hopeless(&views) {
             return None;
         }
         let lambda = solve(&views, target, 10.0);
         let coarse: Vec<_> = views.into_iter().zip(draws).collect();
         let views = parallel::map(&coarse, |((view, t), (pair, _))| {
-            (View::new(pair, &Widths::new(view, lambda, negligible).refined((500.0 * detail) as usize)), *t)
+            (View::new(pair, &Widths::new(view, lambda, negligible).refined((refined * detail) as usize)), *t)
         });
         if hopeless(&views) {
             return None;
@@ -61,11 +68,21 @@ impl<'a> Setting<'a> {
         let epsilon = match target {
             Target::Epsilon(epsilon) => epsilon,
             Target::Delta(_) => chernoff_epsilon(total(&views, lambda).value, lambda, delta),
+            Target::Range { middle, .. } => chernoff_epsilon(total(&views, lambda).value, lambda, middle),
+        };
+        // copies from the right weigh most at the least ε; δ there moves by λ of what ε does, λ being its own tilt, and by up to a few times that near ε = 0,
+        // so that a bias of so many parts of ε + 1/(4λ) is about as many of δ there
+        let (least_epsilon, fine) = match target {
+            Target::Range { from, .. } => {
+                let own = solve(&views, Target::Epsilon(from), lambda);
+                (from, (from + 0.25 / own).min(epsilon.max(from)))
+            }
+            _ => (epsilon, epsilon),
         };
         let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
-        let wanted = step_for(tolerance / detail * epsilon.max(1e-4), lambda, &cumulants);
+        let wanted = step_for(tolerance / detail * fine.max(1e-4), lambda, &cumulants);
         let range: f64 = views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
-        let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
+        let (length, fold_tilt) = window(&views, lambda, least_epsilon, -delta.ln());
         let length = length.min(range * 1.01);
         // lattice indices stay exact integers
         let largest = views.iter().fold(0.0f64, |m, (v, _)| m.max(v.high[v.high.len() - 1]).max(-v.low[0]));

@@ -19,8 +19,10 @@ use std::thread::LocalKey;
 const DROPPED: f64 = -60.0;
 /// Rounding of one transform output per u·log2 N, in units of the input's l1 norm; measured below 0.4.
 const FFT_CONSTANT: f64 = 16.0;
-/// Above this many frequencies one inverse transform is cheaper than sums.
+/// Above this many frequencies one inverse transform is cheaper than sums at a few points.
 const MANY: usize = 4096;
+/// One term of some sums costs about as much as so many point·log₂(point)s of an inverse transform.
+const SUMMED: f64 = 128.0;
 
 /// The composed loss at tilt λ, ready to be read at any lattice point.
 #[derive(Debug)]
@@ -161,14 +163,14 @@ impl Transform {
         }
     }
 
-    /// F^count at frequency `k`: ln of its size, ln of an upper bound of it, phase; `None` where it is negligible.
-    fn power(&self, k: usize, count: u64, points: usize) -> Option<(f64, f64, f64)> {
+    /// F^count at frequency `k`: ln of its size, ln of an upper bound of it, phase; `None` where |F| is below `least` for sure.
+    fn power(&self, k: usize, count: u64, points: usize, least: f64) -> Option<(f64, f64, f64)> {
         let (f, error, shift) = match self {
             Self::All(values, error) => (values[k], *error, 0.0),
             Self::Few(values, centre) => (values[k].0, values[k].1, shift_phase(k, *centre, count, points)),
         };
         let t = count as f64;
-        let threshold = (DROPPED / t).exp() - error;
+        let threshold = least - error;
         let square = f.norm_sqr();
         if threshold > 0.0 && square < threshold * threshold {
             return None;
@@ -193,7 +195,8 @@ impl Product {
             // weights add up to one within their own rounding
             let rounding = 8.0 * (part.weight.len() + 8) as f64 * U;
             ln_growth += part.count as f64 * (transform.error() + rounding);
-            let power = |k: usize| transform.power(k, part.count, points);
+            let least = (DROPPED / part.count as f64).exp();
+            let power = |k: usize| transform.power(k, part.count, points, least);
             if number == 0 {
                 kept.extend((0..transform.frequencies()).filter_map(|k| power(k).map(|(a, b, c)| (k, a, b, c))));
             } else {
@@ -266,26 +269,25 @@ impl Spectrum {
         let chunks: Vec<_> = laws.chunks(CHUNK).collect();
         let products = parallel::each(&chunks, |chunk| Product::new(chunk, few, points));
         let Product { ln_growth, kept } = products.into_iter().reduce(Product::times).unwrap_or_default();
-        let (a, b) = (-lambda * step, -(lambda + 1.0) * step);
-        let numerator = -(-step).exp_m1();
+        let weight = Weight::new(lambda, step);
         // |G| is largest at frequency 0; the e^-60 bound holds for each of the N frequencies
-        let largest = weight(0.0, a, b, numerator).norm();
+        let largest = weight.at(0.0).norm();
         let mut error = (DROPPED + ln_growth).exp() * largest * points as f64;
         let mut size_sum = 0.0;
         let mut terms = Vec::with_capacity(kept.len());
         for (k, ln_size, ln_upper, phase) in kept {
             let theta = std::f64::consts::TAU * k as f64 / points as f64;
-            let g = weight(theta, a, b, numerator);
+            let g = weight.at(theta);
             let multiplicity = if k == 0 || 2 * k == points { 1.0 } else { 2.0 };
-            let value = Complex::from_polar(ln_size.exp(), phase) * g * multiplicity;
-            let size = value.norm();
-            size_sum += size;
+            let (size, largest) = (ln_size.exp(), g.norm() * multiplicity);
+            size_sum += size * largest;
             // upper bound of |F| minus |F|
-            error += -(ln_size - ln_upper).exp_m1() * ln_upper.exp() * g.norm() * multiplicity;
-            terms.push((k as u64, value));
+            error += -(ln_size - ln_upper).exp_m1() * ln_upper.exp() * largest;
+            terms.push((k as u64, Complex::from_polar(size, phase) * g * multiplicity));
         }
         let n = terms.len();
-        let (reading, summation) = if n <= MANY {
+        let transform = points as f64 * (points as f64).log2();
+        let (reading, summation) = if n <= MANY && n as f64 * SUMMED <= transform {
             (Reading::Sum(terms), n as f64 + 32.0)
         } else {
             (Reading::Table(table(&terms, points)), FFT_CONSTANT * (points as f64).log2() + 32.0)
@@ -363,12 +365,27 @@ impl Spectrum {
 
 /// G = Σ_m≥1 (1 − e^(−mΔ)) z^m = z(1 − e^−Δ)/((1−z)(1−ze^−Δ)) at z = e^(a + iθ), with b = a − Δ; without its factor e^a,
 /// which underflows at an extreme tilt and is kept in [`Spectrum::ln_scale`].
-fn weight(theta: f64, a: f64, b: f64, numerator: f64) -> Complex<f64> {
-    let half = (0.5 * theta).sin();
-    let (sin, cos) = theta.sin_cos();
-    // 1 − e^(c+iθ), by a complex expm1
-    let one_minus = |c: f64| Complex::new(-(c.exp_m1() * cos - 2.0 * half * half), -c.exp() * sin);
-    Complex::new(cos, sin) * numerator / (one_minus(a) * one_minus(b))
+struct Weight {
+    numerator: f64,
+    /// (e^c − 1, e^c) for c = a and c = b.
+    growths: [(f64, f64); 2],
+}
+
+impl Weight {
+    fn new(lambda: f64, step: f64) -> Self {
+        let growth = |c: f64| (c.exp_m1(), c.exp());
+        let growths = [growth(-lambda * step), growth(-(lambda + 1.0) * step)];
+        Self { numerator: -(-step).exp_m1(), growths }
+    }
+
+    fn at(&self, theta: f64) -> Complex<f64> {
+        let half = (0.5 * theta).sin();
+        let (sin, cos) = theta.sin_cos();
+        // 1 − e^(c+iθ), by a complex expm1
+        let one_minus = |(m1, e): (f64, f64)| Complex::new(-(m1 * cos - 2.0 * half * half), -e * sin);
+        let [a, b] = self.growths;
+        Complex::new(cos, sin) * self.numerator / (one_minus(a) * one_minus(b))
+    }
 }
 
 /// Inverse transform of F·G over N: the reading at every lattice point.

@@ -65,6 +65,8 @@ pub(crate) enum Target {
     Delta(f64),
     /// Wanted is δ at this ε.
     Epsilon(f64),
+    /// Wanted is δ at many ε, the least of which is `from`, with `middle` among these δ.
+    Range { from: f64, middle: f64 },
 }
 
 /// Sum of cumulants over the parts with their multiplicities.
@@ -86,7 +88,7 @@ pub(crate) fn solve(views: &[(View, u64)], target: Target, guess: f64) -> f64 {
     let equation = |lambda: f64| {
         let c = total(views, lambda);
         match target {
-            Target::Delta(delta) => (
+            Target::Delta(delta) | Target::Range { middle: delta, .. } => (
                 lambda * c.mean - c.value + delta.ln() + lambda.ln_1p(),
                 lambda * (lambda * c.variance + 1.0 / (1.0 + lambda)),
             ),

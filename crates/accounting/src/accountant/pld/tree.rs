@@ -286,13 +286,13 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
         Event::DiscreteLaplace { noise_parameter, sensitivity } => {
             let shift = sensitivity.saturating_mul(relation.sum_sensitivity() as u64);
             match closed::discrete_laplace(*noise_parameter, shift) {
-                Some(atoms) => Sides::symmetric(atoms),
+                Some(atoms) => Sides::symmetric(atoms.raised()),
                 None => return refuse("the sensitivity of DiscreteLaplace is too large; use a coarser grid".into()),
             }
         }
         Event::RandomizedResponse { noise_parameter, num_buckets } if *noise_parameter > 0.0 => {
             let (forward, backward) = closed::randomized_response(*noise_parameter, *num_buckets, relation);
-            Sides { with_to_without: Arc::new(forward), without_to_with: Arc::new(backward) }
+            Sides { with_to_without: Arc::new(forward.raised()), without_to_with: Arc::new(backward.raised()) }
         }
         Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
             discrete_gaussian(*sigma, IntegerShift::new(*sensitivity, *dimension, relation))

@@ -70,12 +70,23 @@ fn monotone(sigma: f64, lambda: f64, k: f64) -> f64 {
     let high = k * deviation + REACH;
     let cells = CELLS;
     let width = (high - low) / cells as f64;
-    let mut left = (low, bound(low * deviation, m, lambda));
+    let at = |i: usize| {
+        let z = low + width * i as f64;
+        (z, bound(z * deviation, m, lambda))
+    };
+    // f is convex, at least max(0, u + m), and equal to it far from 0: there one chord is as good as many
+    let straight = |i: usize| {
+        let (z, value) = at(i);
+        let line = z * deviation + m;
+        (line < 0.0, value == 0f64.max(line))
+    };
+    let first = first_where(cells, |i| straight(i) != (true, true)).saturating_sub(1);
+    let last = first_where(cells, |i| straight(i) == (false, true));
+    let knots = [0].into_iter().chain(first.max(1)..=last.min(cells - 1)).chain([cells]);
+    let mut left = at(0);
     // left of the grid f is at most its value at the border
     let mut terms = vec![ln_normal_cdf(low) + k * left.1];
-    for i in 1..=cells {
-        let z = low + width * i as f64;
-        let right = (z, bound(z * deviation, m, lambda));
+    for right in knots.skip(1).map(at) {
         let slope = (right.1 - left.1).max(0.0) / (right.0 - left.0);
         terms.push(ln_cell(left.0, Some(right.0), left.1, slope, k));
         left = right;
@@ -83,6 +94,16 @@ fn monotone(sigma: f64, lambda: f64, k: f64) -> f64 {
     // right of it f grows with slope at most 1 in U
     terms.push(ln_cell(left.0, None, left.1, deviation, k));
     log_sum_exp(terms)
+}
+
+/// The first of 0..=`last` for which `is` holds, of which it holds for all later ones too; `last` if for none.
+fn first_where(last: usize, is: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
 }
 
 /// ln E[e^{k(value + slope(Z − a))}; a < Z < b], Z ~ N(0,1).
@@ -111,11 +132,16 @@ pub(crate) fn bound(u: f64, m: f64, lambda: f64) -> f64 {
     let cubic = |c: f64| (u + 2.0 * c * m) * (1.0 + rho * c * (1.0 - c)) + rho * (1.0 - 2.0 * c);
     // derivative: −6mρc² + 2(2mρ − uρ)c + (2m + uρ − 2ρ)
     let (a, b, c0) = (-6.0 * m * rho, 2.0 * (2.0 * m - u) * rho, 2.0 * m + u * rho - 2.0 * rho);
-    let mut borders = vec![0.0, 1.0];
+    // turning points outside of the range are borders that come twice
+    let mut borders = [0.0, 1.0, 1.0, 1.0];
     let discriminant = b * b - 4.0 * a * c0;
     if discriminant > 0.0 {
         let q = -0.5 * (b + b.signum() * discriminant.sqrt());
-        borders.extend([q / a, c0 / q].into_iter().filter(|c| *c > 0.0 && *c < 1.0));
+        for (border, c) in borders[1..3].iter_mut().zip([q / a, c0 / q]) {
+            if c > 0.0 && c < 1.0 {
+                *border = c;
+            }
+        }
         borders.sort_by(f64::total_cmp);
     }
     for pair in borders.windows(2) {

@@ -47,7 +47,15 @@ impl View {
             (None, Loss::Logistic { .. } | Loss::Hinge | Loss::SmoothedHinge { .. } | Loss::Sigmoid) => {
                 sign(given == 1.0)
             }
-            (None, Loss::Softmax { .. } | Loss::Squared | Loss::Absolute | Loss::Huber { .. }) => given as f32,
+            (
+                None,
+                Loss::Softmax { .. }
+                | Loss::Squared
+                | Loss::Absolute
+                | Loss::Huber { .. }
+                | Loss::Poisson { .. }
+                | Loss::Quantile { .. },
+            ) => given as f32,
         }
     }
 }
@@ -61,7 +69,7 @@ pub(in super::super) enum QueryTarget {
     /// Numbers as they were given: targets, or rows that are nothing but numbers.
     Numbers,
     /// Nothing: to measure what a query costs, and whether whoever answers is of this version.
-    #[serde(rename = "nothing-3")]
+    #[serde(rename = "nothing-4")]
     Nothing,
 }
 

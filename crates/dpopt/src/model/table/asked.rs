@@ -2,12 +2,14 @@
 
 use super::super::error::FitError;
 use super::super::options::FitOptions;
+use super::super::target_range;
 use crate::run::RunOptions;
 use dpopt_data::{FeatureKind, Kind, Layout, Stored, TableReader, TargetRule, Transform};
+use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_optimize::{RowAccess, RunError};
 use dpopt_privacy::{Relation, Shown};
-use dpopt_refusal::{Part, Refusal, Step, option, text};
+use dpopt_refusal::{Part, Refusal, Step, option, setting, text};
 
 /// What can be said without the table: the budget, the ledger, the method and its options.
 pub(super) fn without_table(run: &RunOptions, options: &mut FitOptions) -> Result<(), FitError> {
@@ -98,6 +100,32 @@ fn refuse_a_guess(
     };
     let either = format!("the target `{target}` {what}, so that it may be a number or a label: ");
     Err(FitError::Option(text![either, Step::SayWhatTheTargetIs, ". Nothing was charged"].into()))
+}
+
+/// Refuses the loss of counts or of a quantile where it is of no use: for classes, for a range that counts do not have, for a moment, for embeddings.
+pub(super) fn check_loss(options: &FitOptions, rule: &TargetRule) -> Result<(), FitError> {
+    let Some(loss) = options.loss else { return Ok(()) };
+    let (name, what) = match loss {
+        Loss::Poisson { .. } => ("the Poisson loss", "counts"),
+        Loss::Quantile { .. } => ("the quantile loss", "numbers"),
+        _ => return Ok(()),
+    };
+    let refused = |why: String| Err(FitError::Option(Refusal::of(why).or("take another loss")));
+    if options.target_moment.is_some() {
+        return target_range::without_moment(loss);
+    }
+    if options.embedding.is_some() {
+        return refused(format!("{name} is for linear models, and an embedding model is asked for"));
+    }
+    match rule {
+        TargetRule::Number { lower, .. } => target_range::check(loss, *lower),
+        TargetRule::Classes { .. } => refused(format!("{name} is for {what}, and the target is declared with levels")),
+        TargetRule::Undeclared if options.regression => Ok(()),
+        TargetRule::Undeclared => {
+            let add = format!("{name} is for {what}; add ");
+            Err(FitError::Option(text![add, setting("task", "regression")].into()))
+        }
+    }
 }
 
 /// Number of rows, or a public guess of it.

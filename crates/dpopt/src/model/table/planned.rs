@@ -194,6 +194,7 @@ impl NamedTable {
             .map(Arc::new),
             prior_release,
             calibrated: None,
+            intervals: None,
             record: RecordUnit::Row,
         };
         let problem = match &self.units {
@@ -244,6 +245,8 @@ impl NamedTable {
         let (loss, models) = self.target_kind().models(classes);
         let mut options = self.options.method.clone();
         options.constant = provisional(&self.layout)?.constant();
+        let declared = matches!(self.layout.target, Some((_, TargetRule::Number { .. })));
+        options.declared_range = declared && self.options.target_moment.is_none();
         Planned::new(self.problem(loss)?, models, &self.budget_split, (self.options.methods(), &options), compare)
     }
 

@@ -47,6 +47,7 @@ fn excess<K: AdaptiveKind>(setting: &Setting, trial: Trial) -> Result<f64, Failu
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: setting.rows as u64,
         features: setting.features,

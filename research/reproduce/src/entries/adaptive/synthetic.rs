@@ -143,6 +143,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: setting.rows as u64,
         features: setting.features,

@@ -59,6 +59,7 @@ fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Fail
         directions: None,
         prior_release: None,
         calibrated: None,
+        intervals: None,
         record: Default::default(),
         rows: fold.train.rows.len() as u64,
         features: fold.train.rows.columns(),

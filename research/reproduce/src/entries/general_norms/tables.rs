@@ -137,6 +137,7 @@ impl Cell {
             directions: None,
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: Default::default(),
             rows: self.rows as u64,
             features: self.features,

@@ -165,6 +165,7 @@ impl Encoded {
             directions: self.encoder.directions().map(Arc::new),
             prior_release: None,
             calibrated: None,
+            intervals: None,
             record: RecordUnit::Row,
             rows,
             features: self.encoder.dimension(),
