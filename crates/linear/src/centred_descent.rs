@@ -147,6 +147,8 @@ impl Algorithm for CentredDescent {
         usual_scale: 0.6,
         // of two classes it has the better labels at some budgets and the worse probabilities at others (docs/decisions/0056)
         stands_last: |loss| matches!(loss, Loss::Logistic { .. }),
+        // it is for classes
+        intervals: false,
         ..Capabilities::NONE
     };
 

@@ -83,7 +83,8 @@ impl Algorithm for NoisyNewton {
     type Schedule = NewtonSchedule;
     const NAME: &'static str = "noisy-newton";
     const ABOUT: &'static str = "releases noisy gradients and noisy Newton steps; for two labels and few features";
-    const CAPABILITIES: Capabilities = Capabilities { sums: true, ..Capabilities::NONE };
+    // it is for two classes
+    const CAPABILITIES: Capabilities = Capabilities { sums: true, intervals: false, ..Capabilities::NONE };
 
     fn read(options: &OptionReader<'_>) -> Self {
         Self {

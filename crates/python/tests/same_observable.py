@@ -184,13 +184,17 @@ def fit(make, form, task, record):
     # a missing label is None in a list, as anybody would write it
     y = [None if v != v else v for v in y] if form in ("lists", "objects") and task != "regression" else y
     model = make()
+    if isinstance(model, dpopt.CoxRegressor):
+        # seen until then, or lost to sight where the number is negative
+        numbers = np.array(y, dtype=float)
+        y = dpopt.survival(np.abs(numbers), np.where(np.isnan(numbers), np.nan, numbers > 0))
     return observed(lambda: of_model(model.fit(given) if isinstance(model, MEANS) else model.fit(given, y), X))
 
 
 #: What is fitted without a target.
 MEANS = (dpopt.MeanEstimator, dpopt.HeavyTailedMean, dpopt.PrivateScaler, dpopt.PCA)
 #: What is not fitted to a sparse matrix.
-DENSE = (*MEANS, dpopt.GaussianNB)
+DENSE = (*MEANS, dpopt.GaussianNB, dpopt.CoxRegressor)
 
 
 def estimators(task):
@@ -211,6 +215,13 @@ def estimators(task):
         yield "QuantileRegressor", dpopt.QuantileRegressor, high, ("auto", *dpopt.METHODS)
         unknown = {k: v for k, v in facts.items() if k != "target_bounds"}
         yield "QuantileRegressor no range", dpopt.QuantileRegressor, {**unknown, "quantile": 0.1}, ("auto",)
+        times = {k: v for k, v in unknown.items() if k != "encoding"}
+        yield (
+            "CoxRegressor",
+            dpopt.CoxRegressor,
+            {**times, "horizon": 1.2, "periods": 4},
+            ("auto", "noisy-sgd", "dp-ftrl"),
+        )
         yield "LinearRegression moment", dpopt.LinearRegression, {**unknown, "heavy_tailed": (2, 1.0)}, ("auto",)
         yield "LinearRegression no range", dpopt.LinearRegression, unknown, ("auto",)
         for loss in ("squared_error", "huber", "absolute_error"):

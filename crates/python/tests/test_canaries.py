@@ -103,6 +103,7 @@ GOOD = {
     "layers": [2], "x": np.zeros(6), "rows": X, "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
     "groups": 200, "radius": 0.5, "outliers": 0.05, "jobs": 1, "noise_std": np.zeros(2),
     "clients": 3, "share": 1.0, "session": os.path.join(tempfile.mkdtemp(), "rounds"), "experts": 3, "arms": 2, "gradient": [0.1, 0.2], "reward": 0.5, "losses": [0.1, 0.2, 0.3], "probability": 0.5,
+    "horizon": 1.0, "periods": 4, "time": np.abs(X[:, 0]), "times": [0.5],
 }  # fmt: skip
 
 
@@ -129,6 +130,15 @@ OF = {
         "found": dpopt.LogisticRegression(epsilon=1.0, classes=[0, 1], encoding=None).explain(
             n_features=2, n_rows=1000, loss_points=5
         )
+    },
+    "dpopt.survival": {"event": Y},
+    **{f"dpopt.CoxRegressor.{name}": {"y": dpopt.survival(np.abs(X[:, 0]), Y)} for name in ("fit", "score")},
+    "dpopt.plot.survival_curves": {
+        "estimator": dpopt.CoxRegressor(epsilon=1.0, horizon=1.0, periods=4, bounds=(-1, 1)).fit(
+            X, dpopt.survival(np.abs(X[:, 0]), Y)
+        ),
+        "X": X[:3],
+        "labels": ["a", "b", "c"],
     },
     "dpopt.partitions.Recipe": {"sparse": False},
     "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},
@@ -158,6 +168,7 @@ DATA = {
     "data",
     "rows",
     "losses",
+    "time",
 }
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch", "dask", "ray", "spark", "nvflare"}
@@ -296,13 +307,15 @@ def example(kind):
         "moment": (2, 5.0),
         "insecure_seed": 1,
         "method": dpopt.methods.Auto(steps=2),
+        "horizon": 1.0,
+        "periods": 4,
     }
     if kind is dpopt.select.PrivateSearchCV:
         return kind(
             GOOD["estimator"], GOOD["param_candidates"], epsilon=5.0, delta=1e-5, expected_runs=1, insecure_seed=1
         )
     known = kind().get_params()
-    if not issubclass(kind, dpopt._linear.PrivateLinear):
+    if not issubclass(kind, (dpopt._linear.PrivateLinear, dpopt.CoxRegressor)):
         del given["method"]
     given = {k: v for k, v in given.items() if k in known}
     if kind is dpopt.PoissonRegressor:
@@ -323,6 +336,10 @@ def good_table(kind):
     return frame(X, ["a", "b"]) if kind is dpopt.TableEncoder else X
 
 
+def good_target(kind):
+    return dpopt.survival(np.abs(X[:, 0]), Y) if kind is dpopt.CoxRegressor else Y
+
+
 @pytest.mark.parametrize(("name", "kind"), CLASSES, ids=[n for n, _ in CLASSES])
 def test_classes_keep_a_record_to_themselves(name, kind):
     if not is_model(kind):
@@ -341,8 +358,8 @@ def test_classes_keep_a_record_to_themselves(name, kind):
     base = example(kind).get_params(deep=False)
     for parameter in base:
         for poison in SWAPPED:
-            table = good_table(kind)
-            texts = leaks(lambda: kind(**poisoned(base, parameter, poison)).fit(table, Y), results=False)
+            table, y = good_table(kind), good_target(kind)
+            texts = leaks(lambda: kind(**poisoned(base, parameter, poison)).fit(table, y), results=False)
             if texts:
                 found[f"{name}({parameter} = {poison})"] = texts[0]
     # every method, with a record in each argument
@@ -351,7 +368,7 @@ def test_classes_keep_a_record_to_themselves(name, kind):
     ):
         if not callable(getattr(kind, method)) and not hasattr(example(kind), method):
             continue
-        fitted = example(kind).fit(good_table(kind), Y)
+        fitted = example(kind).fit(good_table(kind), good_target(kind))
         if not callable(getattr(fitted, method, None)):
             continue
         more, _ = leaking(getattr(fitted, method), f"{name}.{method}")

@@ -275,7 +275,7 @@ OF_A_MODEL = "torch.records: RecordGradients"
 #: Parameters and what was released; each fit is charged for itself. A stream that is under way stays behind.
 ESTIMATORS = """
 _base: PrivateEstimator
-_bounded_moments: PrivateMoments
+_bounded_moments: BoundedColumns PrivateMoments
 _classifiers: LinearSVC LogisticRegression PrivateLinearClassifier SGDClassifier
 _embeddings: EmbeddingClassifier TwoTowerClassifier TwoTowerRegressor
 _heavy_tailed: HeavyTailedMean
@@ -287,6 +287,7 @@ _regressors: HuberRegression LinearRegression PoissonRegressor PrivateLinearRegr
 _scaler: PrivateScaler
 _sparse_models: SparseLinearRegression SparseLogisticRegression
 _stream: Learning LeftBehind
+_survival: CoxRegressor _Hazards
 select: PrivateSearchCV
 spark: SparkLinearRegression SparkLogisticRegression SparkMean SparkMeanModel SparkModel
 """

@@ -61,6 +61,9 @@ ENTRANCES = {
     "GaussianNB": lambda e, b: dpopt.GaussianNB(e, DELTA, bounds=(-3, 3), classes=[0, 1], budget=b).fit(X, LABELS),
     "PrivateScaler": lambda e, b: dpopt.PrivateScaler(e, DELTA, bounds=(-3, 3), budget=b).fit(X),
     "PCA": lambda e, b: dpopt.PCA(2, e, DELTA, bounds=(-3, 3), budget=b).fit(X),
+    "CoxRegressor": lambda e, b: dpopt.CoxRegressor(e, DELTA, horizon=2.0, bounds=(-3, 3), budget=b).fit(
+        X, dpopt.survival(np.abs(X[:, 0]), LABELS)
+    ),
     "LogisticRegression": lambda e, b: dpopt.LogisticRegression(
         e, DELTA, bounds=(-3, 3), classes=[0, 1], budget=b
     ).fit(X, LABELS),

@@ -18,7 +18,7 @@ LINEAR = (
     dpopt.PoissonRegressor, dpopt.QuantileRegressor,
     dpopt.SparseLogisticRegression, dpopt.SparseLinearRegression, dpopt.EmbeddingClassifier, dpopt.TwoTowerClassifier, dpopt.TwoTowerRegressor,
 )  # fmt: skip
-MOMENTS = (dpopt.GaussianNB, dpopt.PrivateScaler, dpopt.PCA)
+MOMENTS = (dpopt.GaussianNB, dpopt.PrivateScaler, dpopt.PCA, dpopt.CoxRegressor)
 ESTIMATORS = (*LINEAR, dpopt.MeanEstimator, dpopt.HeavyTailedMean, *MOMENTS, dpopt.select.PrivateSearchCV)
 ENCODERS = (dpopt.TableEncoder, dpopt.PublicScaler, dpopt.PublicOneHot, dpopt.HashingEncoder, dpopt.TextEncoder)
 GROUPS = (Columns, Unit, *dpopt.methods.BY_NAME.values())

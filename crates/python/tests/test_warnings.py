@@ -255,6 +255,9 @@ ENTRANCES = {
     "GaussianNB": lambda w, **o: dpopt.GaussianNB(epsilon=1.0, delta=1e-5, bounds=(-1, 1), classes=[0, 1], **o).fit(
         numbers(w, 400), (numbers(1, 400)[:, 0] > 0).astype(int)
     ),
+    "CoxRegressor": lambda w, **o: dpopt.CoxRegressor(epsilon=1.0, delta=1e-5, horizon=1.0, bounds=(-1, 1), **o).fit(
+        numbers(w, 400), dpopt.survival(np.abs(numbers(1, 400)[:, 0]), numbers(1, 400)[:, 0] > 0)
+    ),
     "PrivateScaler": lambda w, **o: dpopt.PrivateScaler(epsilon=1.0, delta=1e-5, bounds=(-1, 1), **o).fit(numbers(w, 400)),
     "PCA": lambda w, **o: dpopt.PCA(epsilon=1.0, delta=1e-5, bounds=(-1, 1), **o).fit(numbers(w, 400)),
     "histogram": lambda w, **o: mechanisms.histogram(["a"] * 20, [f"{i} of {w}" for i in range(w)], epsilon=1.0, **renamed(o)),

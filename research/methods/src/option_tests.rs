@@ -11,7 +11,7 @@ use dpopt_objective::objective::Evidence;
 use dpopt_objective::records::SpilledExamples;
 use dpopt_objective::synthetic::table;
 use dpopt_optimize::options::{Form, Value};
-use dpopt_optimize::plan::{Assumption, Grade, Problem, Summary};
+use dpopt_optimize::plan::{Assumption, Grade, NotApplicable, Problem, Summary};
 use dpopt_optimize::{Described, MethodOptions, Prepared, RowAccess, Run};
 use dpopt_privacy::{Budget, Relation};
 use rayon::prelude::*;
@@ -35,8 +35,12 @@ fn values(option: &Described, features: usize) -> Vec<Value> {
         Form::Reals => vec![Value::Reals((1..=features).map(|j| 1.0 / j as f64).collect())],
         Form::Words { words } => words.iter().map(|(word, _)| (*word).into()).collect(),
         Form::Real { high, .. } => {
-            let all = [0.37, 0.0137, 2.37, 23.7, 2370.0];
-            all.into_iter().filter(|x| x < high && option.info.check(&(*x).into()).is_ok()).map(Value::from).collect()
+            let of = |all: &[f64]| -> Vec<Value> {
+                let fits = |x: &&f64| *x < high && option.info.check(&(**x).into()).is_ok();
+                all.iter().filter(fits).map(|x| Value::from(*x)).collect()
+            };
+            let usual = of(&[0.37, 0.0137, 2.37, 23.7, 2370.0]);
+            if usual.is_empty() { of(&[0.83]) } else { usual }
         }
     }
 }
@@ -53,8 +57,10 @@ fn needed(method: &str) -> MethodOptions {
     }
     options.intercept = (method == "centred-descent").then_some(0);
     let limiting = registry().has_option(method, "max_features") && method != "frank-wolfe";
+    // all weight vectors with so many features are enumerated, for every loss
+    let most = if method == "sparse-exponential" { 2 } else { 4 };
     options
-        .with_if("max_features", limiting.then_some(4))
+        .with_if("max_features", limiting.then_some(most))
         // each step is a release of its own, and thousands take long to account for
         .with_if("steps", (method == "bias-reduced-sgd").then_some(40))
         .with_if("regularization", (method == "exponential-mechanism").then_some(2000.0))
@@ -79,6 +85,14 @@ fn beside(method: &str, option: &str) -> Vec<MethodOptions> {
     others.into_iter().chain([plain]).collect()
 }
 
+/// The problem that a fit plans for: with the sums that are released after the method for prediction intervals.
+fn with_what_follows(problem: &Problem, options: &MethodOptions) -> Result<Problem, NotApplicable> {
+    match options.intervals() {
+        Some(level) => problem.clone().with_intervals(budget(1.0), level, true),
+        None => Ok(problem.clone()),
+    }
+}
+
 /// Where a method applies, a value of one of its options gives another plan, or is refused by the option's name; on at least
 /// one loss it gives another plan.
 fn has_effect(method: &'static str, option: &Described) -> Result<(), String> {
@@ -93,7 +107,10 @@ fn has_effect(method: &'static str, option: &Described) -> Result<(), String> {
         };
         for more in beside(method, name) {
             let without = least.clone().with_all(&more).saying_only(|other| other != name);
-            let given = |options: &MethodOptions| registry().named(&problem, budget(1.0), options).unwrap().plan;
+            let given = |options: &MethodOptions| {
+                let problem = with_what_follows(&problem, options)?;
+                registry().named(&problem, budget(1.0), options).unwrap().plan
+            };
             let base = given(&without).map(|plan| seen(&*plan));
             for value in values(option, problem.features) {
                 let with = given(&without.clone().with(name, value.clone()));

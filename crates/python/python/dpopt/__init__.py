@@ -41,6 +41,7 @@ from ._regressors import (
 )
 from ._scaler import PrivateScaler
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
+from ._survival import CoxRegressor, survival
 from ._warnings import PrivacyWarning
 from .encoders import HashingEncoder, PublicOneHot, PublicScaler, TableEncoder, TextEncoder
 from .ledger import Ledger
@@ -60,6 +61,7 @@ __all__ = [
     "BudgetExceeded",
     "ClippedSums",
     "Columns",
+    "CoxRegressor",
     "EmbeddingClassifier",
     "GaussianNB",
     "HashingEncoder",
@@ -111,5 +113,6 @@ __all__ = [
     "plot",
     "provenance",
     "select",
+    "survival",
     "torch",
 ]

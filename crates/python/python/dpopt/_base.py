@@ -136,6 +136,13 @@ class PrivateEstimator(BaseEstimator):
         relation = accounting._relation(self.neighbors)
         if relation not in accounting.RELATIONS:
             raise ValueError(f"neighbors is {shown(self.neighbors)}; choose one of {', '.join(accounting.RELATIONS)}")
+        self._check_budget(unit, relation)
+        if self._unit().given() and unit == "record":
+            raise ValueError(_NO_UNITS)
+        return relation
+
+    def _check_budget(self, unit: str, relation: str) -> None:
+        """Refuses a ledger that does not count what the fit spends."""
         if self.budget is not None and not isinstance(self.budget, Ledger):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None and self.budget.relation != relation:
@@ -145,9 +152,6 @@ class PrivateEstimator(BaseEstimator):
         if self.budget is not None:
             self.budget._check_unit(unit)
             refuse_seed(self.insecure_seed, charged=True)
-        if self._unit().given() and unit == "record":
-            raise ValueError(_NO_UNITS)
-        return relation
 
     def _public_rows(self, counted: int | None, relation: str) -> int:
         """n: counted where it is public, given where it is protected."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +64,8 @@ def declared_bounds(bounds: Any, n_features: int, names: Sequence[str] | None) -
     return lower, upper
 
 
-class PrivateMoments(PrivateEstimator):
-    """One noisy release of moments of the rows, and what follows from it."""
+class BoundedColumns(PrivateEstimator):
+    """Numbers between declared bounds, in columns of a matrix; each row is protected by itself."""
 
     bounds: Any
     #: Each row is protected by itself.
@@ -119,6 +118,14 @@ class PrivateMoments(PrivateEstimator):
         names = self._names(X)
         return validated(self, X, reset=True, sparse=False), names
 
+    def _columns(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+class PrivateMoments(BoundedColumns):
+    """One noisy release of moments of the rows, and what follows from it."""
+
     def _plan(
         self, method: str, found: dict[str, Any], shape: tuple[int, int], relation: str, delta: float, risk: float,
         noise: float, schedule: dict[str, Any],
@@ -142,10 +149,6 @@ class PrivateMoments(PrivateEstimator):
     def _promised(self, session: Any) -> None:
         self.privacy_ = Privacy.of_session(session, self.accountant)
 
-    def _columns(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
-
     def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[Any]]]:
         """Title, heads and rows of the report."""
         raise NotImplementedError
@@ -161,12 +164,4 @@ class PrivateMoments(PrivateEstimator):
         return html
 
 
-def positive(value: Any, name: str) -> float:
-    """A positive, finite number."""
-    found = number(value, name)
-    if not (found > 0 and math.isfinite(found)):
-        raise ValueError(f"{name} is {found}; give a positive, finite number")
-    return float(found)
-
-
-__all__ = ["Box", "PrivateMoments", "declared_bounds", "positive"]
+__all__ = ["BoundedColumns", "Box", "PrivateMoments", "declared_bounds"]

@@ -12,10 +12,10 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
-from ._bounded_moments import Box, PrivateMoments, declared_bounds, positive
+from ._bounded_moments import Box, PrivateMoments, declared_bounds
 from ._one_fit import one_fit
 from ._plan import Plan
-from ._reading import shown, validated
+from ._reading import positive, shown, validated
 from ._rows import within
 from ._scores import finite_rows
 from ._settings import DEFAULT_EPSILON, keep

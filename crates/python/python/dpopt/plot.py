@@ -373,6 +373,53 @@ def shapes(
     return axes[: len(found)]
 
 
+def survival_curves(
+    estimator: Any, X: Any, *, labels: Sequence[str] | None = None, times: Any = None, ax: Any = None
+) -> Any:
+    """The chance of records to be without the event over time, as a fitted :class:`dpopt.CoxRegressor` predicts it.
+
+    Drawn from what was released and the records that are given, at most a dozen of them: records of your own making, since a curve shows what is in one.
+
+    Parameters
+    ----------
+    estimator
+        A fitted ``CoxRegressor``.
+    X
+        Records × features, a curve for each.
+    labels
+        Names of the curves.
+    times
+        Between 0 and the horizon; by default 0 and the ends of the periods.
+
+    Examples
+    --------
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0); X = rng.uniform(-1, 1, (4000, 1)); time = rng.exponential(np.exp(-X[:, 0]))
+    >>> model = dpopt.CoxRegressor(epsilon=2.0, delta=1e-6, horizon=2.0, bounds=(-1, 1)).fit(X, dpopt.survival(time, time < 2.0))
+    >>> ax = survival_curves(model, [[-1.0], [1.0]], labels=["low", "high"])
+    >>> len(ax.lines), float(ax.lines[0].get_ydata()[0])
+    (2, 1.0)
+    """
+    if not hasattr(estimator, "predict_survival_function"):
+        raise TypeError(f"estimator is {kind(estimator)}; give a fitted dpopt.CoxRegressor")
+    check_is_fitted(estimator)
+    at = np.append(0.0, estimator.times_) if times is None else array(times, "times")
+    curves = estimator.predict_survival_function(X, at)
+    if len(curves) > _MOST_LEVELS:
+        raise ValueError(
+            f"X has {len(curves)} records, and no more than {_MOST_LEVELS} curves are told apart; give fewer"
+        )
+    if labels is not None and len(labels) != len(curves):
+        raise ValueError(f"labels has {len(labels)} entries for {len(curves)} records; give one for each")
+    ax = _axes(ax)
+    for i, curve in enumerate(curves):
+        ax.plot(at, curve, label=str(labels[i]) if labels is not None else f"record {i + 1}")
+    ax.set(xlabel="time", ylabel="without the event", ylim=(0, 1.02), title="Predicted survival")
+    if len(curves) > 1 or labels is not None:
+        ax.legend(frameon=False)
+    return ax
+
+
 #: Levels of a category that are drawn, the largest; cells of a map that have a name each.
 _MOST_LEVELS, _MOST_NAMES = 12, 8
 
@@ -429,4 +476,5 @@ __all__ = [
     "shape",
     "shapes",
     "sizing",
+    "survival_curves",
 ]
