@@ -287,7 +287,7 @@ _regressors: HuberRegression LinearRegression PoissonRegressor PrivateLinearRegr
 _scaler: PrivateScaler
 _sparse_models: SparseLinearRegression SparseLogisticRegression
 _stream: Learning LeftBehind
-_survival: CoxRegressor _Hazards
+_survival: CoxRegressor
 select: PrivateSearchCV
 spark: SparkLinearRegression SparkLogisticRegression SparkMean SparkMeanModel SparkModel
 """

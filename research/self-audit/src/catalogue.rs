@@ -210,6 +210,7 @@ pub fn all() -> Vec<InjectedFault> {
     bugs.extend(calibration::bugs());
     bugs.push(coverage::bug());
     bugs.extend(moments::bugs());
+    bugs.push(linear::curvature_for_free());
     bugs
 }
 

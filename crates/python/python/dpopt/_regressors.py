@@ -334,8 +334,6 @@ _OF_OTHER_LOSSES = dict.fromkeys(
     ("draws", "constant_time", "geometry", "dual_row_norm", "phases", "gradient_moment", "moment_order"),
     "the methods that have it do not take the Poisson loss; leave it out",
 )
-#: The largest count that is told from larger ones, over the one that a score of 0 stands for.
-_USUAL_TOP = 8.0
 
 
 @documented(
@@ -363,6 +361,8 @@ class PoissonRegressor(PrivateLinearRegressor):
     """
 
     _options_of_others: ClassVar[Mapping[str, str]] = {**_NO_SHIFT, **NO_INTERVALS, **_OF_OTHER_LOSSES}
+    #: The largest count that is told from larger ones, over the one that a score of 0 stands for.
+    _top: float = 8.0
 
     def __init__(
         self, epsilon: float = DEFAULT_EPSILON, delta: float | None = None, *, method: str | Method = "auto", bounds: Any = None,
@@ -374,10 +374,10 @@ class PoissonRegressor(PrivateLinearRegressor):
         keep(self, locals())
 
     def _loss(self) -> dict[str, Any]:
-        return {"name": "poisson", "top": _USUAL_TOP}
+        return {"name": "poisson", "top": self._top}
 
     def _in_units(self, words: str, lower: float, upper: float) -> Decoding:
-        return Decoding(words, 1.0, math.log(upper / _USUAL_TOP), (lower, upper))
+        return Decoding(words, 1.0, math.log(upper / self._top), (lower, upper))
 
     def predict(self, X: Any) -> np.ndarray:
         """Expected counts: exp(X·coef + intercept), at most the largest count of ``target_range_``."""

@@ -212,13 +212,16 @@ class CoxRegressor(BoundedColumns):
         """The estimator of the periods of so many records."""
         knots = self._baseline(periods).shape[1]
         ends = (np.append(box.lower, np.full(knots, -1.0)), np.append(box.upper, np.full(knots, 1.0)))
-        return _Hazards(
+        model = _Hazards(
             epsilon=self.epsilon, delta=self.delta, method=self.method, bounds=ends, target_bounds=(0.0, 1.0), encoding=None,
             unit=Unit(count=records, max_rows=periods), neighbors=self.neighbors, budget=self.budget,
             n_rows=records * periods if relation == "add-or-remove" else None,
             # of the splines over time at most two are not 0
             max_nonzeros=len(box.lower) + min(knots, 2) + 1, accountant=self.accountant, insecure_seed=self.insecure_seed,
         )  # fmt: skip
+        # begins with one event in all periods together: then the mean over a record's rows is its events less what is expected of it
+        model._top = float(periods)
+        return model
 
     def explain(self, X: Any = None, n_features: int | None = None, *, n_rows: int | None = None) -> Plan:
         """Every candidate method with its noise, predicted error and certified guarantee, before any data are read. Rows of the plan are periods, and its units

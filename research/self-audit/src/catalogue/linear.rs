@@ -105,6 +105,33 @@ fn objectives() -> Vec<InjectedFault> {
     ]
 }
 
+/// Slopes and curvatures in one release, with noise for the slopes alone.
+pub(super) fn curvature_for_free() -> InjectedFault {
+    let moments = Subject::new(OneStep, problem(1, 1, Loss::Squared), (4.377, 1e-5), alone(1));
+    let first = moments.schedule().and_then(|s| s.releases.first()).cloned();
+    InjectedFault::counting(
+        (
+            "60.curvature-for-free",
+            Altered,
+            "slopes and curvatures in one release, its noise made for the slopes alone",
+            "record alone, first release; along its vector of slope, curvature and squared target",
+        ),
+        claim(&moments),
+        (3_000, 6_000),
+        move |code, with, draws| {
+            let (h, v, clip) =
+                first.as_ref().map_or((0.0, 0.0, 1.0), |r| (r.curvature_weight, r.target_weight, r.clip_norm));
+            moments.run(with, draws, |_, _, view| {
+                let vector = [-1.0, h, v];
+                let along: f64 = vector.iter().zip(&view.seen[0]).map(|(a, b)| a * b).sum();
+                // what a record adds has the clip norm; its slope alone has norm 1
+                let exact = indicator(with) * vector.iter().map(|a| a * a).sum::<f64>();
+                code.pick(along, exact + (along - exact) / clip)
+            })
+        },
+    )
+}
+
 pub(super) fn bugs() -> Vec<InjectedFault> {
     let mut bugs = objectives();
 
@@ -161,30 +188,6 @@ pub(super) fn bugs() -> Vec<InjectedFault> {
                 // the same noise, 1/√2 as large
                 let shrunk = exact + (entry - exact) * std::f64::consts::FRAC_1_SQRT_2;
                 2.0 * code.pick(entry, shrunk) + view.seen[1][0]
-            })
-        },
-    ));
-
-    let moments = Subject::new(OneStep, problem(1, 1, Loss::Squared), (4.377, 1e-5), alone(1));
-    let first = moments.schedule().and_then(|s| s.releases.first()).cloned();
-    bugs.push(InjectedFault::counting(
-        (
-            "60.curvature-for-free",
-            Altered,
-            "slopes and curvatures in one release, its noise made for the slopes alone",
-            "record alone, first release; along its vector of slope, curvature and squared target",
-        ),
-        claim(&moments),
-        (3_000, 6_000),
-        move |code, with, draws| {
-            let (h, v, clip) =
-                first.as_ref().map_or((0.0, 0.0, 1.0), |r| (r.curvature_weight, r.target_weight, r.clip_norm));
-            moments.run(with, draws, |_, _, view| {
-                let vector = [-1.0, h, v];
-                let along: f64 = vector.iter().zip(&view.seen[0]).map(|(a, b)| a * b).sum();
-                // what a record adds has the clip norm; its slope alone has norm 1
-                let exact = indicator(with) * vector.iter().map(|a| a * a).sum::<f64>();
-                code.pick(along, exact + (along - exact) / clip)
             })
         },
     ));
