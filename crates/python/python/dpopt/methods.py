@@ -249,9 +249,6 @@ class CentredDescent(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
-    intervals : float, optional
-        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
-        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     learning_rate : float, optional
@@ -273,7 +270,6 @@ class CentredDescent(Method):
         self,
         *,
         calibration: float | None = None,
-        intervals: float | None = None,
         steps: int | None = None,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -282,7 +278,6 @@ class CentredDescent(Method):
         rate_schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] | None = None,
     ) -> None:
         self.calibration = calibration
-        self.intervals = intervals
         self.steps = steps
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -502,9 +497,6 @@ class NoisyNewton(Method):
     calibration : float, optional
         Share of the budget for calibrating the fitted model: its scale and intercept are refitted, so that predicted probabilities match frequencies
         and predicted means match means (a share of the budget from 0 (none) to 0.5, by default 0.05).
-    intervals : float, optional
-        Level of prediction intervals for a regression (squared, absolute or huber loss): half their width is found by noisy sums after the fit, for 2
-        to 20 % of the budget, so that intervals hold at least this share of targets (a level from 0.5 to 0.99).
     steps : int, optional
         Number of noisy steps (a whole number, at least 1).
     regularization : float, optional
@@ -517,12 +509,10 @@ class NoisyNewton(Method):
         self,
         *,
         calibration: float | None = None,
-        intervals: float | None = None,
         steps: int | None = None,
         regularization: float | None = None,
     ) -> None:
         self.calibration = calibration
-        self.intervals = intervals
         self.steps = steps
         self.regularization = regularization
 
