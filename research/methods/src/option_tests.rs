@@ -57,10 +57,10 @@ fn needed(method: &str) -> MethodOptions {
     }
     options.intercept = (method == "centred-descent").then_some(0);
     let limiting = registry().has_option(method, "max_features") && method != "frank-wolfe";
-    // all weight vectors with so many features are enumerated, for every loss
-    let most = if method == "sparse-exponential" { 2 } else { 4 };
     options
-        .with_if("max_features", limiting.then_some(most))
+        .with_if("max_features", limiting.then_some(4))
+        // the weight vectors of a larger ball are too many for a number that is predicted
+        .with_if("distance", (method == "sparse-exponential").then_some(0.1))
         // each step is a release of its own, and thousands take long to account for
         .with_if("steps", (method == "bias-reduced-sgd").then_some(40))
         .with_if("regularization", (method == "exponential-mechanism").then_some(2000.0))
