@@ -106,18 +106,43 @@ def test_what_a_record_counts_for_is_its_time_and_its_event():
 def test_targets_are_read_in_each_form(data):
     X, y = data
     X, y = X[:600], y[:600]
-    seen = {"Status": y["event"], "Survival_in_days": y["time"]}
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    named = {"time": y["time"], "event": y["event"]}
     forms = [
-        y, np.rec.fromarrays([y["time"], y["event"]], names="t,e"), pd.DataFrame(seen), pd.DataFrame({"time": y["time"], "event": y["event"].astype(int)}),
-        pd.DataFrame({"duration": y["time"], "status": y["event"].astype(float)}),
+        y, np.rec.fromarrays([y["time"], y["event"]], names="t,e"), pd.DataFrame(named), pd.DataFrame({"Duration": y["time"], "STATUS": y["event"].astype(float)}),
+        pd.DataFrame(named).astype({"event": "bool[pyarrow]"}), polars.DataFrame(named), arrow.table(named),
     ]  # fmt: skip
     weights = [dpopt.CoxRegressor(**SEEDED).fit(X, form).coef_ for form in forms]
     assert all(np.array_equal(found, weights[0]) for found in weights)
-    nullable = pd.DataFrame({"event": pd.array([True, None, False], dtype="boolean"), "time": [1.0, 2.0, 3.0]})
-    assert np.array_equal(outcomes(nullable)["time"], [1, np.nan, 3], equal_nan=True)
-    for wrong in (y["time"], [1.0, 2.0], pd.DataFrame({"a": [1.0], "b": [2.0]}), np.zeros((600, 2)), None):
-        with pytest.raises((TypeError, ValueError), match=r"dpopt.survival\(time, event\)|requires y"):
+    for wrong in (y["time"], [1.0, 2.0], pd.DataFrame({"a": [1.0], "b": [2.0]}), pd.DataFrame({0: [1.0], 1: [True]}), np.zeros((600, 2)), None,
+                  np.zeros(600, dtype=[("a", bool), ("b", bool)]), np.zeros(600, dtype=[("a", bool), ("b", float), ("c", float)])):  # fmt: skip
+        with pytest.raises((TypeError, ValueError), match=r"dpopt.survival\(time, event\)|requires y|not text"):
             dpopt.CoxRegressor(**SEEDED).fit(X, wrong)
+
+
+def test_a_missing_cell_changes_no_more_than_its_record():
+    """Types of a table's columns follow from all cells: what is read and refused does not follow from them."""
+    for event in (
+        [True, None, False],
+        pd.array([True, None, False], dtype="boolean"),
+        [1.0, np.nan, 0.0],
+        [1, 2, 0],
+        [1, -1, 0],
+        [1, np.inf, 0],
+    ):
+        for time in ([1.0, 2.0, 3.0], np.array([1.0, 2.0, 3.0], dtype=object)):
+            found = outcomes(pd.DataFrame({"time": time, "event": event}))
+            assert np.array_equal(found["time"], [1, np.nan, 3], equal_nan=True) and found["event"].tolist() == [
+                True,
+                False,
+                False,
+            ]
+    with pytest.raises(ValueError, match="time has 3 entries and event has 2"):
+        dpopt.survival([1, 2, 3], [0, 1])
+    with pytest.raises(TypeError, match="give numbers .*dead"):
+        dpopt.survival([1.0, 2.0], pd.Series(["dead", "alive"], dtype="category"))
+    with pytest.raises(TypeError, match=r"give numbers .*\.dt\.days"):
+        dpopt.survival(pd.Series(pd.to_timedelta([1, 2], unit="D")), [0, 1])
 
 
 @pytest.mark.parametrize(
@@ -136,9 +161,54 @@ def test_wrong_parameters_are_refused_before_a_charge(data, change, why):
     assert not ledger.entries
 
 
+def test_bounds_that_are_far_too_wide_move_no_curve():
+    """A record in the middle of the bounds may have a hazard beyond what is told apart, and those who occur have not."""
+    random = np.random.default_rng(1)
+    age = random.uniform(20, 50, 6000)
+    time, end = random.exponential(20 * np.exp(-0.1 * (age - 35))), random.uniform(5, 20, 6000)
+    y = dpopt.survival(np.minimum(time, end), time <= end)
+    new = np.array([[25.0], [35.0], [45.0]])
+    exact = np.exp(-10 / 20 * np.exp(0.1 * (new[:, 0] - 35)))
+    for upper in (60, 150):
+        model = dpopt.CoxRegressor(8.0, 1e-6, horizon=20.0, bounds=(0, upper), insecure_seed=1).fit(age[:, None], y)
+        assert np.abs(model.predict_survival_function(new, [10.0])[:, 0] - exact).max() < 0.08
+
+
+def test_a_horizon_that_is_far_too_long_is_said(data):
+    X, y = data
+    with pytest.warns(dpopt.PrivacyWarning, match="give a shorter horizon"):
+        dpopt.CoxRegressor(**{**SEEDED, "horizon": 3000.0, "periods": 4}).fit(X[:3000], y[:3000])
+    # events at the horizon itself are seen
+    odd = dpopt.CoxRegressor(**{**SEEDED, "horizon": 0.7, "periods": 3})
+    assert odd._ends()[-1] == 0.7
+    _, happened = CoxRegressor._periods(np.zeros((1, 1)), dpopt.survival([0.7], [True]), odd._ends(), odd._baseline(3))
+    assert happened.tolist() == [0, 0, 1]
+
+
+def test_fits_of_a_table_are_counted_whatever_the_periods_are(data):
+    X, y = data
+    given = {k: v for k, v in SEEDED.items() if k != "insecure_seed"}
+    frame = pd.DataFrame(X[:300], columns=["one", "of these", "columns"])
+    dpopt.CoxRegressor(**given, periods=3).fit(frame, y[:300])
+    with pytest.warns(dpopt.PrivacyWarning, match="has now fitted 2 models on tables with these 3 columns"):
+        dpopt.CoxRegressor(**given, periods=5).fit(frame, y[:300])
+
+
+def test_other_formats_and_searches_are_refused(data):
+    X, y = data
+    model = dpopt.CoxRegressor(**SEEDED).fit(X[:300], y[:300])
+    for write in (dpopt.export.to_sklearn, dpopt.export.to_onnx):
+        with pytest.raises(ValueError, match="CoxRegressor is not written in other formats"):
+            write(model)
+    with pytest.raises(ValueError, match="fit it by itself"):
+        dpopt.select.PrivateSearchCV(model, [{}], epsilon=5.0, delta=1e-5, expected_runs=1).fit(X[:300], y[:300])
+    with pytest.raises(ValueError, match="CoxRegressor"):
+        dpopt.CoxRegressor(**SEEDED, method=dpopt.methods.Auto(intervals=0.9)).fit(X[:300], y[:300])
+
+
 def test_units_and_weights_are_refused(data):
     X, y = data
-    with pytest.raises(ValueError, match="protects each row by itself"):
+    with pytest.raises(ValueError, match="the time to the first event"):
         dpopt.CoxRegressor(**SEEDED).fit(X[:500], y[:500], units=np.arange(500))
     with pytest.raises((TypeError, ValueError), match="weigh"):
         dpopt.CoxRegressor(**SEEDED).fit(X[:500], y[:500], sample_weight=np.ones(500))
@@ -153,6 +223,7 @@ def test_a_fit_is_one_charge_of_records(data):
     (entry,) = ledger.entries
     assert (entry.name, entry.epsilon, entry.delta) == ("CoxRegressor", 1.0, 1e-6)
     assert model.plan_.n_units == 800 and model.plan_.n_rows == 800 * 32
+    assert (model.privacy_.unit, model.privacy_.unit_column) == ("record", None)
     with pytest.raises(ValueError, match="ledger"):
         dpopt.CoxRegressor(
             epsilon=1.0,

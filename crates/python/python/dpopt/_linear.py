@@ -94,10 +94,6 @@ class PrivateLinear(PrivateEstimator):
             options["method"] = method
         return options if facts is None else {**options, **self._form.options(self, facts)}
 
-    def _run_name(self) -> str:
-        """How a ledger calls a fit."""
-        return type(self).__name__
-
     def _request(
         self,
         rows: int,
@@ -116,7 +112,7 @@ class PrivateLinear(PrivateEstimator):
             options["elsewhere"] = True
         delta = None if self.delta is None else float(self.delta)
         asked = {
-            "name": self._run_name(), "target": self._target(known), "relation": relation, "epsilon": float(self.epsilon),
+            "name": type(self).__name__, "target": self._target(known), "relation": relation, "epsilon": float(self.epsilon),
             "delta": delta, "options": options, "units": units, "range": self._range_asked(),
             "accountant": None if self.accountant == "auto" else self.accountant,
         }  # fmt: skip

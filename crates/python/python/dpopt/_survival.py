@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,18 +13,21 @@ from ._concordance import concordance
 from ._linear import PrivateLinear
 from ._one_fit import one_fit
 from ._options import LINEAR
-from ._plan import Plan, Privacy
+from ._plan import Plan
 from ._public_facts import Unit
 from ._reading import array, kind, positive, required, same_length, scored, shown, target, validated, whole
 from ._regressors import PoissonRegressor
+from ._repeats import of_columns, records_of
 from ._scores import finite_rows
 from ._settings import DEFAULT_EPSILON, Method, keep, refuse_weights
+from ._tables import column, is_table, names_of
+from ._warnings import warn
 from .ledger import RECORD, Ledger
 
 #: Linear B-splines over the periods, whose sum is the logarithm of the baseline.
 _KNOTS = 6
-#: Names of the two parts of a target that is no array of `survival`.
-_TIMES, _EVENTS = ("time", "duration"), ("event", "status", "observed")
+#: Names of the two columns of a target that is a table.
+_TIMES, _EVENTS = ("time", "duration", "futime", "tenure"), ("event", "status", "observed", "death", "dead")
 
 
 def survival(time: Any, event: Any) -> np.ndarray:
@@ -32,9 +36,9 @@ def survival(time: Any, event: Any) -> np.ndarray:
     Parameters
     ----------
     time
-        How long each record was followed.
+        How long each record was followed: numbers, in one unit.
     event
-        For each record 1 (True) if the event happened at that time, 0 if only so much is known that it had not yet.
+        For each record 1 (True) if the event happened at that time, 0 if only so much is known that it had not yet. Anything else is missing.
 
     Returns
     -------
@@ -47,44 +51,53 @@ def survival(time: Any, event: Any) -> np.ndarray:
     >>> dpopt.survival([2.5, 4.0], [True, False])["event"].tolist()
     [True, False]
     """
-    times, events = target(time, "time"), target(event, "event")
-    same_length(times, events)
+    times, events = (
+        _numbers(time, "time", "durations are .dt.days"),
+        _numbers(event, "event", "event=(status == 'dead')"),
+    )
+    if len(times) != len(events):
+        raise ValueError(f"time has {len(times)} entries and event has {len(events)}; give one of each for each record")
     found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
-    found["event"], found["time"] = events > 0, np.where(np.isnan(events), np.nan, times)
+    # codes of several kinds of events would all count as the event: they are missing
+    found["event"], found["time"] = events == 1, np.where((events == 0) | (events == 1), times, np.nan)
     return found
 
 
-def _names_of_parts(names: list[str], truths: list[bool]) -> tuple[str, str] | None:
-    """Which of two parts is the event, and which the time: one is of truth values, or they are called so."""
-    if len(names) != 2:
-        return None
-    if truths[0] != truths[1]:
-        return (names[0], names[1]) if truths[0] else (names[1], names[0])
-    low = [name.lower() for name in names]
-    for i in (0, 1):
-        if low[i] in _EVENTS and low[1 - i] in _TIMES:
-            return names[i], names[1 - i]
-    return None
+def _numbers(given: Any, name: str, advice: str) -> np.ndarray:
+    """One number for each record."""
+    dtype = str(getattr(given, "dtype", ""))
+    if dtype.startswith(("category", "timedelta", "datetime", "Enum", "Categorical", "Duration", "Date")):
+        raise TypeError(f"{name} has the type {dtype.split('(')[0].split('[')[0]}; give numbers ({advice})")
+    return target(given, name)
 
 
 def outcomes(y: Any) -> np.ndarray:
     """A target as an array of :func:`survival`; no message tells of a record."""
     fields = getattr(getattr(y, "dtype", None), "names", None)
     if isinstance(y, np.ndarray) and fields is not None:
-        parts = _names_of_parts(list(fields), [y.dtype[name] == np.bool_ for name in fields])
-    elif hasattr(y, "columns") and hasattr(y, "dtypes"):
-        columns = [str(name) for name in y.columns]
-        parts = _names_of_parts(columns, [str(y[name].dtype) in ("bool", "boolean") for name in y.columns])
-    else:
-        raise TypeError(
-            f"y is {kind(y)}, and of every record a time and whether the event happened are needed; give y=dpopt.survival(time, event)"
-        )
-    if parts is None:
+        # the types of fields are fixed, whatever the records hold
+        truths = [name for name in fields if y.dtype[name] == np.bool_]
+        if len(fields) == 2 and len(truths) == 1:
+            (event,) = truths
+            (time,) = set(fields) - {event}
+            return survival(y[time], y[event])
+    elif is_table(y):
+        # by name, since the type of a column may follow from one record
+        names = names_of(y)
+        low = [name.strip().lower() for name in names]
+        found = [[i for i, name in enumerate(low) if name in known] for known in (_TIMES, _EVENTS)]
+        if len(names) == 2 and all(len(places) == 1 for places in found):
+            return survival(*(column(y, places[0]) for places in found))
         raise ValueError(
-            "y has no two columns of which one is of truth values and the other of times; give y=dpopt.survival(time, event)"
+            f"y is a table whose two columns are not called {_either(_TIMES)} and {_either(_EVENTS)}; rename them, or give y=dpopt.survival(time, event)"
         )
-    event, time = parts
-    return survival(y[time], y[event])
+    raise TypeError(
+        f"y is {kind(y)}, and of every record a time and whether the event happened are needed; give y=dpopt.survival(time, event)"
+    )
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return " or ".join((", ".join(f'"{name}"' for name in names[:-1]), f'"{names[-1]}"'))
 
 
 class _Hazards(PoissonRegressor):
@@ -97,9 +110,6 @@ class _Hazards(PoissonRegressor):
         # all periods of a record are protected together, which is what protecting that record means
         return lambda run, event, epsilon, delta, relation, unit: charge(run, event, epsilon, delta, relation, RECORD)
 
-    def _run_name(self) -> str:
-        return CoxRegressor.__name__
-
     def _before_fit(self, unit: str = RECORD) -> str:
         # the estimator of the records has said what there is to say
         return self._check_common(unit)
@@ -107,6 +117,10 @@ class _Hazards(PoissonRegressor):
     def _check_budget(self, unit: str, relation: str) -> None:
         # and has checked its ledger, which is one of records
         pass
+
+
+# what messages and ledgers call it
+_Hazards.__name__ = "CoxRegressor"
 
 
 class CoxRegressor(BoundedColumns):
@@ -197,7 +211,8 @@ class CoxRegressor(BoundedColumns):
         horizon, periods = positive(self.horizon, "horizon"), whole(self.periods, "periods")
         if not 2 <= periods <= 1000:
             raise ValueError(f"periods is {periods}; give a whole number from 2 to 1000, for example 32")
-        ends: np.ndarray = horizon * np.arange(1, periods + 1) / periods
+        # the last is the horizon, to the last digit
+        ends: np.ndarray = np.linspace(0.0, horizon, periods + 1)[1:]
         return ends
 
     @staticmethod
@@ -205,8 +220,10 @@ class CoxRegressor(BoundedColumns):
         """Linear B-splines at each period: periods × knots."""
         knots = min(_KNOTS, periods)
         place = np.linspace(0, knots - 1, periods)
-        found: np.ndarray = np.maximum(0.0, 1.0 - np.abs(place[:, None] - np.arange(knots)))
-        return found
+        found = np.maximum(0.0, 1.0 - np.abs(place[:, None] - np.arange(knots)))
+        # the same numbers in rows of float32 and of float64
+        rounded: np.ndarray = found.astype(np.float32).astype(np.float64)
+        return rounded
 
     def _model(self, box: Box, records: int, relation: str, periods: int) -> _Hazards:
         """The estimator of the periods of so many records."""
@@ -214,10 +231,10 @@ class CoxRegressor(BoundedColumns):
         ends = (np.append(box.lower, np.full(knots, -1.0)), np.append(box.upper, np.full(knots, 1.0)))
         model = _Hazards(
             epsilon=self.epsilon, delta=self.delta, method=self.method, bounds=ends, target_bounds=(0.0, 1.0), encoding=None,
-            unit=Unit(count=records, max_rows=periods), neighbors=self.neighbors, budget=self.budget,
+            unit=Unit(count=records, max_rows=periods, clipping="unit"), neighbors=self.neighbors, budget=self.budget,
             n_rows=records * periods if relation == "add-or-remove" else None,
             # of the splines over time at most two are not 0
-            max_nonzeros=len(box.lower) + min(knots, 2) + 1, accountant=self.accountant, insecure_seed=self.insecure_seed,
+            max_nonzeros=len(box.lower) + min(knots, 2), accountant=self.accountant, insecure_seed=self.insecure_seed,
         )  # fmt: skip
         # begins with one event in all periods together: then the mean over a record's rows is its events less what is expected of it
         model._top = float(periods)
@@ -255,7 +272,7 @@ class CoxRegressor(BoundedColumns):
         X
             Records × features.
         y
-            ``dpopt.survival(time, event)``; or a structured array (scikit-survival's ``Surv``) or a data frame of two columns, one of truth values.
+            ``dpopt.survival(time, event)``; or a structured array (scikit-survival's ``Surv``), or a table of two columns that are called so.
             A record with a missing or negative time, or a missing event, counts as one without a period.
         units
             Refused: each record is protected by itself.
@@ -274,19 +291,24 @@ class CoxRegressor(BoundedColumns):
         baseline = self._baseline(len(ends))
         model = self._model(box, records, relation, len(ends))
         rows, happened = self._periods(X, y, ends, baseline)
-        model.fit(rows, happened, units={RECORD: np.repeat(np.arange(len(X)), len(ends))})
+        with records_of(of_columns(X.shape[1], getattr(self, "feature_names_in_", None))):
+            model.fit(rows, happened, units={RECORD: np.repeat(np.arange(len(X)), len(ends))})
         del rows
         d = X.shape[1]
         self.coef_, self.coef_noise_std_ = model.coef_[:d], model.coef_noise_std_[:d]
         self.times_ = ends
         self._centre: np.ndarray = box.centre
         self._range = (box.lower, box.upper, box.centre)
-        with np.errstate(over="ignore"):
-            hazards = np.exp(baseline @ model.coef_[d:] + model.intercept_ + box.centre @ self.coef_)
-        # a hazard of 1 a period leaves a third of those who are there: more is not told from it
-        self._hazards: np.ndarray = np.minimum(hazards, 1.0)
-        self.baseline_cumulative_hazard_ = np.cumsum(self._hazards)
-        self.plan_, self.privacy_ = model.plan_, model.privacy_
+        self._log_hazards: np.ndarray = baseline @ model.coef_[d:] + model.intercept_ + box.centre @ self.coef_
+        at_most = int((self._log_hazards >= 0).sum())
+        if at_most > len(ends) // 2:
+            warn(
+                f"a record in the middle of the bounds has the largest hazard that there is in {at_most} of {len(ends)} periods; give a shorter horizon if nearly all "
+                "events come early in it, or bounds nearer to what occurs"
+            )
+        self.baseline_cumulative_hazard_ = np.cumsum(self._of_periods(np.zeros(1))[0])
+        # all periods of a record together are that record
+        self.plan_, self.privacy_ = model.plan_, replace(model.privacy_, unit=RECORD, unit_column=None)
         planned, facts = model._report_facts
         note = f"Time up to {shown(ends[-1])} is cut into {len(ends)} periods; a record is a row for each that it was followed, and all of its rows are protected together."
         self._report_facts = planned, {**facts, "preparation": [note, *facts["preparation"][1:]]}
@@ -299,7 +321,7 @@ class CoxRegressor(BoundedColumns):
         times = np.where(y["time"] >= 0, y["time"], np.nan)
         seen = y["event"] & (times <= ends[-1])
         with np.errstate(invalid="ignore"):
-            followed = np.rint(np.minimum(times, ends[-1]) / ends[0])
+            followed = np.rint(np.minimum(times, ends[-1]) / ends[-1] * periods)
             # an event without a period would count without a chance that it happens
             followed = np.where(seen, np.maximum(followed, 1), followed)
         rows = np.empty((n, periods, d + baseline.shape[1]), dtype=X.dtype)
@@ -322,13 +344,19 @@ class CoxRegressor(BoundedColumns):
         found: np.ndarray = (self._given(X) - self._centre) @ self.coef_
         return found
 
+    def _of_periods(self, log_ratios: np.ndarray) -> np.ndarray:
+        """Hazards of each record in each period; 1 leaves a third of those who are there, and more is not told from it."""
+        with np.errstate(over="ignore"):
+            found: np.ndarray = np.minimum(np.exp(log_ratios[:, None] + self._log_hazards), 1.0)
+        return found
+
     def _at(self, times: Any) -> np.ndarray:
         """Times between 0 and the horizon."""
         if times is None:
             return self.times_
         found = np.atleast_1d(array(times, "times")).astype(np.float64)
         if found.ndim != 1 or not (found >= 0).all() or not (found <= self.times_[-1]).all():
-            raise ValueError(f"times must be between 0 and the horizon, which is {self.times_[-1]:g}")
+            raise ValueError(f"times must be between 0 and the horizon, which is {shown(self.times_[-1])}")
         return found
 
     def predict_cumulative_hazard_function(self, X: Any, times: Any = None) -> np.ndarray:
@@ -342,12 +370,9 @@ class CoxRegressor(BoundedColumns):
             Between 0 and the horizon; default: ``times_``.
         """
         at = self._at(times)
-        with np.errstate(over="ignore"):
-            ratios = np.exp(self.predict(X))
-            # of one period no more than 1
-            hazards = np.minimum(ratios[:, None] * self._hazards, 1.0)
-        cumulative = np.hstack([np.zeros((len(ratios), 1)), np.cumsum(hazards, axis=1)])
-        place = at / self.times_[0]
+        hazards = self._of_periods(self.predict(X))
+        cumulative = np.hstack([np.zeros((len(hazards), 1)), np.cumsum(hazards, axis=1)])
+        place = at / self.times_[-1] * len(self.times_)
         below = np.minimum(place.astype(int), len(self.times_) - 1)
         part = place - below
         found: np.ndarray = cumulative[:, below] + part * hazards[:, below]
@@ -388,10 +413,16 @@ class CoxRegressor(BoundedColumns):
         known, _ = scored(y["time"] >= 0, None, "a time and an event")
         return concordance(risk[known], y["time"][known], y["event"][known])
 
+    def _rows_only(self, X: Any, units: Any) -> None:
+        if units is not None:
+            raise ValueError(
+                "CoxRegressor protects each record by itself and has no units=; where a person has several records, make one of them beforehand: the time to the first event, say"
+            )
+        super()._rows_only(X, units)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    privacy_: Privacy
     coef_noise_std_: np.ndarray
 
 

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from . import _onnx_encoder
+from ._bounded_moments import BoundedColumns
 from ._probabilities import probabilities_of
 from ._reading import kind
 from ._regressors import PoissonRegressor, QuantileRegressor
@@ -20,6 +21,10 @@ from ._regressors import PoissonRegressor, QuantileRegressor
 def _checked(estimator: Any) -> None:
     if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
         raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator")
+    if isinstance(estimator, BoundedColumns):
+        raise ValueError(
+            f"{type(estimator).__name__} is not written in other formats, which linear and embedding models are; pickle it, or take its attributes"
+        )
     check_is_fitted(estimator)
 
 

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
 from ._base import _NESTED, _NO_UNITS, PrivateEstimator, shape_of, warn_of_default_epsilon
-from ._bounded_moments import PrivateMoments
+from ._bounded_moments import BoundedColumns
 from ._by_unit import settled
 from ._one_fit import one_fit
 from ._options import method_of
@@ -244,9 +244,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _inner(self, estimator: Any) -> tuple[PrivateEstimator, str]:
         """The private estimator inside, and the prefix of its parameters."""
         ends = estimator.steps[-1][1] if isinstance(estimator, Pipeline) and estimator.steps else estimator
-        if isinstance(ends, PrivateMoments):
+        if isinstance(ends, BoundedColumns):
             raise ValueError(
-                f"PrivateSearchCV chooses among options of models that are scored, and {type(ends).__name__} has none to choose among; fit it by itself"
+                f"PrivateSearchCV chooses among options of models that are scored record by record, and {type(ends).__name__} is none; fit it by itself"
             )
         if isinstance(estimator, PrivateEstimator):
             return estimator, ""
