@@ -174,7 +174,7 @@ def test_bounds_that_are_far_too_wide_move_no_curve():
         assert np.abs(model.predict_survival_function(new, [10.0])[:, 0] - exact).max() < 0.08
 
 
-def test_a_horizon_that_is_far_too_long_is_said(data):
+def test_a_horizon_that_is_far_too_long_is_reported(data):
     X, y = data
     with pytest.warns(dpopt.PrivacyWarning, match="give a shorter horizon"):
         dpopt.CoxRegressor(**{**SEEDED, "horizon": 3000.0, "periods": 4}).fit(X[:3000], y[:3000])
