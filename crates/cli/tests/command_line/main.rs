@@ -18,6 +18,7 @@ mod ledger;
 mod ledger_guard;
 mod mean;
 mod messages;
+mod numbers;
 mod old_files;
 mod online;
 mod paths;

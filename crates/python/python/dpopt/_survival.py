@@ -258,6 +258,7 @@ class CoxRegressor(BoundedColumns):
         box, periods = self._box(columns, names, quiet=True), len(self._ends())
         model = self._model(box, records, relation, periods)
         width = columns + self._baseline(periods).shape[1]
+        # the shape says it here
         model.set_params(n_rows=None)
         return model.explain(n_rows=records * periods, n_features=width, units=RECORD)
 
@@ -272,7 +273,7 @@ class CoxRegressor(BoundedColumns):
         X
             Records × features.
         y
-            ``dpopt.survival(time, event)``; or a structured array (scikit-survival's ``Surv``), or a table of two columns that are called so.
+            ``dpopt.survival(time, event)``; or a structured array (scikit-survival's ``Surv``), or a table of two columns ``time`` and ``event``.
             A record with a missing or negative time, or a missing event, counts as one without a period.
         units
             Refused: each record is protected by itself.
@@ -303,7 +304,7 @@ class CoxRegressor(BoundedColumns):
         at_most = int((self._log_hazards >= 0).sum())
         if at_most > len(ends) // 2:
             warn(
-                f"a record in the middle of the bounds has the largest hazard that there is in {at_most} of {len(ends)} periods; give a shorter horizon if nearly all "
+                f"hazards end at 1 a period, and a record in the middle of the bounds has that in {at_most} of {len(ends)} periods; give a shorter horizon if nearly all "
                 "events come early in it, or bounds nearer to what occurs"
             )
         self.baseline_cumulative_hazard_ = np.cumsum(self._of_periods(np.zeros(1))[0])
