@@ -6,7 +6,7 @@ use std::path::Path;
 use dpopt_privacy::Shown;
 use toml::{Table, Value};
 
-use super::declared::{Bounds, Kind, Transform};
+use super::declared::{Bounds, Kind, Transform, Trend};
 use super::encoder_form::{EncoderForm, Pairs, TextForm};
 use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
@@ -14,7 +14,7 @@ use super::numerals::{Unit, date, date_text, duration};
 use super::schema::Schema;
 use super::word_vectors::VectorsFile;
 
-const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
+const COLUMN_KEYS: &str = "lower, upper, transform, monotone, numeric, levels, hash, text, ignore";
 const OPTION_KEYS: &str = "knots, fine_knots, centred, spread, pairs, pair_knots, pair_share, hash_bits, text_bits, counts_share, vectors_share, \
                            public_vectors, row_norm";
 /// What stands where a value is still to be filled in.
@@ -49,7 +49,9 @@ impl Schema {
             if name == OPTIONS {
                 schema.read_options(table)?;
             } else {
-                schema.columns.insert(name.clone(), column(name, table)?);
+                let (kind, trend) = column(name, table)?;
+                schema.columns.extend(kind.map(|kind| (name.clone(), kind)));
+                schema.trends.extend(trend.map(|trend| (name.clone(), trend)));
             }
         }
         schema.check_options()?;
@@ -188,6 +190,12 @@ impl Schema {
                 Kind::Ignored => drop(table.insert("ignore".into(), Value::Boolean(true))),
             }
             file.insert(name.clone(), Value::Table(table));
+        }
+        for (name, trend) in self.trends() {
+            let table = file.entry(name).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(table) = table {
+                table.insert("monotone".into(), Value::String(trend.word().into()));
+            }
         }
         file.to_string()
     }
@@ -398,8 +406,8 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Reads the declaration of one column from its table of the file.
-fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
+/// Reads the declaration of one column from its table of the file: what it holds, and which way predictions may move with it.
+fn column(name: &str, table: &Table) -> Result<(Option<Kind>, Option<Trend>), DataError> {
     let error = |what: String, fix: &str| Err(DataError::declaration(name, what, fix));
     if let Some(name) = dotted(name, table) {
         return Err(DataError::BoundsName { name: one_line(&name) });
@@ -407,7 +415,7 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
     if let Some((key, _)) = table.iter().find(|(_, value)| is_placeholder(value)) {
         return error(format!("{} still holds \"{PLACEHOLDER}\"", one_line(key)), "write a value in its place");
     }
-    let (mut lower, mut upper, mut transform, mut levels) = (None, None, None, None);
+    let (mut lower, mut upper, mut transform, mut levels, mut trend) = (None, None, None, None, None);
     let mut flags: Vec<&str> = Vec::new();
     for (key, value) in table {
         match key.as_str() {
@@ -430,6 +438,19 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
                         return error(
                             format!("transform has an unknown value{nearest}"),
                             "use \"auto\", \"linear\" or \"log\"",
+                        );
+                    }
+                });
+            }
+            "monotone" => {
+                trend = Some(match value.as_str() {
+                    Some("increasing") => Trend::Increasing,
+                    Some("decreasing") => Trend::Decreasing,
+                    given => {
+                        let nearest = did_you_mean(given.unwrap_or(""), ["increasing", "decreasing"]);
+                        return error(
+                            format!("monotone has an unknown value{nearest}"),
+                            "use \"increasing\" or \"decreasing\"",
                         );
                     }
                 });
@@ -458,8 +479,11 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
             "keep one of lower/upper, levels, hash, text, ignore",
         );
     }
+    if trend.is_some() && (levels.is_some() || flags.iter().any(|flag| *flag != "numeric")) {
+        return error("is declared monotone and is no number".into(), "keep one of the two");
+    }
     if let Some(levels) = levels {
-        return Kind::categorical(name, levels);
+        return Ok((Some(Kind::categorical(name, levels)?), trend));
     }
     if numeric {
         let bounds = match (lower, upper) {
@@ -484,17 +508,22 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
                 "use lower >= 0 or transform = \"linear\"",
             );
         }
-        return Ok(Kind::Numeric { bounds, transform });
+        return Ok((Some(Kind::Numeric { bounds, transform }), trend));
     }
-    match flags.first() {
-        Some(&"hash") => Ok(Kind::Hashed),
-        Some(&"text") => Ok(Kind::Text),
-        Some(&"ignore") => Ok(Kind::Ignored),
-        _ => error(
-            "declares nothing".into(),
-            "write lower and upper, or levels, or hash, text, ignore or numeric = true",
-        ),
-    }
+    let kind = match flags.first() {
+        Some(&"hash") => Some(Kind::Hashed),
+        Some(&"text") => Some(Kind::Text),
+        Some(&"ignore") => Some(Kind::Ignored),
+        // the type of its cells, or another declaration, may say that it is a number
+        _ if trend.is_some() => None,
+        _ => {
+            return error(
+                "declares nothing".into(),
+                "write lower and upper, or levels, or hash, text, ignore or numeric = true",
+            );
+        }
+    };
+    Ok((kind, trend))
 }
 
 /// A bound and what it counts: a number, a date, or a span of time in quotes.
@@ -561,6 +590,9 @@ text = true
 ignore = true
 [hours]
 numeric = true
+monotone = "increasing"
+[dose]
+monotone = "decreasing"
 "#;
 
     #[test]
@@ -577,6 +609,9 @@ numeric = true
         assert_eq!(schema.get("note"), Some(&Kind::Text));
         assert_eq!(schema.get("id"), Some(&Kind::Ignored));
         assert!(matches!(schema.get("hours"), Some(Kind::Numeric { bounds: None, .. })));
+        let trends: Vec<_> = schema.trends().collect();
+        assert_eq!(trends, [("dose", Trend::Decreasing), ("hours", Trend::Increasing)]);
+        assert_eq!(schema.get("dose"), None);
         assert_eq!(Schema::from_toml(&schema.to_toml()).unwrap(), schema);
     }
 
@@ -610,6 +645,10 @@ numeric = true
             ("[a]\nlower = 0\nupper = \"FILL IN\"\n", "upper still holds"),
             ("[a]\nlevels = ['no', \"FILL IN\"]\n", "levels still holds"),
             ("[a]\ntransform = \"lg\"\nlower = 0\nupper = 1\n", "did you mean `log`?"),
+            ("[a]\nmonotone = \"increase\"\nlower = 0\nupper = 1\n", "did you mean `increasing`?"),
+            ("[a]\nmonotone = 1\nlower = 0\nupper = 1\n", "or \"decreasing\""),
+            ("[a]\nmonotone = \"increasing\"\nlevels = [1, 2]\n", "no number"),
+            ("[a]\nmonotone = \"increasing\"\ntext = true\n", "no number"),
             ("knots = 5\n", "outside any table"),
             ("[a]\nlower = 1\n[a]\nlower = 2\n", "line"),
             ("[a\n", "line 1"),

@@ -1,7 +1,7 @@
 //! What can be declared of a column, and constants of the encoder.
 
 use super::encoder_form::MAX_TEXT_BITS;
-use super::error::DataError;
+use super::error::{DataError, listed};
 use super::numerals::{Ticks, Unit};
 use dpopt_privacy::Shown;
 
@@ -16,6 +16,37 @@ pub enum Transform {
     Linear,
     /// `(ln(1+v)-ln(1+lower))/(ln(1+upper)-ln(1+lower))`; needs `lower >= 0`.
     Log,
+}
+
+/// Which way predictions may move where a number grows and all else stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trend {
+    /// They never fall.
+    Increasing,
+    /// They never rise.
+    Decreasing,
+}
+
+impl Trend {
+    /// Its word in a bounds file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Increasing => "increasing",
+            Self::Decreasing => "decreasing",
+        }
+    }
+
+    /// What is promised of predictions by so many columns, as the end of a sentence; nothing where there are none.
+    pub fn in_words<'a>(all: impl Iterator<Item = (&'a str, Self)>) -> Option<String> {
+        let (rising, falling): (Vec<_>, Vec<_>) = all.partition(|(_, trend)| *trend == Self::Increasing);
+        let part = |how: &str, columns: &[(&str, Self)]| {
+            let names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_string()).collect();
+            (!names.is_empty()).then(|| format!("predictions never {how} with {}", listed(&names)))
+        };
+        let parts: Vec<String> = [part("fall", &rising), part("rise", &falling)].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
 }
 
 /// A public range: finite, `lower < upper`.

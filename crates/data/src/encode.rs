@@ -7,6 +7,7 @@
 mod block;
 mod directions;
 mod form;
+mod monotone;
 mod numeric;
 mod pairs;
 mod pass;
@@ -24,10 +25,11 @@ use dpopt_process::thread_count;
 
 use self::block::{FeatureBlock, MAX_CENTRED, PreparedColumn};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec, TextSpec, VectorsSpec};
+pub use self::monotone::OneWay;
 use self::numeric::line;
 use self::pairs::PairBlock;
 use self::pass::PassPlan;
-pub use self::shapes::Shape;
+pub use self::shapes::{Shape, Term};
 use self::spread::Spread;
 use super::cell::{BadCells, Rules, bad_row};
 use super::error::{DataError, listed};
@@ -86,12 +88,14 @@ impl Encoder {
             .iter()
             .map(|(column, kind)| {
                 let kind = match kind {
-                    FeatureKind::Numeric { bounds: Some(b), log } => FeatureForm::Numeric {
+                    FeatureKind::Numeric { bounds: Some(b), log, .. } => FeatureForm::Numeric {
                         lower: b.lower(),
                         upper: b.upper(),
                         log: *log,
                         spread: None,
                         unit: b.unit(),
+                        // of the fitted model: columns are encoded as all are until then
+                        trend: None,
                     },
                     FeatureKind::Numeric { bounds: None, .. } => {
                         return Err(DataError::Unbounded { columns: column.clone() });
@@ -233,7 +237,7 @@ impl Encoder {
     ) -> impl Iterator<Item = (&str, impl Fn(Field<'_>) -> Option<f64> + '_, impl Fn(f64) -> usize + '_)> {
         let rules = self.spec.rules();
         self.spec.features.iter().zip(&self.blocks).filter_map(move |(feature, block)| match &block.form {
-            PreparedColumn::Numeric { scale, unit } => {
+            PreparedColumn::Numeric { scale, unit, .. } => {
                 let read = move |field: Field<'_>| rules.number(field, *unit);
                 Some((feature.column.as_str(), read, |value| scale.cell(value)))
             }
@@ -332,18 +336,19 @@ impl Encoder {
         let b = self.blocks.partition_point(|b| b.offset <= index) - 1;
         let (block, spec) = (&self.blocks[b], &self.spec.features[b]);
         let (i, column) = (index - block.offset, &spec.column);
-        let (before, splines): (u32, u32) = (line(self.spec.centred), self.splines.iter().sum());
+        let scales = block.form.splines(&self.splines);
+        let (before, splines): (u32, u32) = (block.form.line(self.spec.centred), scales.iter().sum());
         Some(match (&spec.kind, &block.form) {
             (FeatureForm::Numeric { .. }, _) if i < before => match (self.spec.centred, i) {
                 (true, _) => format!("{column}:line"),
                 (false, 0) => format!("{column}:low"),
                 (false, _) => format!("{column}:high"),
             },
-            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale, unit }) if i < before + splines => {
+            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale, unit, .. }) if i < before + splines => {
                 // scales are told apart by their knots: `age@53.5` of the first, `age@@53.5` of the second
                 let (mut knot, mut marks) = (i - before, "@".to_string());
                 let mut knots = self.spec.knots;
-                for &of_scale in &self.splines {
+                for &of_scale in scales {
                     knots = of_scale;
                     if knot < knots {
                         break;
@@ -388,7 +393,7 @@ impl Encoder {
                 Some(level) => format!("{}={level}", spec.column),
                 None => format!("{}=(other)", spec.column),
             },
-            (_, PreparedColumn::Numeric { scale, unit }) => {
+            (_, PreparedColumn::Numeric { scale, unit, .. }) => {
                 format!("{}@{}", spec.column, unit.short(scale.value(f64::from(at) / f64::from(knots - 1))))
             }
             _ => spec.column.clone(),

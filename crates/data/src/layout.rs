@@ -1,6 +1,6 @@
 //! Declarations laid over the columns of a table: what becomes a feature, and what is the target.
 
-use super::declared::{Bounds, EncodingOptions};
+use super::declared::{Bounds, EncodingOptions, Trend};
 use super::encoder_form::EncoderForm;
 use super::error::DataError;
 use super::numerals::Unit;
@@ -16,6 +16,8 @@ pub enum FeatureKind {
         bounds: Option<Bounds>,
         /// Whether the scale is logarithmic.
         log: bool,
+        /// Which way predictions may move with it, if that is declared: it has no products then.
+        trend: Option<Trend>,
     },
     /// One slot per level, one for any other, one for missing.
     Categorical {
@@ -43,7 +45,7 @@ impl FeatureKind {
     /// Whether it can be multiplied with another column: its number of features does not grow beyond use.
     pub fn has_products(&self) -> bool {
         match self {
-            Self::Numeric { .. } => true,
+            Self::Numeric { trend, .. } => trend.is_none(),
             Self::Categorical { levels } => levels.len() < MAX_LEVELS_OF_A_PAIR,
             _ => false,
         }
@@ -52,7 +54,7 @@ impl FeatureKind {
     /// Its features in a product with another column, with `knots` for a number; 0 if it has none.
     fn width_in_pairs(&self, knots: u32) -> u64 {
         match self {
-            Self::Numeric { .. } => u64::from(knots),
+            Self::Numeric { .. } if self.has_products() => u64::from(knots),
             Self::Categorical { levels } if self.has_products() => levels.len() as u64 + 1,
             _ => 0,
         }
@@ -139,8 +141,17 @@ impl Layout {
             if self.features[at].1.has_products() {
                 return Ok(at as u32);
             }
-            let fix = "declare its range or its levels, or leave the pair out";
-            Err(DataError::declaration(name, "is in a pair, but is not a number and has no declared levels", fix))
+            let (what, fix) = match self.features[at].1 {
+                FeatureKind::Numeric { .. } => (
+                    "is in a pair and declared monotone, and in a product it would move predictions both ways",
+                    "leave out the pair or `monotone`",
+                ),
+                _ => (
+                    "is in a pair, but is not a number and has no declared levels",
+                    "declare its range or its levels, or leave the pair out",
+                ),
+            };
+            Err(DataError::declaration(name, what, fix))
         };
         let (a_at, b_at) = (place(a)?, place(b)?);
         if a_at == b_at {
@@ -167,6 +178,14 @@ impl Layout {
         } else {
             form
         }
+    }
+
+    /// Names of the columns with which predictions may move one way only, and which way.
+    pub fn trends(&self) -> impl Iterator<Item = (&str, Trend)> {
+        self.features.iter().filter_map(|(name, kind)| match kind {
+            FeatureKind::Numeric { trend, .. } => Some((name.as_str(), (*trend)?)),
+            _ => None,
+        })
     }
 
     /// Whether a column is text.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::declared::{Bounds, EncodingOptions, Kind, TEXT_BITS, Transform};
+use super::declared::{Bounds, EncodingOptions, Kind, TEXT_BITS, Transform, Trend};
 use super::encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
 use super::error::DataError;
 use super::layout::{FeatureKind, Layout, TargetRule};
@@ -19,6 +19,8 @@ use dpopt_privacy::Shown;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
     pub(crate) columns: BTreeMap<String, Kind>,
+    /// Which way predictions may move with a number.
+    pub(crate) trends: BTreeMap<String, Trend>,
     /// Public constants of the encoder.
     pub options: EncodingOptions,
     /// What is said of the form of numbers, texts and products.
@@ -36,6 +38,21 @@ impl Schema {
     /// Declared columns in the order of their names.
     pub fn declared(&self) -> impl Iterator<Item = (&str, &Kind)> {
         self.columns.iter().map(|(name, kind)| (name.as_str(), kind))
+    }
+
+    /// Which way predictions may move with numbers, in the order of their names.
+    pub fn trends(&self) -> impl Iterator<Item = (&str, Trend)> {
+        self.trends.iter().map(|(name, trend)| (name.as_str(), *trend))
+    }
+
+    /// Says which way predictions may move with a number. Saying both is an error.
+    pub fn declare_trend(&mut self, name: &str, trend: Trend) -> Result<(), DataError> {
+        match self.trends.insert(name.to_string(), trend) {
+            Some(other) if other != trend => {
+                Err(DataError::declaration(name, "is declared increasing and decreasing", "keep one of the two"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Number of columns of a table without a header, if the declarations and the target name all of them: c1, c2, … without a gap.
@@ -90,6 +107,7 @@ impl Schema {
     /// Takes a declaration back, for instance of a target that a table of features does not have.
     pub fn forget(&mut self, name: &str) {
         self.columns.remove(name);
+        self.trends.remove(name);
     }
 
     /// Lays the declarations over a table.
@@ -110,7 +128,15 @@ impl Schema {
             vectors: None,
         };
         for column in columns.iter().filter(|c| Some(c.name.as_str()) != target) {
-            let Some(kind) = self.feature(column)? else {
+            let kind = self.feature(column)?;
+            if self.trends.contains_key(&column.name) && !matches!(kind, Some(FeatureKind::Numeric { .. })) {
+                return Err(DataError::declaration(
+                    &column.name,
+                    "is declared monotone and is no number",
+                    "write lower and upper, or numeric = true, or leave out `monotone`",
+                ));
+            }
+            let Some(kind) = kind else {
                 layout.ignored.push(column.name.clone());
                 continue;
             };
@@ -124,6 +150,13 @@ impl Schema {
                 target.unwrap_or("(all)"),
                 "no column is left to learn from",
                 "declare at least one feature column that is not ignored",
+            ));
+        }
+        if let Some(name) = target.filter(|name| self.trends.contains_key(*name)) {
+            return Err(DataError::declaration(
+                name,
+                "is the target and declared monotone",
+                "write `monotone` for the columns that predictions move with",
             ));
         }
         if let Some(name) = target {
@@ -148,7 +181,7 @@ impl Schema {
         if let Some(target) = target.filter(|target| !names.contains(target)) {
             return Err(absent("the target", target));
         }
-        if let Some(name) = self.columns.keys().find(|name| !names.contains(name.as_str())) {
+        if let Some(name) = self.columns.keys().chain(self.trends.keys()).find(|name| !names.contains(name.as_str())) {
             return Err(absent("the declared column", name));
         }
         let features = || columns.iter().filter(|c| Some(c.name.as_str()) != target);
@@ -163,6 +196,7 @@ impl Schema {
 
     /// What a column becomes, by what is declared of it and how it is stored; `None` if it is ignored.
     fn feature(&self, column: &Column) -> Result<Option<FeatureKind>, DataError> {
+        let trend = self.trends.get(&column.name).copied();
         Ok(Some(match (self.columns.get(&column.name), &column.stored) {
             (Some(Kind::Ignored), _) => return Ok(None),
             (_, Stored::Unsupported(stored)) => {
@@ -179,11 +213,11 @@ impl Schema {
             (None, Stored::Unnamed) => return Err(DataError::NoName { column: column.name.clone() }),
             (Some(Kind::Numeric { bounds, transform }), stored) => {
                 let bounds = bounds.map(|bounds| as_stored(&column.name, bounds, stored)).transpose()?;
-                FeatureKind::Numeric { bounds, log: log_scale(&column.name, bounds, *transform)? }
+                FeatureKind::Numeric { bounds, log: log_scale(&column.name, bounds, *transform)?, trend }
             }
             (Some(Kind::Categorical { levels }), _) => FeatureKind::Categorical { levels: levels.clone() },
             (Some(Kind::Text), _) => FeatureKind::Text { bits: self.options.text_bits.unwrap_or(TEXT_BITS) },
-            (None, Stored::Number | Stored::Time(_)) => FeatureKind::Numeric { bounds: None, log: false },
+            (None, Stored::Number | Stored::Time(_)) => FeatureKind::Numeric { bounds: None, log: false, trend },
             (None, Stored::Boolean) => FeatureKind::Categorical { levels: vec!["false".into(), "true".into()] },
             (Some(Kind::Hashed), _) | (None, Stored::Unknown | Stored::Text) => {
                 FeatureKind::Hashed { bits: self.options.hash_bits }
@@ -193,6 +227,21 @@ impl Schema {
 
     /// The form of numbers, texts and products, the products and the public vectors.
     fn settle_form(&self, layout: &mut Layout) -> Result<(), DataError> {
+        let sparse = layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Sparse { .. }));
+        if let (true, Some((name, _))) = (sparse, self.trends().next()) {
+            return Err(DataError::declaration(
+                name,
+                "is declared monotone in a table with a sparse vector, by which rows are clipped as a whole",
+                "leave out `monotone`",
+            ));
+        }
+        if let (Some(true), Some((name, _))) = (self.form.centred, self.trends().next()) {
+            return Err(DataError::declaration(
+                name,
+                "is declared monotone, and centred = true scales rows as a whole",
+                "leave out centred or `monotone`",
+            ));
+        }
         let products = match &self.form.pairs {
             None | Some(Pairs::None) => Vec::new(),
             Some(Pairs::All | Pairs::Private) => layout.products(),

@@ -15,6 +15,7 @@ use dpopt::model::{
     self, BoundedMatrix, FitError, Labels, MatrixFacts, MatrixOptions, MatrixRecords, Planned, Target, TargetRange,
 };
 use dpopt::optimize::MethodOptions;
+use dpopt::optimize::registry::core_seconds;
 use dpopt::plan::{Assumption, NotApplicable, Summary};
 use dpopt::progress::Silent;
 use dpopt_process::stop::paced;
@@ -121,6 +122,9 @@ pub(crate) fn described(planned: &Planned, forms: &[(EncoderForm, String, f64)])
                 }
                 if planned.in_parts {
                     row["passes"] = value!(prepared.passes() * planned.models as u64);
+                } else {
+                    let one = core_seconds(prepared.problem(), prepared.summary().gradients);
+                    row["core_seconds"] = value!(one * planned.models as f64);
                 }
                 row
             }

@@ -32,6 +32,9 @@ impl Declarations {
         for (name, kind) in said.declared() {
             schema.declare(name, kind.clone()).map_err(invalid)?;
         }
+        for (name, trend) in said.trends() {
+            schema.declare_trend(name, trend).map_err(invalid)?;
+        }
         Ok(Self { schema })
     }
 
@@ -193,6 +196,12 @@ impl ColumnEncoder {
     fn new(py: Python<'_>, table: &Table, declarations: &Declarations) -> PyResult<Self> {
         let schema = &declarations.schema;
         let layout = interruptible(py, || schema.resolve(table.inner.columns(), None))?.map_err(invalid)?;
+        if let Some((column, _)) = layout.trends().next() {
+            return Err(invalid(format!(
+                "`{column}` is declared monotone, which a fit sees to and an encoder alone cannot; leave out `monotone`, or give the columns to an \
+                 estimator"
+            )));
+        }
         let inner = Encoder::new(&layout).map_err(invalid)?;
         let vectors = path_of(schema.vectors.as_ref()).filter(|_| inner.needs_vectors());
         Ok(Self { inner, vectors })

@@ -367,6 +367,16 @@ impl TableModel {
         interruptible(py, || json(&self.inner.shapes_of_outputs()))?
     }
 
+    /// The columns and pairs of columns of each output's sum, as JSON; nothing of an embedding model.
+    fn terms(&self, py: Python<'_>) -> PyResult<String> {
+        interruptible(py, || json(&self.inner.terms_of_outputs()))?
+    }
+
+    /// The value of every row's first feature, where rows are not scaled as a whole; 0 where there is no constant.
+    fn constant(&self) -> f64 {
+        self.inner.encoder().constant().unwrap_or(0.0)
+    }
+
     /// What it promises, as JSON.
     fn guarantee(&self) -> PyResult<String> {
         json(self.inner.guarantee())

@@ -194,7 +194,7 @@ def fit(make, form, task, record):
 #: What is fitted without a target.
 MEANS = (dpopt.MeanEstimator, dpopt.HeavyTailedMean, dpopt.PrivateScaler, dpopt.PCA)
 #: What is not fitted to a sparse matrix.
-DENSE = (*MEANS, dpopt.GaussianNB, dpopt.CoxRegressor)
+DENSE = (*MEANS, dpopt.GaussianNB, dpopt.CoxRegressor, dpopt.AdditiveClassifier, dpopt.AdditiveRegressor)
 
 
 def estimators(task):
@@ -222,6 +222,10 @@ def estimators(task):
             {**times, "horizon": 1.2, "periods": 4},
             ("auto", "noisy-sgd", "dp-ftrl"),
         )
+        known = {k: v for k, v in facts.items() if k != "encoding"}
+        yield "AdditiveRegressor", dpopt.AdditiveRegressor, known, ("auto",)
+        rising = {**known, "columns": dpopt.Columns(monotone={"x1": "increasing"})}
+        yield "AdditiveRegressor rising", dpopt.AdditiveRegressor, rising, ("auto", "objective-perturbation")
         yield "LinearRegression moment", dpopt.LinearRegression, {**unknown, "heavy_tailed": (2, 1.0)}, ("auto",)
         yield "LinearRegression no range", dpopt.LinearRegression, unknown, ("auto",)
         for loss in ("squared_error", "huber", "absolute_error"):
@@ -243,6 +247,9 @@ def estimators(task):
     facts["classes"] = [0, 1] if task == "two classes" else [0, 1, 2]
     yield "GaussianNB", dpopt.GaussianNB, {k: v for k, v in facts.items() if k != "encoding"}, ("",)
     yield "LogisticRegression", dpopt.LogisticRegression, facts, ("auto", *dpopt.METHODS)
+    known = {k: v for k, v in facts.items() if k != "encoding"}
+    rising = {**known, "columns": dpopt.Columns(monotone={"x1": "increasing"})}
+    yield "AdditiveClassifier", dpopt.AdditiveClassifier, rising if task == "two classes" else known, ("auto",)
     yield (
         "LinearSVC",
         dpopt.LinearSVC,

@@ -274,6 +274,7 @@ LEDGERS = "ledger: Ledger"
 OF_A_MODEL = "torch.records: RecordGradients"
 #: Parameters and what was released; each fit is charged for itself. A stream that is under way stays behind.
 ESTIMATORS = """
+_additive: AdditiveClassifier AdditiveRegressor
 _base: PrivateEstimator
 _bounded_moments: BoundedColumns PrivateMoments
 _classifiers: LinearSVC LogisticRegression PrivateLinearClassifier SGDClassifier
@@ -319,6 +320,7 @@ _rows: Bounding Scaling
 _search_price: SearchPlan
 _self_check: CannotBeTried Evidence NotOfOneRecord Pool
 _settings: DefaultEpsilon Method Settings
+_shapes: Shape
 _sources: EncodedMatrix Matrix PartitionedMatrix Source Table PartitionedTable
 _split: Split
 _steps: Surroundings

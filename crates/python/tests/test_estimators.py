@@ -51,6 +51,8 @@ CHECKED = [
     dpopt.PoissonRegressor(**COMMON, method="noisy-gradient-descent", target_bounds=(0, 4)),
     dpopt.QuantileRegressor(**COMMON, method="noisy-gradient-descent", target_bounds=(-4, 4)),
     dpopt.SGDRegressor(**COMMON, **SAMPLED, target_bounds=(-4, 4)),
+    dpopt.AdditiveClassifier(epsilon=50.0, delta=1e-3, bounds=(-4, 4), classes="public"),
+    dpopt.AdditiveRegressor(epsilon=50.0, delta=1e-3, bounds=(-4, 4), target_bounds=(-4, 4)),
     dpopt.MeanEstimator(**COMMON),
     dpopt.HeavyTailedMean(epsilon=50.0, delta=1e-3, moment=(2, 1e3)),
     dpopt.GaussianNB(epsilon=50.0, delta=1e-3, bounds=(-4, 4), classes="public"),

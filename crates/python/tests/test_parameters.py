@@ -19,7 +19,8 @@ LINEAR = (
     dpopt.SparseLogisticRegression, dpopt.SparseLinearRegression, dpopt.EmbeddingClassifier, dpopt.TwoTowerClassifier, dpopt.TwoTowerRegressor,
 )  # fmt: skip
 MOMENTS = (dpopt.GaussianNB, dpopt.PrivateScaler, dpopt.PCA, dpopt.CoxRegressor)
-ESTIMATORS = (*LINEAR, dpopt.MeanEstimator, dpopt.HeavyTailedMean, *MOMENTS, dpopt.select.PrivateSearchCV)
+ADDITIVE = (dpopt.AdditiveClassifier, dpopt.AdditiveRegressor)
+ESTIMATORS = (*LINEAR, *ADDITIVE, dpopt.MeanEstimator, dpopt.HeavyTailedMean, *MOMENTS, dpopt.select.PrivateSearchCV)
 ENCODERS = (dpopt.TableEncoder, dpopt.PublicScaler, dpopt.PublicOneHot, dpopt.HashingEncoder, dpopt.TextEncoder)
 GROUPS = (Columns, Unit, *dpopt.methods.BY_NAME.values())
 MAX_PARAMETERS, MAX_WORDS = 22, 400

@@ -1,7 +1,7 @@
 //! The plan in some ten lines: what would run and why, what stood next to it, what to expect, and what it promises.
 
 use super::{Explained, counts, intervals, regime};
-use dpopt::data::{FeatureKind, Layout, TextForm};
+use dpopt::data::{FeatureKind, Layout, TextForm, Trend};
 use dpopt::loss::Loss;
 use dpopt::plan::Grade;
 use dpopt::report::{CandidateRow, Outcome, PlannedRow, number, probability};
@@ -206,6 +206,7 @@ fn encoder(layout: &Layout) -> String {
     part(count(&|kind| matches!(kind, FeatureKind::Text { .. })), "text", text);
     part(count(&|kind| matches!(kind, FeatureKind::Sparse { .. })), "sparse", "their values as they are".into());
     parts.extend(form.interactions());
+    parts.extend(Trend::in_words(layout.trends()));
     if !layout.ignored.is_empty() {
         parts.push(format!("{} not used", layout.ignored.len()));
     }

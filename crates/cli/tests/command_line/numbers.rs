@@ -1,4 +1,4 @@
-//! Regressions of counts and of quantiles, and prediction intervals.
+//! Regressions of counts and of quantiles, prediction intervals, and numbers that predictions move one way with.
 
 use crate::{refuse, succeed};
 
@@ -205,5 +205,73 @@ fn intervals_are_found_kept_and_written() {
         // nothing is charged for what could be known before
         let ledger = std::fs::read_to_string(d.path().join("l.jsonl")).unwrap_or_default();
         assert!(!ledger.contains("fit y"), "{ledger}");
+    }
+}
+
+/// A step that is declared to rise: predictions never fall with it on any road, and the other way round they are flat.
+#[test]
+fn predictions_move_the_declared_way() {
+    let d = tempfile::tempdir().unwrap();
+    let mut uniform = uniforms(11);
+    let mut csv = String::from("dose,age,y,answer\n");
+    for row in 0..3000 {
+        let (dose, age) = (uniform(), 18.0 + 60.0 * uniform());
+        let y = f64::from(dose > 0.4) + 0.01 * age + 0.2 * uniform();
+        let cell = if row % 50 == 0 { String::new() } else { format!("{dose:.4}") };
+        csv += &format!("{cell},{age:.2},{y:.4},{}\n", if y > 1.0 { "yes" } else { "no" });
+    }
+    std::fs::write(d.path().join("t.csv"), csv).unwrap();
+    // one person at 101 doses
+    let line: String = (0..=100).map(|k| format!("{},50\n", f64::from(k) / 100.0)).collect();
+    std::fs::write(d.path().join("line.csv"), format!("dose,age\n{line}")).unwrap();
+    let rest = "[age]\nlower = 18\nupper = 80\n";
+    for (name, trend) in [("rising", "increasing"), ("falling", "decreasing")] {
+        let dose = format!("[dose]\nlower = 0\nupper = 1\nmonotone = \"{trend}\"\n{rest}");
+        for (kind, target) in [
+            ("y", "[y]\nlower = 0\nupper = 3\n[answer]\nignore = true\n"),
+            ("answer", "[answer]\nlevels = ['no', 'yes']\n[y]\nignore = true\n"),
+        ] {
+            std::fs::write(d.path().join(format!("{name}-{kind}.toml")), format!("{dose}{target}")).unwrap();
+        }
+    }
+    let with = |command: &'static str, target: &'static str, bounds: String, more: &[&'static str]| {
+        let words = [command, "t.csv", "--target", target, "--epsilon", "2", "--delta", "1e-6", "--bounds"];
+        let all = words.into_iter().map(str::to_string).chain([bounds]);
+        all.chain(more.iter().map(|word| word.to_string())).collect::<Vec<String>>()
+    };
+    let run = |words: &[String]| succeed(d.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let roads: [&[&'static str]; 3] = [&[], &["--memory", "1M"], &["--workers", "2"]];
+    for (target, name) in [("y", "rising"), ("y", "falling"), ("answer", "rising"), ("answer", "falling")] {
+        let sign = if name == "rising" { 1.0 } else { -1.0 };
+        for more in roads {
+            let shown = run(&with("explain", target, format!("{name}-{target}.toml"), more));
+            let verb = if name == "rising" { "fall" } else { "rise" };
+            assert!(shown.contains(&format!("predictions never {verb} with dose")), "{shown}");
+            let more = [more, &["--insecure-seed", "3", "--report", "r.html"]].concat();
+            run(&with("fit", target, format!("{name}-{target}.toml"), &more));
+            let report = std::fs::read_to_string(d.path().join("r.html")).unwrap();
+            assert!(report.contains(&format!("predictions never {verb} with dose")));
+            succeed(d.path(), &["predict", "model.json", "line.csv", "-o", "p.csv"]);
+            let predicted = std::fs::read_to_string(d.path().join("p.csv")).unwrap();
+            let column = predicted.lines().next().unwrap().split(',').position(|cell| cell.contains("yes"));
+            let values: Vec<f64> = predicted
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').nth(column.unwrap_or(0)).unwrap().parse().unwrap())
+                .collect();
+            assert_eq!(values.len(), 101);
+            assert!(values.windows(2).all(|pair| sign * (pair[1] - pair[0]) > -1e-6), "{target} {name}: {values:?}");
+            // the records say that it rises
+            assert_eq!(values[100] - values[0] > 0.3, name == "rising", "{target} {name}: {values:?}");
+        }
+    }
+    let wrong: [(&[&'static str], &str); 2] = [
+        (&["--intervals", "0.9"], "leave out the intervals"),
+        (&["--model", "embedding"], "has no function of a column"),
+    ];
+    for (more, message) in wrong {
+        let words = with("fit", "y", "rising-y.toml".into(), more);
+        let refusal = refuse(d.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(refusal.contains(message), "{more:?}: {refusal}");
     }
 }

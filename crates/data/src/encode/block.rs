@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use super::numeric::{NumericScale, ends, line, splines};
 use super::pairs::Factor;
 use crate::cell::{Rules, Scratch as CellScratch, field_text};
+use crate::declared::Trend;
 use crate::hashing::Fnv;
 use crate::levels::Levels;
 use crate::numerals::Unit;
@@ -26,6 +27,7 @@ pub(super) enum PreparedColumn {
     Numeric {
         scale: NumericScale,
         unit: Unit,
+        trend: Option<Trend>,
     },
     Categorical {
         levels: Levels,
@@ -59,7 +61,25 @@ pub(super) struct TextParts {
 impl PreparedColumn {
     /// Whether its values are 0 or 1, as far as was released.
     pub(super) fn is_zero_or_one(&self) -> bool {
-        matches!(self, Self::Numeric { scale, unit: Unit::Number } if scale.is_zero_or_one())
+        matches!(self, Self::Numeric { scale, unit: Unit::Number, .. } if scale.is_zero_or_one())
+    }
+
+    /// Which way predictions move with it, of a fitted model.
+    pub(super) fn trend(&self) -> Option<Trend> {
+        match self {
+            Self::Numeric { trend, .. } => *trend,
+            _ => None,
+        }
+    }
+
+    /// Features of its line.
+    pub(super) fn line(&self, centred: bool) -> u32 {
+        if self.trend().is_some() { 0 } else { line(centred) }
+    }
+
+    /// The B-splines of its scales: its own, or those of `all` columns of the encoder.
+    pub(super) fn splines<'a>(&self, all: &'a [u32]) -> &'a [u32] {
+        if self.trend().is_some() { &[TREND_KNOTS] } else { all }
     }
 }
 
@@ -99,6 +119,9 @@ pub(super) struct PlainRow {
     pub(super) others: Vec<f64>,
 }
 
+/// Linear B-splines of a number with which predictions move one way: four between two of the usual finer scale.
+pub(super) const TREND_KNOTS: u32 = 125;
+
 /// What all columns of an encoder share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scales<'a> {
@@ -129,7 +152,7 @@ impl FeatureBlock {
     pub(super) fn push(&self, field: Field<'_>, scales: &Scales<'_>, scratch: &mut Scratch) -> bool {
         let (mut factor, mut readable) = (Factor::Absent, true);
         match &self.form {
-            PreparedColumn::Numeric { scale, unit } => {
+            PreparedColumn::Numeric { scale, unit, .. } => {
                 (factor, readable) =
                     self.number(scale, scales.rules.number(field, *unit), scales, &mut scratch.entries);
                 readable = readable || scales.rules.is_missing_cell(field);
@@ -162,11 +185,11 @@ impl FeatureBlock {
         readable
     }
 
-    /// The scale of a column of plain numbers, which may be read by [`plain_numbers`](crate::table::Block::plain_numbers).
+    /// The scale of a column of plain numbers without a trend, which may be read by [`plain_numbers`](crate::table::Block::plain_numbers).
     #[inline]
     pub(super) fn plain_scale(&self) -> Option<&NumericScale> {
         match &self.form {
-            PreparedColumn::Numeric { scale, unit } if unit.is_number() => Some(scale),
+            PreparedColumn::Numeric { scale, unit, trend: None } if unit.is_number() => Some(scale),
             _ => None,
         }
     }
@@ -211,9 +234,35 @@ impl FeatureBlock {
         scales: &Scales<'_>,
         entries: &mut Vec<(u32, f32)>,
     ) -> (Factor, bool) {
+        if self.form.trend().is_some() {
+            match value {
+                Some(value) => self.one_way(range.unit(value), scales.each, entries),
+                None => entries.push((self.missing(), scales.each as f32)),
+            }
+            return (Factor::Absent, value.is_some());
+        }
         // a missing value sits in the middle and says that it is missing
         let unit = value.map_or(0.5, |v| range.unit(v));
-        let absent = f64::from(u8::from(value.is_none()));
+        self.at(unit, value.is_none(), scales, entries)
+    }
+
+    /// A number with a trend, at a position of its range.
+    fn one_way(&self, unit: f64, each: f64, entries: &mut Vec<(u32, f32)>) {
+        let (i, left, right) = splines(unit, TREND_KNOTS);
+        let features = [(self.offset + i, (left * each) as f32), (self.offset + i + 1, (right * each) as f32)];
+        entries.extend(features.into_iter().filter(|feature| feature.1 != 0.0));
+    }
+
+    /// A number at a position of its range, or in the middle and `missing`, as a block of its norm; what products see of it, and whether it is there.
+    #[inline]
+    pub(super) fn at(
+        &self,
+        unit: f64,
+        missing: bool,
+        scales: &Scales<'_>,
+        entries: &mut Vec<(u32, f32)>,
+    ) -> (Factor, bool) {
+        let absent = f64::from(u8::from(missing));
         let (low, high) = ends(unit, scales.centred);
         let mut square = low * low + high * high;
         for &knots in scales.splines {
@@ -224,7 +273,7 @@ impl FeatureBlock {
         let short = scales.splines.is_empty() && scales.centred;
         let each = if short { scales.each } else { scales.each / (square + absent).sqrt() };
         let factor = self.plain(unit, each, scales, entries);
-        if value.is_none() {
+        if missing {
             entries.push((self.missing(), each as f32));
             return (Factor::Absent, false);
         }
@@ -366,7 +415,11 @@ mod tests {
             let column = |at: usize| {
                 let log = log >> (at % 8) & 1 == 1;
                 let bounds = Bounds::new("a", if log { 0.0 } else { -3.0 - at as f64 }, 3.0).unwrap();
-                let form = PreparedColumn::Numeric { scale: NumericScale::new(bounds, log, None), unit: Unit::Number };
+                let form = PreparedColumn::Numeric {
+                    scale: NumericScale::new(bounds, log, None),
+                    unit: Unit::Number,
+                    trend: None,
+                };
                 FeatureBlock { offset: 64 * at as u32, width: 64, form }
             };
             let columns: Vec<FeatureBlock> = (0..values.len()).map(column).collect();

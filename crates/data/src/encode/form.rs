@@ -2,11 +2,11 @@
 
 use super::Encoder;
 use super::block::{FeatureBlock, PreparedColumn, TextParts};
-use super::numeric::{NumericScale, line};
+use super::numeric::NumericScale;
 use super::pairs::PairBlock;
 use super::spread::Spread;
 use crate::cell::Rules;
-use crate::declared::{Bounds, EncodingOptions, Kind};
+use crate::declared::{Bounds, EncodingOptions, Kind, Trend};
 use crate::encoder_form::{EncoderForm, TextForm};
 use crate::error::DataError;
 use crate::hashing::Fnv;
@@ -195,6 +195,9 @@ pub(super) enum FeatureForm {
         /// What the numbers of the column count.
         #[serde(default, skip_serializing_if = "Unit::is_number")]
         unit: Unit,
+        /// Which way predictions move with it, of a fitted model: its features are then the linear B-splines of one scale, as they are.
+        #[serde(rename = "monotone", default, skip_serializing_if = "Option::is_none")]
+        trend: Option<Trend>,
     },
     Categorical {
         levels: Vec<String>,
@@ -296,6 +299,9 @@ impl EncoderSpec {
                 FeatureForm::Numeric { spread: Some(_), .. } if !self.spread => {
                     return Err(invalid(format!("column `{}` is spread where none is", feature.column)));
                 }
+                FeatureForm::Numeric { trend: Some(_), .. } if self.centred => {
+                    return Err(invalid(format!("column `{}` is monotone where rows are centred", feature.column)));
+                }
                 FeatureForm::Hashed { bits } => hash_bits = hash_bits.max(bits),
                 FeatureForm::Text { bits } => text_bits = text_bits.max(bits),
                 _ => {}
@@ -394,7 +400,7 @@ impl FeatureForm {
     /// Features of the column in a product with another; `None` if it takes part in none.
     pub(super) fn levels_in_pairs(&self, knots: u32) -> Option<u32> {
         match self {
-            Self::Numeric { .. } if knots > 0 => Some(knots),
+            Self::Numeric { trend: None, .. } if knots > 0 => Some(knots),
             // one for all values that are no level
             Self::Categorical { levels } if levels.len() < MAX_LEVELS_OF_A_PAIR => Some(levels.len() as u32 + 1),
             _ => None,
@@ -415,17 +421,14 @@ impl FeatureSpec {
     fn prepare(&self, spec: &EncoderSpec, splines: &[u32]) -> Result<(u32, u64, PreparedColumn), DataError> {
         let salt = Fnv::salted(&self.column);
         Ok(match &self.kind {
-            FeatureForm::Numeric { lower, upper, log, spread, unit } => {
+            FeatureForm::Numeric { lower, upper, log, spread, unit, trend } => {
                 let bounds = Bounds::new(&self.column, *lower, *upper)?;
                 if *log && bounds.lower() < 0.0 {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
                 let scale = NumericScale::new(bounds, *log, spread.clone());
-                (
-                    line(spec.centred) + splines.iter().sum::<u32>() + 1,
-                    1,
-                    PreparedColumn::Numeric { scale, unit: *unit },
-                )
+                let form = PreparedColumn::Numeric { scale, unit: *unit, trend: *trend };
+                (form.line(spec.centred) + form.splines(splines).iter().sum::<u32>() + 1, 1, form)
             }
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;

@@ -30,16 +30,8 @@ impl<'a> PassPlan<'a> {
         width: usize,
         bad_cells: BadCells,
     ) -> Self {
-        let scales = Scales {
-            rules: encoder.spec.rules(),
-            splines: &encoder.splines,
-            centred: encoder.spec.centred,
-            text_knots: encoder.spec.text_knots(),
-            pair_knots: encoder.spec.pairs.as_ref().map_or(0, |p| p.knots),
-            each: encoder.scale,
-            row_norm: encoder.spec.row_norm,
-            vectors: encoder.vectors.as_deref(),
-        };
+        let pair_knots = encoder.spec.pairs.as_ref().map_or(0, |p| p.knots);
+        let scales = Scales { vectors: encoder.vectors.as_deref(), ..encoder.scales(pair_knots) };
         let plain = PlainColumns::new(encoder.blocks.iter().zip(positions.iter().copied()));
         Self { encoder, positions, plain, scales, target, width, bad_cells, entries: AtomicUsize::new(0) }
     }

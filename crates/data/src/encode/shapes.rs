@@ -4,10 +4,10 @@ use super::Encoder;
 use super::block::{FeatureBlock, PreparedColumn};
 use super::block::{Scales, Scratch};
 use super::form::FeatureForm;
-use super::numeric::line;
 use crate::numerals::Unit;
 use crate::table::Field;
 use crate::text::COUNTS;
+use std::collections::HashMap;
 
 /// Points of a curve.
 const POINTS: usize = 65;
@@ -44,6 +44,17 @@ pub enum Shape {
         /// What is added to the score at each pair of values.
         effects: Vec<Vec<f64>>,
     },
+}
+
+/// A column, or a pair of columns, of a model that is a sum over them.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Term {
+    /// One name, or two.
+    pub columns: Vec<String>,
+    /// Its features: the first, and the one after the last.
+    pub features: (u32, u32),
+    /// Mean of what is added over the points, levels or cells that its [`Shape`] shows; 0 of one without a shape.
+    pub mean: f64,
 }
 
 impl Shape {
@@ -86,13 +97,18 @@ impl Shape {
         effects.iter().map(|e| e * e).sum::<f64>() / effects.len().max(1) as f64
     }
 
+    /// Mean of the effects.
+    fn mean(&self) -> f64 {
+        let effects = self.effects();
+        effects.iter().sum::<f64>() / effects.len().max(1) as f64
+    }
+
     /// Takes off the mean; of a map the means of rows and of columns.
     pub fn centre(&mut self) {
         match self {
             Self::Map { effects, .. } => doubly_centred(effects),
             _ => {
-                let effects = self.effects();
-                let mean = effects.iter().sum::<f64>() / effects.len().max(1) as f64;
+                let mean = self.mean();
                 self.effects_mut().into_iter().for_each(|e| *e -= mean);
             }
         }
@@ -118,19 +134,49 @@ fn doubly_centred(effects: &mut [Vec<f64>]) {
 impl Encoder {
     /// What `weights`, one per feature, say of each column with a range or declared levels, and of each pair.
     pub fn shapes(&self, weights: &[f64]) -> Vec<Shape> {
-        if weights.len() != self.dimension() {
-            return Vec::new();
-        }
-        let scales = Scales {
+        let mut shapes = self.shapes_as_they_are(weights);
+        shapes.iter_mut().for_each(Shape::centre);
+        shapes
+    }
+
+    /// All columns and all pairs of them, in order, with what `weights`, one per feature, say of each in the mean.
+    pub fn terms(&self, weights: &[f64]) -> Vec<Term> {
+        let shapes = self.shapes_as_they_are(weights);
+        let means: HashMap<Vec<&str>, f64> = shapes.iter().map(|shape| (shape.columns(), shape.mean())).collect();
+        let term = |columns: Vec<&str>, features: (u32, u32)| Term {
+            mean: means.get(&columns).copied().unwrap_or(0.0),
+            columns: columns.into_iter().map(str::to_string).collect(),
+            features,
+        };
+        let alone = self.columns().zip(&self.blocks);
+        let alone = alone.map(|(name, block)| term(vec![name], (block.offset, block.offset + block.width)));
+        let pairs = self
+            .pairs()
+            .zip(&self.pairs)
+            .map(|((first, second), pair)| term(vec![first, second], (pair.offset, pair.offset + pair.width() as u32)));
+        alone.chain(pairs).collect()
+    }
+
+    /// What columns share, without vectors of words; `pair_knots` for a number in a product.
+    pub(super) fn scales(&self, pair_knots: u32) -> Scales<'_> {
+        Scales {
             rules: self.spec.rules(),
             splines: &self.splines,
             centred: self.spec.centred,
             text_knots: self.spec.text_knots(),
             vectors: None,
-            pair_knots: 0,
+            pair_knots,
             each: self.scale,
             row_norm: self.spec.row_norm,
-        };
+        }
+    }
+
+    /// As [`shapes`](Self::shapes), not around 0.
+    fn shapes_as_they_are(&self, weights: &[f64]) -> Vec<Shape> {
+        if weights.len() != self.dimension() {
+            return Vec::new();
+        }
+        let scales = self.scales(0);
         let mut scratch = Scratch::default();
         let mut shapes = Vec::new();
         for (block, feature) in self.blocks.iter().zip(&self.spec.features) {
@@ -146,7 +192,7 @@ impl Encoder {
                     let level = |value: f64| (value.to_string(), effect(Field::of(value, Unit::Number)));
                     shapes.push(Shape::Levels { column, levels: [0.0, 1.0].map(level).to_vec() });
                 }
-                (PreparedColumn::Numeric { scale, unit }, _) => {
+                (PreparedColumn::Numeric { scale, unit, .. }, _) => {
                     let at = |k: usize| scale.shown_value(k as f64 / (POINTS - 1) as f64);
                     let point = |value: f64| (value, effect(Field::of(value, *unit)));
                     shapes.push(Shape::Curve { column, points: (0..POINTS).map(at).map(point).collect(), unit: *unit });
@@ -173,7 +219,6 @@ impl Encoder {
                 effects: (0..pair.widths.0).map(row).collect(),
             });
         }
-        shapes.iter_mut().for_each(Shape::centre);
         shapes
     }
 
@@ -203,8 +248,8 @@ impl Encoder {
                 (counted..counted + (1 << bits)).contains(&i)
             }
             form if form.is_zero_or_one() => {
-                let mut knot = i.checked_sub(line(self.spec.centred));
-                for &knots in &self.splines {
+                let mut knot = i.checked_sub(form.line(self.spec.centred));
+                for &knots in form.splines(&self.splines) {
                     match knot {
                         Some(at) if at >= knots => knot = Some(at - knots),
                         _ => return knot.is_some_and(|at| at > 0 && at + 1 < knots),

@@ -73,7 +73,8 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool, first_model:
         None if said.product_features(8) > MAX_FEATURES => Some(false),
         None => None,
     };
-    let centred = true;
+    // rows of centred blocks are scaled as a whole, and then more of one column would be less of another
+    let centred = said.trends().next().is_none();
     let spreads: &[bool] = if asked.spread.is_some() { &[false] } else { &[true, false] };
     let numbers = said.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }));
     // B-splines say nothing of texts; tables of levels alone have always listed them

@@ -9,7 +9,7 @@ use crate::recall::Facts;
 use crate::report::{Effects, Scale};
 use dpopt_data::output::write_atomically;
 use dpopt_data::{
-    BadCells, Block, DataError, Encoder, Shape, TableReader, TargetSpec, Truth, Unit, WordVectors, failure,
+    BadCells, Block, DataError, Encoder, Shape, TableReader, TargetSpec, Term, Truth, Unit, WordVectors, failure,
 };
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
@@ -464,6 +464,14 @@ impl Model {
         match self.embedding {
             Some(_) => Vec::new(),
             None => self.weights.chunks_exact(self.encoder.dimension()).map(|one| self.encoder.shapes(one)).collect(),
+        }
+    }
+
+    /// The columns and pairs of columns of each output's sum, and the mean of what each adds, on the scale of scores. Nothing of an embedding model.
+    pub fn terms_of_outputs(&self) -> Vec<Vec<Term>> {
+        match self.embedding {
+            Some(_) => Vec::new(),
+            None => self.weights.chunks_exact(self.encoder.dimension()).map(|one| self.encoder.terms(one)).collect(),
         }
     }
 

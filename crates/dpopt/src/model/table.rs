@@ -21,7 +21,7 @@ use crate::moment::TargetClip;
 use crate::report::{Ownership, Report};
 use crate::run::RunOptions;
 use crate::session::Closed;
-use dpopt_data::{DataError, Encoder, EncoderForm, Layout, Schema, TableReader, TargetRule, listed};
+use dpopt_data::{DataError, Encoder, EncoderForm, Layout, OneWay, Schema, TableReader, TargetRule, Trend, listed};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, LabelSelection, PrivateBounds};
 use dpopt_objective::objective::Evidence;
@@ -117,6 +117,7 @@ impl NamedTable {
         }
         let rule = asked::target_rule(&*table, target, (&run, &options), &layout)?;
         asked::check_loss(&options, &rule)?;
+        asked::check_trends(&options, &layout, &rule)?;
         let rows = asked::rows(&*table, options.rows, run.relation)?;
         let protected = units.as_ref().map_or(rows, Units::count);
         let budget = run.budget(protected)?;
@@ -479,6 +480,10 @@ impl Source for NamedTable {
         };
         let embedding = self.options.method.embedding.clone();
         let loss = planned.plan()?.summary().loss;
+        let (encoder, solution) = self.one_way(encoder, solution)?;
+        notes.extend(Trend::in_words(encoder.trends()).map(|words| {
+            format!("As declared, {words}: their functions were brought to the nearest ones that are in order.")
+        }));
         let model = Model::new(encoder, loss, embedding, solution.weights, guarantee, receipt)
             .map_err(|why| FitError::Option(why.into()))?
             .read_as(self.options.reading.clone());
@@ -499,6 +504,20 @@ impl Source for NamedTable {
         let report =
             self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
         Ok(Fitted { model, report, planned, note })
+    }
+}
+
+impl NamedTable {
+    /// The model with the functions of monotone columns in order: of one output, as others are refused before. A function of what was released.
+    fn one_way(&self, encoder: Encoder, solution: Solution) -> Result<(Encoder, Solution), FitError> {
+        let trends: Vec<(&str, Trend)> = self.layout.trends().collect();
+        if trends.is_empty() {
+            return Ok((encoder, solution));
+        }
+        let OneWay { encoder, weights, places } = encoder.one_way(&trends, &solution.weights)?;
+        // of a function that was brought in order it is another, which nobody knows
+        let of = |all: Vec<f64>| places.iter().map(|place| place.map_or(f64::NAN, |place| all[place])).collect();
+        Ok((encoder, Solution { weights, noise: solution.noise.map(of), covariance: None, ..solution }))
     }
 }
 

@@ -101,7 +101,10 @@ impl NamedTable {
                 .map(|(i, value)| Coefficient {
                     name: model.weight_name(i),
                     value,
-                    noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
+                    noise: match weight_noise {
+                        Some(all) => Some(all[i]).filter(|noise| !noise.is_nan()),
+                        None => summary.weight_noise.filter(|_| !model.encoder().follows_trend(i)),
+                    },
                     std_error: None,
                     slot: model.is_slot(i),
                 })

@@ -16,6 +16,7 @@ Ctrl-C ends any call within a second; what may be called from which thread, and 
 
 from . import _free_threaded as _free_threaded
 from . import accounting, encoders, mechanisms, methods, objectives, online, partitions, select
+from ._additive import AdditiveClassifier, AdditiveRegressor
 from ._aggregate import Aggregate, aggregate, aggregate_plan
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._clipped_sums import ClippedSums
@@ -57,6 +58,8 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "Aggregate",
     "BudgetExceeded",
     "ClippedSums",

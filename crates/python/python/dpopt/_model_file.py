@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _classifiers, _core, _embeddings, _regressors
+from . import _additive, _classifiers, _core, _embeddings, _regressors
 from ._fitted_table import loaded, path_of
 from ._plan import Privacy
 from ._public_facts import Columns
@@ -97,6 +97,8 @@ def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
     if loss["name"] in ("huber", "absolute"):
         name = "huber" if loss["name"] == "huber" else "absolute_error"
         return _regressors.SGDRegressor(loss=name, threshold=loss.get("threshold", 0.5), **facts)
+    if model.constant() and not json.loads(model.to_json())["encoder"].get("centred", False):
+        return _additive.AdditiveClassifier(**facts) if model.labels else _additive.AdditiveRegressor(**facts)
     return _classifiers.LogisticRegression(**facts) if model.labels else _regressors.LinearRegression(**facts)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 
 #: A column of more levels is one of them and not centred.
 _MOST_CENTRED = 4
+#: Linear B-splines of a number with which predictions move one way.
+_TREND_KNOTS = 125
 
 
 class Graph:
@@ -137,6 +139,10 @@ def _number(
         parts = [graph.put("Sub", graph.put("Mul", unit, np.array(2.0)), np.array(1.0))]
     else:
         parts = [graph.put("Sub", np.array(1.0), unit), unit]
+    if given.get("monotone"):
+        there = graph.put("Sub", np.array(1.0), absent)
+        block = graph.put("Concat", graph.put("Mul", _splines(graph, unit, _TREND_KNOTS), there), absent, axis=1)
+        return graph.put("Mul", block, np.array(scale)), None
     parts += [_splines(graph, unit, knots) for knots in splines]
     block = graph.put("Concat", *parts, absent, axis=1)
     if splines or not centred:

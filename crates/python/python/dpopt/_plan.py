@@ -21,6 +21,13 @@ VOID = " — VOID: the noise was seeded"
 SHOWN_FORMS = 8
 
 
+def _about(seconds: float) -> str:
+    """So many seconds, with as many digits as are of use."""
+    if seconds < 1.0:
+        return "less than a second"
+    return "about a second" if seconds < 1.5 else f"about {round(float(f'{seconds:.1e}'))} seconds"
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a fit would do, from public facts only: every candidate method, the best prediction first.
@@ -47,7 +54,7 @@ class Plan:
     sizing
         Which ε and how many rows a goal needs, where one was given to ``explain``.
 
-    Where records are in partitions each candidate has its ``passes``: aggregate queries to all partitions, for all models together. It is a public number; of the
+    Where records are in memory each candidate has its ``core_seconds``. Where they are in partitions it has its ``passes``: aggregate queries to all partitions, for all models together. It is a public number; of the
     methods that minimise, ``objective-perturbation`` and ``output-perturbation``, tables that resist make it two or four times as large, so
     that the number of passes that were made may disclose something of the records.
     """
@@ -83,6 +90,12 @@ class Plan:
     def passes(self) -> int | None:
         """Aggregate queries that the chosen method asks of partitions; None if the records are here."""
         return None if self.method is None else self.chosen.get("passes")
+
+    @property
+    def core_seconds(self) -> float | None:
+        """Seconds of one core that the chosen method takes, of all models together, within a factor of five; reading and encoding records comes on top. None if
+        records are in partitions."""
+        return None if self.method is None else self.chosen.get("core_seconds")
 
     def seconds(self, a_pass: float) -> float:
         """What the chosen method's passes take, if one takes so many seconds: ``parts.seconds_per_pass``, or ``statistics.median(parts.seconds)`` of an
@@ -151,6 +164,11 @@ class Plan:
             lines.append(f"  {len(refused)} of {len(self.candidates)} do not apply (plan.refused says why): {names}")
             if self.refusal is not None:
                 lines.append(f"  {self.refusal}")
+        if self.core_seconds is not None:
+            lines += [
+                "",
+                f"time: {_about(self.core_seconds)} of one core, within a factor of five, beside reading and encoding",
+            ]
         if self.encoder is not None:
             lines += ["", f"encoder: {self.encoder['words']}"]
         if len(self.encoders) > 1:

@@ -28,6 +28,9 @@ class Columns(Settings):
         Names of numbers without a public range; ``bounds_budget=`` finds one privately.
     ignore : list of str, optional
         Names of columns that are not used.
+    monotone : dict, optional
+        Numbers that predictions may move one way with, ``{"age": "increasing"}`` or ``"decreasing"``, whatever was released: the number that is predicted, or of two
+        listed classes the chance of the second one. Costs nothing (docs/additive.md).
     public_vectors : str or path, optional
         A file of word vectors that are not sensitive (word2vec's or GloVe's text format, also gzipped), for the columns in `text`: words that mean alike
         then count alike. A model needs the same file again: ``dpopt.load(path, public_vectors=...)``.
@@ -47,6 +50,7 @@ class Columns(Settings):
         hashed: Sequence[str] | None = None,
         numeric: Sequence[str] | None = None,
         ignore: Sequence[str] | None = None,
+        monotone: Mapping[str, Literal["increasing", "decreasing"]] | None = None,
         public_vectors: str | os.PathLike[str] | None = None,
     ) -> None:
         self.levels = levels
@@ -54,6 +58,7 @@ class Columns(Settings):
         self.hashed = hashed
         self.numeric = numeric
         self.ignore = ignore
+        self.monotone = monotone
         self.public_vectors = public_vectors
 
 

@@ -244,6 +244,12 @@ def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = 
     for parameter, key in _FLAGS.items():
         for name in _names(getattr(columns, parameter) or [], parameter):
             declare(name, {key: True})
+    for name, trend in _mapping(columns.monotone or {}, "monotone").items():
+        if not isinstance(trend, str) or trend not in ("increasing", "decreasing"):
+            raise ValueError(f'monotone has an entry that is {shown(trend)}; give "increasing" or "decreasing"')
+        facts = tables.setdefault(name, {})
+        if facts.setdefault("monotone", trend) != trend:
+            raise ValueError(f"column {shown(name)} is declared increasing and decreasing; keep one of the two")
     if target is not None and target[1]:
         declare(*target)
     said = encoding_said(declaring)

@@ -145,11 +145,10 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
         matrix = table.positions is not None
         encoded, inputs = _onnx_encoder.encoded(graph, model["encoder"], table.model.missing_texts(), matrix)
         target = model["encoder"]["target"]["as"]
-        outputs_of_model = len(model["weights"]) // _features(model["encoder"])
-        weights = np.array(model["weights"], dtype=np.float64).reshape(outputs_of_model, -1)
+        weights = table.model.weights()
         if is_classifier(estimator):
             # the file has classes as they were declared, `classes_` has them sorted
-            weights = table.order.sign * weights if outputs_of_model == 1 else weights[table.order.places]
+            weights = table.order.sign * weights if len(weights) == 1 else weights[table.order.places]
         scores = graph.put("MatMul", encoded, np.ascontiguousarray(weights.T))
         if "number" in target and _counts(estimator):
             # a score of 0 is the usual count
@@ -178,18 +177,6 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
     if path is not None:
         Path(path).write_bytes(written.SerializeToString())
     return written
-
-
-def _features(encoder: dict[str, Any]) -> int:
-    """How many features an encoder gives, whose columns are numbers and levels."""
-    line, splines = (1 if encoder.get("centred") else 2), encoder["knots"] + encoder.get("fine_knots", 0)
-    pairs = encoder.get("pairs") or {"columns": [], "knots": 0}
-    widths, factors = [], []
-    for feature in encoder["features"]:
-        levels = feature["as"].get("categorical", {}).get("levels")
-        widths.append(line + splines + 1 if levels is None else len(levels) + 2)
-        factors.append(pairs["knots"] if levels is None else len(levels) + 1)
-    return 1 + sum(widths) + sum(factors[first] * factors[second] for first, second in pairs["columns"])
 
 
 def _decided(graph: _onnx_encoder.Graph, scores: str, estimator: Any) -> list[Any]:

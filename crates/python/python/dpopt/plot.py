@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import accounting
 from ._reading import array, kind, number, shown, whole
+from ._shapes import Shape, shapes_of
 
 #: Where the axis of δ ends.
 SMALLEST_DELTA = 1e-12
@@ -231,74 +231,20 @@ def coefficient_intervals(
     return ax
 
 
-def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
-    """What the released weights of one output say of columns and pairs of them: kind, columns, points, and reach."""
-    table = getattr(estimator, "_table", None)
-    if table is None:
-        if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
-            raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator, or what dpopt.load gives")
-        check_is_fitted(estimator)
-        raise ValueError(
-            "this model has no shapes, since its columns are not encoded; declare them by name, or give bounds=(lower, upper) without encoding=None, or draw coefficient_intervals"
-        )
-    model = table.model
-    found = json.loads(model.shapes())
-    if not found:
-        raise ValueError("an embedding model has no shapes to draw, since it is not a sum of functions of its columns")
-    labels = [*model.labels]
-    place = 0
-    if len(found) > 1:
-        known = list(getattr(estimator, "classes_", []))
-        if output is None or output not in known:
-            raise ValueError(f"there are {len(known)} classes, each with its own shapes; give output=, one of classes_")
-        place = int(table.order.places[known.index(output)])
-    elif output is not None:
-        raise ValueError(
-            "output is for models of three or more classes; leave it out: with two classes the shapes are those of the second"
-        )
-    # of two classes the estimator's second one; a number in the units of y
-    unit = "score" if labels else "prediction"
-    factor = table.order.sign if len(labels) == 2 else 1.0 if labels else (model.range[1] - model.range[0]) / 2
-    shapes = []
-    for one in found[place]:
-        ((form, held),) = one.items()
-        columns = held["columns"] if form == "map" else [held["column"]]
-        if form == "map":
-            effects = np.array(held["effects"], dtype=float)
-            at: Any = (held["first"], held["second"])
-        else:
-            pairs = held["points"] if form == "curve" else held["levels"]
-            at, effects = [p[0] for p in pairs], np.array([p[1] for p in pairs], dtype=float)
-        effects = effects * factor
-        reach = float(np.ptp(effects)) if effects.size else 0.0
-        shapes.append(
-            {
-                "kind": form,
-                "columns": list(columns),
-                "at": at,
-                "effects": effects,
-                "reach": reach,
-                "unit": unit,
-                "counts": held.get("unit", "number"),
-            }  # fmt: skip
-        )
-    return sorted(shapes, key=lambda s: -s["reach"])
-
-
-def _wanted(shapes: list[dict[str, Any]], columns: Any, most: Any, most_pairs: Any) -> list[dict[str, Any]]:
-    known = sorted({name for s in shapes for name in s["columns"]})
+def _wanted(shapes: list[Shape], columns: Any, most: Any, most_pairs: Any) -> list[Shape]:
+    known = sorted({name for s in shapes for name in s.columns})
     if columns is None:
-        alone = [s for s in shapes if s["kind"] != "map" and s["reach"] > 0]
-        pairs = [s for s in shapes if s["kind"] == "map" and s["reach"] > 0]
+        alone = [s for s in shapes if s.kind != "map" and s.reach > 0]
+        pairs = [s for s in shapes if s.kind == "map" and s.reach > 0]
         return alone[: whole(most, "most")] + pairs[: whole(most_pairs, "most_pairs")]
     chosen = []
     for wanted in [columns] if isinstance(columns, str) else list(columns):
         names = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, (list, tuple)) else []
-        fits = [s for s in shapes if sorted(s["columns"]) == sorted(str(n) for n in names)]
+        fits = [s for s in shapes if sorted(s.columns) == sorted(str(n) for n in names)]
         if not fits:
             raise ValueError(
                 f"columns has an entry without a shape; the model has shapes of {', '.join(known[:12])}"
-                f"{' and others' if len(known) > 12 else ''}, and of {sum(s['kind'] == 'map' for s in shapes)} pairs of them"
+                f"{' and others' if len(known) > 12 else ''}, and of {sum(s.kind == 'map' for s in shapes)} pairs of them"
             )
         chosen += fits
     return chosen
@@ -332,7 +278,7 @@ def shape(estimator: Any, columns: Any, *, output: Any = None, ax: Any = None) -
     given = columns if isinstance(columns, str) else tuple(columns) if isinstance(columns, (list, tuple)) else None
     if given is None:
         raise TypeError(f"columns is {kind(columns)}; give a column's name, or a pair of names")
-    (found, *_) = _wanted(_shapes_of(estimator, output), [given], 1, 1)
+    (found, *_) = _wanted(shapes_of(estimator, output), [given], 1, 1)
     return _draw(_axes(ax), found)
 
 
@@ -354,7 +300,7 @@ def shapes(
 
     Each one as :func:`shape` draws it. Returns an array of axes.
     """
-    found = _wanted(_shapes_of(estimator, output), columns, most, most_pairs)
+    found = _wanted(shapes_of(estimator, output), columns, most, most_pairs)
     if not found:
         raise ValueError("there is nothing to draw: no column has a declared range or levels, or all weights are 0")
     if axes is None:
@@ -371,6 +317,65 @@ def shapes(
     for ax in axes[len(found) :]:
         ax.set_visible(False)
     return axes[: len(found)]
+
+
+def contributions(estimator: Any, record: Any, *, output: Any = None, most: int = 12, ax: Any = None) -> Any:
+    """Why an additive model predicts what it does for one record: what each column and pair adds, the largest first.
+
+    Drawn from what was released and the record that is given: one of your own making, since the picture shows what is in it.
+
+    Parameters
+    ----------
+    estimator
+        A fitted :class:`dpopt.AdditiveClassifier` or :class:`dpopt.AdditiveRegressor`.
+    record
+        One record, as for ``predict``.
+    output
+        Of three or more classes, the class.
+    most
+        Bars that are shown; the rest is one bar.
+
+    Examples
+    --------
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0); X = rng.uniform(0, 1, (4000, 2)); y = 3 * X[:, 0] + X[:, 1]
+    >>> model = dpopt.AdditiveRegressor(epsilon=4.0, delta=1e-6, bounds=(0, 1), target_bounds=(0, 4)).fit(X, y)
+    >>> ax = contributions(model, [[0.95, 0.5]])
+    >>> len(ax.patches), ax.get_yticklabels()[0].get_text()
+    (2, 'x0')
+    """
+    if not hasattr(estimator, "contributions"):
+        raise TypeError(
+            f"estimator is {kind(estimator)}; give a fitted dpopt.AdditiveClassifier or dpopt.AdditiveRegressor"
+        )
+    parts, base = estimator.contributions(record), estimator.base_value_
+    if len(parts) != 1:
+        raise ValueError(f"record has {len(parts)} rows; give one record, such as X[:1]")
+    (parts,), names = parts, [" & ".join(term) for term in estimator.terms_]
+    if parts.ndim == 2:
+        known = list(estimator.classes_)
+        if output not in known:
+            raise ValueError(f"there are {len(known)} classes, each with its own sum; give output=, one of classes_")
+        parts, base = parts[:, known.index(output)], base[known.index(output)]
+    elif output is not None:
+        raise ValueError(
+            "output is for models of three or more classes; leave it out: with two classes the sum is the second one's"
+        )
+    order = np.argsort(-np.abs(parts), kind="stable")
+    shown_, rest = order[: max(1, whole(most, "most"))], order[max(1, whole(most, "most")) :]
+    values, labels = list(parts[shown_]), [_short(names[i]) for i in shown_]
+    if rest.size:
+        values.append(parts[rest].sum())
+        labels.append(f"{rest.size} others")
+    ax, at = _axes(ax), np.arange(len(values))
+    ax.barh(at, values, color=["tab:red" if value < 0 else "tab:blue" for value in values])
+    ax.set_yticks(at, labels)
+    ax.invert_yaxis()
+    ax.axvline(0, color="gray", linewidth=0.8)
+    total = base + float(np.sum(values))
+    unit = "score" if hasattr(estimator, "classes_") else "prediction"
+    ax.set(xlabel=f"added to the {unit}", title=f"{base:.3g} + these = {total:.3g}")
+    return ax
 
 
 def survival_curves(
@@ -424,27 +429,27 @@ def survival_curves(
 _MOST_LEVELS, _MOST_NAMES = 12, 8
 
 
-def _draw(ax: Any, shape: dict[str, Any]) -> Any:
-    effects, at = shape["effects"], shape["at"]
-    if shape["kind"] == "curve":
+def _draw(ax: Any, shape: Shape) -> Any:
+    effects, at = shape.effects, shape.at
+    if shape.kind == "curve":
         values = np.array(at, dtype=float)
         place = np.linspace(0, 1, len(values))
         ax.axhline(0, color="gray", linewidth=0.8)
         ax.plot(place, effects)
         # on the encoder's scale, which values of a skewed column do not crowd
         # a date takes the room of two numbers
-        ticks = np.linspace(0, 1, 3 if shape["counts"] == "date" else 5)
-        ax.set_xticks(ticks, [_plain(value, shape["counts"]) for value in np.interp(ticks, place, values)])
-        days = " (days)" if shape["counts"] == "duration" else ""
-        ax.set(xlabel=shape["columns"][0] + days, ylabel=f"added to the {shape['unit']}", title=shape["columns"][0])
-    elif shape["kind"] == "levels":
+        ticks = np.linspace(0, 1, 3 if shape.counts == "date" else 5)
+        ax.set_xticks(ticks, [_plain(value, shape.counts) for value in np.interp(ticks, place, values)])
+        days = " (days)" if shape.counts == "duration" else ""
+        ax.set(xlabel=shape.columns[0] + days, ylabel=f"added to the {shape.unit}", title=shape.columns[0])
+    elif shape.kind == "levels":
         largest = np.argsort(-np.abs(effects), kind="stable")[:_MOST_LEVELS]
         names, rows = [_short(at[i]) for i in largest], np.arange(len(largest))[::-1]
         ax.axvline(0, color="gray", linewidth=0.8)
         ax.plot(effects[largest], rows, "o")
         ax.set_yticks(rows, names)
         ax.set_ylim(-0.5, len(largest) - 0.5)
-        ax.set(xlabel=f"added to the {shape['unit']}", title=shape["columns"][0])
+        ax.set(xlabel=f"added to the {shape.unit}", title=shape.columns[0])
     else:
         reach = np.abs(effects).max() or 1.0
         picture = ax.imshow(effects.T, origin="lower", aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach)
@@ -453,7 +458,7 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
             step = -(-len(names) // _MOST_NAMES)
             axis.set_ticks(range(0, len(names), step), [_short(name) for name in names[::step]])
         ax.tick_params(axis="x", rotation=45)
-        first, second = shape["columns"]
+        first, second = shape.columns
         ax.set(xlabel=first, ylabel=second, title=f"{first} and {second}")
     return ax
 
@@ -471,6 +476,7 @@ def _short(name: str) -> str:
 __all__ = [
     "accuracy_against_epsilon",
     "coefficient_intervals",
+    "contributions",
     "epsilon_over_steps",
     "privacy_curve",
     "shape",

@@ -128,6 +128,37 @@ pub(super) fn check_loss(options: &FitOptions, rule: &TargetRule) -> Result<(), 
     }
 }
 
+/// Refuses columns that predictions move one way with where there is no one way, or where what follows the fit rests on the weights as they were released.
+pub(super) fn check_trends(options: &FitOptions, layout: &Layout, rule: &TargetRule) -> Result<(), FitError> {
+    let Some((column, _)) = layout.trends().next() else { return Ok(()) };
+    let refused = |why: &str, fix: &'static str| {
+        let why = Refusal::of(format!("`{column}` is declared monotone, and {why}")).or(fix);
+        Err(FitError::Option(why.or("leave out `monotone`")))
+    };
+    if options.embedding.is_some() {
+        return refused("an embedding model is asked for, which has no function of a column", "fit a linear model");
+    }
+    if options.method.intervals().is_some() {
+        return refused(
+            "prediction intervals are measured around predictions before they follow it",
+            "leave out the intervals",
+        );
+    }
+    match rule {
+        TargetRule::Number { .. } => Ok(()),
+        TargetRule::Undeclared if options.regression => Ok(()),
+        TargetRule::Classes { levels } if levels.len() == 2 => Ok(()),
+        TargetRule::Classes { .. } => refused(
+            "there are more than two classes, of which one alone can be more likely",
+            "ask for one of them against the rest",
+        ),
+        TargetRule::Undeclared => refused(
+            "which of two labels is the second is not declared: predictions are of that one",
+            "declare the levels of the target",
+        ),
+    }
+}
+
 /// Number of rows, or a public guess of it.
 pub(super) fn rows(table: &dyn TableReader, given: Option<u64>, relation: Relation) -> Result<u64, FitError> {
     let rows = match (given, relation) {
