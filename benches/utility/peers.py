@@ -226,7 +226,19 @@ def dpopt_table(columns, task, terms):
     """Our Python estimators on the table as it is, with the bounds file's declarations."""
     import dpopt
 
-    model_class = dpopt.LinearRegression if task == "regression" else dpopt.LogisticRegression
+    return of_table(columns, task, terms, dpopt.LinearRegression if task == "regression" else dpopt.LogisticRegression)
+
+
+def dpopt_additive(columns, task, terms):
+    """The same as sums of one function for each column."""
+    import dpopt
+
+    return of_table(columns, task, terms, dpopt.AdditiveRegressor if task == "regression" else dpopt.AdditiveClassifier)
+
+
+def of_table(columns, task, terms, model_class):
+    import dpopt
+
     bounds, declared = {}, {"levels": {}, "hashed": [], "text": []}
     for n in columns.names:
         fact = columns.facts[n]

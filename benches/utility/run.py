@@ -34,6 +34,7 @@ FEW_ROWS = 2_500
 PRIVATE = {
     "dpopt-matrix": peers.dpopt_matrix,
     "dpopt-table": peers.dpopt_table,
+    "dpopt-additive": peers.dpopt_additive,
     "dp-ebm": peers.ebm,
     "opacus-linear": peers.opacus_linear,
     "opacus-perceptron": peers.opacus_perceptron,

@@ -4,7 +4,7 @@ import statistics
 from collections import defaultdict
 
 # names in the page, in order; an oracle's setting is the best on the test rows, which nobody has
-OURS = ["dpopt", "dpopt-table", "dpopt-matrix"]
+OURS = ["dpopt", "dpopt-table", "dpopt-matrix", "dpopt-additive"]
 PEERS = [
     "dp-ebm",
     "dp-ebm (oracle)",
@@ -17,6 +17,7 @@ NAMES = {
     "dpopt": "dpopt, command line",
     "dpopt-table": "dpopt, Python, tables",
     "dpopt-matrix": "dpopt, Python, matrix",
+    "dpopt-additive": "dpopt, Python, additive",
     "dp-ebm": "DP-EBM, defaults",
     "dp-ebm (oracle)": "DP-EBM, oracle",
     "opacus-linear": "Opacus, linear, one setting",

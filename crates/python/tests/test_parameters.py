@@ -187,3 +187,17 @@ def test_another_process_knows_a_default_too():
     given = pickle.dumps(dpopt.MeanEstimator(bounds=(-1, 1)))
     done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, timeout=120)
     assert done.stdout.decode().strip() == "1", done.stderr.decode()
+
+
+@pytest.mark.parametrize("kind", MOMENTS, ids=lambda kind: kind.__name__)
+def test_text_is_answered_with_a_parameter_that_there_is(kind):
+    """Estimators of bounded columns take no `columns=`, and no error asks for it."""
+    import pandas as pd
+
+    X = pd.DataFrame({"a": np.linspace(0, 1, 60), "b": ["x", "y", "z"] * 20})
+    more = {"horizon": 1.0} if kind is dpopt.CoxRegressor else {}
+    y = dpopt.survival(np.linspace(0, 1, 60), np.ones(60)) if more else [0, 1] * 30
+    assert "columns" not in inspect.signature(kind).parameters
+    with pytest.raises(ValueError, match="column of 0 and 1 of each level") as refused:
+        kind(1.0, 1e-6, bounds=(0, 1), **more).fit(X, y)
+    assert "columns=" not in str(refused.value)

@@ -127,6 +127,10 @@ def _cell(value: Any) -> float | None:
 _BY_NAME = '; or declare the columns by name, bounds={"age": (17, 90)}, columns=dpopt.Columns(levels={"sex": [...]}, text=[...]), and the table is encoded'
 
 
+#: And of an estimator that takes nothing else.
+_AS_NUMBERS = "; make a column of 0 and 1 of each level of a category beforehand, by levels that are public"
+
+
 def _cells(values: np.ndarray, name: str, more: str = "") -> np.ndarray:
     """An array of objects as float64."""
     whole = attempt(lambda: values.astype(np.float64))
@@ -221,8 +225,8 @@ def array(values: Any, name: str) -> np.ndarray:
     )
 
 
-def _plain_columns(X: Any, name: str) -> Any:
-    """A pandas table whose columns are all numbers; itself if they are."""
+def _plain_columns(X: Any, name: str, more: str) -> Any:
+    """A pandas table whose columns are all numbers; itself if they are. An error ends with `more`."""
     kinds = [dtype.kind if isinstance(dtype, np.dtype) and dtype.itemsize <= 8 else "O" for dtype in X.dtypes]
     if all(k in _NUMERIC for k in kinds):
         return X
@@ -233,7 +237,7 @@ def _plain_columns(X: Any, name: str) -> Any:
         if kinds[j] in _NUMERIC + "O" and not _is_category_of_text(column):
             found = attempt(lambda: column.to_numpy(dtype=np.float64, na_value=np.nan))
         if found is None:
-            found = _cells(np.asarray(column, dtype=object), f"column {j} of {name}", _BY_NAME)
+            found = _cells(np.asarray(column, dtype=object), f"column {j} of {name}", more)
         columns.append(found)
     return type(X)(np.column_stack(columns) if columns else np.empty(X.shape), columns=X.columns, index=X.index)
 
@@ -264,7 +268,7 @@ def as_table(X: Any) -> Any:
     return pd.DataFrame(dict(zip(names, columns)), copy=False)
 
 
-def table(X: Any, name: str = "X", sparse: bool = False) -> Any:
+def table(X: Any, name: str = "X", sparse: bool = False, more: str = _BY_NAME) -> Any:
     """A table of numbers: a dense array of two dimensions, a pandas table of numeric columns, or (if `sparse`) a SciPy matrix."""
     X = as_table(X)
     if sp.issparse(X):
@@ -283,7 +287,7 @@ def table(X: Any, name: str = "X", sparse: bool = False) -> Any:
                 X = X.astype(np.float64)
         return X
     if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return _plain_columns(X, name)
+        return _plain_columns(X, name, more)
     # numbers of more than 64 bits may overflow, of which NumPy would warn
     plain = type(X) is np.ndarray and X.dtype.kind in _NUMERIC and X.dtype.itemsize <= 8
     found = X if plain else array(X, name)
@@ -309,7 +313,7 @@ def check_names(estimator: Any, X: Any, name: str) -> None:
 
 def validated(estimator: Any, X: Any, *, reset: bool, sparse: bool = True, name: str = "X") -> Any:
     """`X` as a float array or CSR matrix, with scikit-learn's checks of its shape and column names."""
-    X = table(X, name, sparse=sparse)
+    X = table(X, name, sparse=sparse, more=_BY_NAME if hasattr(estimator, "columns") else _AS_NUMBERS)
     if not reset:
         check_names(estimator, X, name)
     return validate_data(
