@@ -230,7 +230,7 @@ def dpopt_table(columns, task, terms):
 
 
 def dpopt_additive(columns, task, terms):
-    """The same as sums of one function for each column."""
+    """Our Python estimators of sums of one function for each column."""
     import dpopt
 
     return of_table(columns, task, terms, dpopt.AdditiveRegressor if task == "regression" else dpopt.AdditiveClassifier)

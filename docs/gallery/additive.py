@@ -33,6 +33,8 @@ facts = {
     "delta": 1e-6,
     "bounds": {"debt_ratio": (0, 1), "age": (20, 75)},
     "classes": ["paid", "unpaid"],
+    # both fits are of the same loans, and what they spend adds up
+    "budget": dpopt.Ledger(2.0, 2e-6),
 }
 levels = {"home": ["owns", "rents", "other"]}
 rising = {"debt_ratio": "increasing"}
@@ -51,6 +53,9 @@ axes[0].lines[-1].set(linestyle="--", alpha=0.6)
 # Why this person, of our own making?
 someone = pd.DataFrame({"debt_ratio": [0.7], "age": [48.0], "home": ["rents"]})
 plot.contributions(model, someone, ax=axes[3])
-print("chance that it is not paid back:", round(float(model.predict_proba(someone)[0, list(model.classes_).index("unpaid")]), 2))
+print(
+    "chance that it is not paid back:",
+    round(float(model.predict_proba(someone)[0, list(model.classes_).index("unpaid")]), 2),
+)
 fig.savefig(out / "additive.svg")
 model.report(out / "additive.html")

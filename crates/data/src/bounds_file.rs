@@ -429,31 +429,10 @@ fn column(name: &str, table: &Table) -> Result<(Option<Kind>, Option<Trend>), Da
                 *(if key == "lower" { &mut lower } else { &mut upper }) = Some(bound);
             }
             "transform" => {
-                transform = Some(match value.as_str() {
-                    Some("auto") => Transform::Auto,
-                    Some("linear") => Transform::Linear,
-                    Some("log") => Transform::Log,
-                    given => {
-                        let nearest = did_you_mean(given.unwrap_or(""), ["auto", "linear", "log"]);
-                        return error(
-                            format!("transform has an unknown value{nearest}"),
-                            "use \"auto\", \"linear\" or \"log\"",
-                        );
-                    }
-                });
+                transform = Some(scale(name, value)?);
             }
             "monotone" => {
-                trend = Some(match value.as_str() {
-                    Some("increasing") => Trend::Increasing,
-                    Some("decreasing") => Trend::Decreasing,
-                    given => {
-                        let nearest = did_you_mean(given.unwrap_or(""), ["increasing", "decreasing"]);
-                        return error(
-                            format!("monotone has an unknown value{nearest}"),
-                            "use \"increasing\" or \"decreasing\"",
-                        );
-                    }
-                });
+                trend = Some(direction(name, value)?);
             }
             "levels" => {
                 let Some(array) = value.as_array() else {
@@ -524,6 +503,33 @@ fn column(name: &str, table: &Table) -> Result<(Option<Kind>, Option<Trend>), Da
         }
     };
     Ok((kind, trend))
+}
+
+/// How a column is mapped to its scale.
+fn scale(name: &str, value: &Value) -> Result<Transform, DataError> {
+    match value.as_str() {
+        Some("auto") => Ok(Transform::Auto),
+        Some("linear") => Ok(Transform::Linear),
+        Some("log") => Ok(Transform::Log),
+        given => {
+            let nearest = did_you_mean(given.unwrap_or(""), ["auto", "linear", "log"]);
+            let what = format!("transform has an unknown value{nearest}");
+            Err(DataError::declaration(name, what, "use \"auto\", \"linear\" or \"log\""))
+        }
+    }
+}
+
+/// Which way predictions may move with a column.
+fn direction(name: &str, value: &Value) -> Result<Trend, DataError> {
+    match value.as_str() {
+        Some("increasing") => Ok(Trend::Increasing),
+        Some("decreasing") => Ok(Trend::Decreasing),
+        given => {
+            let nearest = did_you_mean(given.unwrap_or(""), ["increasing", "decreasing"]);
+            let what = format!("monotone has an unknown value{nearest}");
+            Err(DataError::declaration(name, what, "use \"increasing\" or \"decreasing\""))
+        }
+    }
 }
 
 /// A bound and what it counts: a number, a date, or a span of time in quotes.
@@ -645,7 +651,7 @@ monotone = "decreasing"
             ("[a]\nlower = 0\nupper = \"FILL IN\"\n", "upper still holds"),
             ("[a]\nlevels = ['no', \"FILL IN\"]\n", "levels still holds"),
             ("[a]\ntransform = \"lg\"\nlower = 0\nupper = 1\n", "did you mean `log`?"),
-            ("[a]\nmonotone = \"increase\"\nlower = 0\nupper = 1\n", "did you mean `increasing`?"),
+            ("[a]\nmonotone = \"incresing\"\nlower = 0\nupper = 1\n", "did you mean `increasing`?"),
             ("[a]\nmonotone = 1\nlower = 0\nupper = 1\n", "or \"decreasing\""),
             ("[a]\nmonotone = \"increasing\"\nlevels = [1, 2]\n", "no number"),
             ("[a]\nmonotone = \"increasing\"\ntext = true\n", "no number"),

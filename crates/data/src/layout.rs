@@ -133,11 +133,12 @@ impl Layout {
         sum.saturating_mul(sum).saturating_sub(squares) / 2
     }
 
-    pub(super) fn product(&self, a: &str, b: &str) -> Result<(u32, u32), DataError> {
+    /// The places of two columns that are to be multiplied; `declared`: names that say whether the table's are column names, for an error.
+    pub(super) fn product(&self, a: &str, b: &str, declared: &[&str]) -> Result<(u32, u32), DataError> {
         let place = |name: &str| {
             let names: Vec<&str> = self.features.iter().map(|(name, _)| name.as_str()).collect();
             let at = names.iter().position(|n| *n == name);
-            let at = at.ok_or_else(|| DataError::no_such_column("the column of a pair", name, &names, &[name]))?;
+            let at = at.ok_or_else(|| DataError::no_such_column("the column of a pair", name, &names, declared))?;
             if self.features[at].1.has_products() {
                 return Ok(at as u32);
             }
@@ -196,10 +197,11 @@ impl Layout {
     /// A form as text, as far as these columns are concerned.
     pub fn in_words(&self, form: &EncoderForm) -> String {
         let numbers = self.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }));
-        match &form.text {
+        let words = match &form.text {
             Some(text) if !numbers && form.pair_knots == 0 => text.to_string(),
             _ => form.to_string(),
-        }
+        };
+        Trend::in_words(self.trends()).map_or(words.clone(), |trends| format!("{words}; {trends}"))
     }
 
     /// Numeric columns whose range is still to be found privately.

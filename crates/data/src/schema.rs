@@ -130,11 +130,14 @@ impl Schema {
         for column in columns.iter().filter(|c| Some(c.name.as_str()) != target) {
             let kind = self.feature(column)?;
             if self.trends.contains_key(&column.name) && !matches!(kind, Some(FeatureKind::Numeric { .. })) {
-                return Err(DataError::declaration(
-                    &column.name,
-                    "is declared monotone and is no number",
-                    "write lower and upper, or numeric = true, or leave out `monotone`",
-                ));
+                let (what, fix) = match kind {
+                    None => ("is declared monotone and ignored", "leave out one of the two"),
+                    Some(_) => (
+                        "is declared monotone and is no number",
+                        "write lower and upper, or numeric = true, or leave out `monotone`",
+                    ),
+                };
+                return Err(DataError::declaration(&column.name, what, fix));
             }
             let Some(kind) = kind else {
                 layout.ignored.push(column.name.clone());
@@ -246,7 +249,8 @@ impl Schema {
             None | Some(Pairs::None) => Vec::new(),
             Some(Pairs::All | Pairs::Private) => layout.products(),
             Some(Pairs::Listed(named)) => {
-                named.iter().map(|(a, b)| layout.product(a, b)).collect::<Result<Vec<_>, _>>()?
+                let declared: Vec<&str> = self.columns.keys().map(String::as_str).collect();
+                named.iter().map(|(a, b)| layout.product(a, b, &declared)).collect::<Result<Vec<_>, _>>()?
             }
         };
         let has_text = layout.has_text();

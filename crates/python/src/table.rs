@@ -29,6 +29,16 @@ impl Declarations {
         let Some(path) = path else { return Ok(Self { schema: said }) };
         let mut schema = Schema::from_toml_file(path).map_err(invalid)?;
         schema.vectors = said.vectors.clone().or(schema.vectors);
+        let none = Schema::default();
+        if (&said.form, said.options) != (&none.form, none.options) {
+            if (&schema.form, schema.options) != (&none.form, none.options) {
+                return Err(invalid(
+                    "constants of the encoder are given here (encoding, row_norm, or interactions of an additive model) and in the bounds file (under [dpopt]); leave \
+                     out one of the two",
+                ));
+            }
+            (schema.form, schema.options) = (said.form.clone(), said.options);
+        }
         for (name, kind) in said.declared() {
             schema.declare(name, kind.clone()).map_err(invalid)?;
         }
@@ -41,6 +51,11 @@ impl Declarations {
     /// Names of the columns that are declared.
     fn names(&self) -> Vec<String> {
         self.schema.declared().map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// Names of the numbers that predictions are to move one way with.
+    fn trends(&self) -> Vec<String> {
+        self.schema.trends().map(|(name, _)| name.to_string()).collect()
     }
 
     /// What a column is declared to hold, in a word.

@@ -48,8 +48,8 @@ def test_the_type_checker_is_seldom_silenced():
     "method, having",
     [
         ("partial_fit", "HuberRegression LinearRegression LinearSVC LogisticRegression Ridge SGDClassifier SGDRegressor"),
-        ("predict_proba", "EmbeddingClassifier GaussianNB LogisticRegression SGDClassifier SparseLogisticRegression TwoTowerClassifier"),
-        ("predict_log_proba", "EmbeddingClassifier GaussianNB LogisticRegression SGDClassifier SparseLogisticRegression TwoTowerClassifier"),
+        ("predict_proba", "AdditiveClassifier EmbeddingClassifier GaussianNB LogisticRegression SGDClassifier SparseLogisticRegression TwoTowerClassifier"),
+        ("predict_log_proba", "AdditiveClassifier EmbeddingClassifier GaussianNB LogisticRegression SGDClassifier SparseLogisticRegression TwoTowerClassifier"),
         ("get_support", "SparseLinearRegression SparseLogisticRegression"),
         ("user_vectors", "TwoTowerClassifier TwoTowerRegressor"),
         ("item_vectors", "TwoTowerClassifier TwoTowerRegressor"),

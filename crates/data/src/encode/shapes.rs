@@ -2,15 +2,15 @@
 
 use super::Encoder;
 use super::block::{FeatureBlock, PreparedColumn};
-use super::block::{Scales, Scratch};
+use super::block::{Scales, Scratch, TREND_KNOTS};
 use super::form::FeatureForm;
 use crate::numerals::Unit;
 use crate::table::Field;
 use crate::text::COUNTS;
 use std::collections::HashMap;
 
-/// Points of a curve.
-const POINTS: usize = 65;
+/// Points of a curve: every knot of the usual finer scale, and of a number with a trend, is one of them.
+const POINTS: usize = TREND_KNOTS as usize;
 
 /// What a model adds to the score, to the scaling of the whole row; around 0 over the points or levels that are shown.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -308,7 +308,7 @@ mod tests {
         let Shape::Curve { column, points, unit: Unit::Number } = &shapes[0] else { panic!("{shapes:?}") };
         // half of the norm is the product's, and the row has three blocks: a weight of 2 on −1..1
         let each = (0.5f64 / 3.0).sqrt();
-        assert_eq!((column.as_str(), points.len(), points[0].0, points[64].0), ("a", POINTS, 0.0, 8.0));
+        assert_eq!((column.as_str(), points.len(), points[0].0, points[POINTS - 1].0), ("a", POINTS, 0.0, 8.0));
         assert!((points[64].1 - 2.0 * each).abs() < 1e-6 && (points[0].1 + 2.0 * each).abs() < 1e-6);
         let Shape::Levels { levels, .. } = &shapes[1] else { panic!("{shapes:?}") };
         assert!(levels[0].1 > 0.0 && (levels[0].1 + levels[1].1).abs() < 1e-9);
@@ -332,7 +332,10 @@ mod tests {
             Encoder::new(&Schema::from_toml(bounds).unwrap().resolve(table.columns(), None).unwrap()).unwrap();
         let weights = vec![0.3; encoder.dimension()];
         let Shape::Curve { points, unit, .. } = &encoder.shapes(&weights)[0] else { panic!("a curve") };
-        assert_eq!((unit.short(points[0].0).as_str(), unit.short(points[64].0).as_str()), ("2010-01-01", "2012-12-31"));
+        assert_eq!(
+            (unit.short(points[0].0).as_str(), unit.short(points[POINTS - 1].0).as_str()),
+            ("2010-01-01", "2012-12-31")
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ from ._fitted_table import ClassOrder, FittedTable, path_of
 from ._forms import Linear
 from ._options import EMBEDDING, LINEAR, asked, option_meant
 from ._plan import Plan, Privacy, Request
-from ._public_facts import Encoding
+from ._public_facts import Encoding, declared_columns
 from ._reading import number, validated, whole
 from ._rows import Bounding, bounding
 from ._scores import finite_rows
@@ -70,6 +70,10 @@ class PrivateLinear(PrivateEstimator):
         return option_meant(name, type(made)._usable_methods)
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
+        if declared_columns(self).monotone:
+            raise ValueError(
+                f"monotone is for columns that are encoded, and {self._not_encoded(X, n_features)}; leave it out, or give bounds=(lower, upper) without encoding=None"
+            )
         if self.bounds_budget is not None:
             raise ValueError(
                 f"bounds_budget finds ranges of columns that are encoded, and {self._not_encoded(X, n_features)}; leave it out, and give bounds=(lower, upper)"

@@ -85,6 +85,10 @@ class Vectors:
                 "row_norm is for matrices, and columns declared by name already bound every row; leave it out"
             )
         declared = declarations(declaring)
+        if declared.trends():
+            raise ValueError(
+                f"the column {shown(declared.trends()[0])} is declared monotone, which says something of predictions, and a mean is none; leave it out"
+            )
         order = declared.names()
         if names is not None:
             held, known = [name.strip() for name in names], set(order)

@@ -97,8 +97,12 @@ def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
     if loss["name"] in ("huber", "absolute"):
         name = "huber" if loss["name"] == "huber" else "absolute_error"
         return _regressors.SGDRegressor(loss=name, threshold=loss.get("threshold", 0.5), **facts)
-    if model.constant() and not json.loads(model.to_json())["encoder"].get("centred", False):
-        return _additive.AdditiveClassifier(**facts) if model.labels else _additive.AdditiveRegressor(**facts)
+    encoder = json.loads(model.to_json())["encoder"]
+    if model.constant() and not encoder.get("centred", False):
+        names = [feature["column"] for feature in encoder["features"]]
+        pairs = [(names[a], names[b]) for a, b in (encoder.get("pairs") or {}).get("columns", [])]
+        additive = _additive.AdditiveClassifier if model.labels else _additive.AdditiveRegressor
+        return additive(interactions=pairs or "none", **facts)
     return _classifiers.LogisticRegression(**facts) if model.labels else _regressors.LinearRegression(**facts)
 
 

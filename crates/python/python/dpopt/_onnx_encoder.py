@@ -142,7 +142,9 @@ def _number(
     if given.get("monotone"):
         there = graph.put("Sub", np.array(1.0), absent)
         block = graph.put("Concat", graph.put("Mul", _splines(graph, unit, _TREND_KNOTS), there), absent, axis=1)
-        return graph.put("Mul", block, np.array(scale)), None
+        # rounded down to four binary digits
+        digits, power = np.frexp(0.99 * scale)
+        return graph.put("Mul", block, np.array(np.ldexp(np.floor(16 * digits) / 16, power))), None
     parts += [_splines(graph, unit, knots) for knots in splines]
     block = graph.put("Concat", *parts, absent, axis=1)
     if splines or not centred:

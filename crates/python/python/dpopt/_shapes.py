@@ -21,7 +21,7 @@ class Shape:
     columns
         One name, or two.
     kind
-        ``"curve"``: of a number, straight between points. ``"levels"``: of a category. ``"map"``: of two columns together, beyond what each says alone.
+        ``"curve"``: of a number, at points; between them straight where predictions move one way with it. ``"levels"``: of a category. ``"map"``: of two columns together, beyond what each says alone.
     at
         Values of a curve's points, or levels; of a map two lists, of its rows and of its columns.
     effects

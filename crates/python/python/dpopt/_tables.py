@@ -50,7 +50,9 @@ def by_name(declaring: Any) -> bool:
     if bounds is not None and asked:
         return False
     unbounded = bounds is None and getattr(declaring, "bounds_budget", None) is None
-    return bool(declared_columns(declaring).given()) or (asked and unbounded)
+    # which way predictions move can be said of x0, x1, … too
+    named = set(declared_columns(declaring).given()) - ({"monotone"} if bounds is not None or not unbounded else set())
+    return bool(named) or (asked and unbounded)
 
 
 def by_position(declaring: Any, X: Any = None, columns: Any = None) -> bool:
@@ -153,7 +155,8 @@ def declared_for(declaring: Any, names: Sequence[str]) -> Any:
         return declaring
     facts = {name: getattr(declaring, name, None) for name in ("columns", "encoding", "row_norm")}
     if declaring.bounds is None:
-        return SimpleNamespace(**{**facts, "bounds": None, "columns": Columns(numeric=list(names))})
+        monotone = declared_columns(declaring).monotone
+        return SimpleNamespace(**{**facts, "bounds": None, "columns": Columns(numeric=list(names), monotone=monotone)})
     lower, upper = (of_each(b, len(names), "bounds").tolist() for b in _pair(declaring.bounds))
     for at, (low, high) in enumerate(zip(lower, upper)):
         # by its place: names of a table that was read without its header are a record
@@ -210,6 +213,14 @@ def _mapping(given: Any, parameter: str) -> Mapping[str, Any]:
     return given
 
 
+def _monotone(given: Any) -> Mapping[str, str]:
+    if given is not None and (not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given)):
+        raise TypeError(
+            f'monotone is {kind(given)} whose names are not all text; give {{"age": "increasing"}}, where columns of an array are called x0, x1, …'
+        )
+    return given or {}
+
+
 def _range(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return dict(_mapping(given, "an entry of bounds"))
@@ -244,23 +255,23 @@ def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = 
     for parameter, key in _FLAGS.items():
         for name in _names(getattr(columns, parameter) or [], parameter):
             declare(name, {key: True})
-    for name, trend in _mapping(columns.monotone or {}, "monotone").items():
+    for name, trend in _monotone(columns.monotone).items():
         if not isinstance(trend, str) or trend not in ("increasing", "decreasing"):
             raise ValueError(f'monotone has an entry that is {shown(trend)}; give "increasing" or "decreasing"')
         facts = tables.setdefault(name, {})
         if facts.setdefault("monotone", trend) != trend:
             raise ValueError(f"column {shown(name)} is declared increasing and decreasing; keep one of the two")
     if target is not None and target[1]:
+        if "monotone" in tables.get(target[0], {}):
+            raise ValueError(
+                f"{shown(target[0])} is the target and declared monotone; say it of the columns that predictions move with"
+            )
         declare(*target)
     said = encoding_said(declaring)
     options = dict(_mapping(said, "encoding")) if isinstance(said, Mapping) else {}
     row_norm = getattr(declaring, "row_norm", None)
     if row_norm is not None:
         options["row_norm"] = row_norm
-    if options and path is not None:
-        raise ValueError(
-            "encoding and row_norm are given here and in the bounds file (under [dpopt]); leave them out here"
-        )
     if options:
         tables["dpopt"] = {**tables.get("dpopt", {}), **options}
     lines = []

@@ -348,6 +348,10 @@ def contributions(estimator: Any, record: Any, *, output: Any = None, most: int 
         raise TypeError(
             f"estimator is {kind(estimator)}; give a fitted dpopt.AdditiveClassifier or dpopt.AdditiveRegressor"
         )
+    if getattr(record, "ndim", 2) == 1:
+        raise ValueError(
+            "record is a single row without its dimension of rows; give a table of one, such as X.iloc[[0]] or X[:1]"
+        )
     parts, base = estimator.contributions(record), estimator.base_value_
     if len(parts) != 1:
         raise ValueError(f"record has {len(parts)} rows; give one record, such as X[:1]")

@@ -568,8 +568,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             warn_undeclared(first, planned_table(first, names, y, to_train, relation), names_of(X))
         own = {
             f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
-            f"{prefix}budget": None, f"{prefix}accountant": "auto", **public,
+            f"{prefix}budget": None, **public,
         }  # fmt: skip
+        if f"{prefix}accountant" in self.estimator.get_params():
+            own[f"{prefix}accountant"] = "auto"
+        for candidate in candidates:
+            # what cannot be set is told before anything is paid
+            clone(self.estimator).set_params(**own, **candidate)
         if self.budget is None and self.insecure_seed is None:
             warn_if_repeated(width, None, number(self.epsilon, "epsilon"), plan.delta)
         refuse_seed(self.insecure_seed, charged=False)
