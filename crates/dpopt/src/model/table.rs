@@ -482,7 +482,7 @@ impl Source for NamedTable {
         let loss = planned.plan()?.summary().loss;
         let (encoder, solution) = self.one_way(encoder, solution)?;
         notes.extend(Trend::in_words(encoder.trends()).map(|words| {
-            format!("As declared, {words}: their functions were brought to the nearest ones that are in order.")
+            format!("As declared, {words}: what was learnt otherwise was brought to the nearest function that does so.")
         }));
         let model = Model::new(encoder, loss, embedding, solution.weights, guarantee, receipt)
             .map_err(|why| FitError::Option(why.into()))?
