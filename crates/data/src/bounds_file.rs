@@ -15,7 +15,7 @@ use super::schema::Schema;
 use super::word_vectors::VectorsFile;
 
 const COLUMN_KEYS: &str = "lower, upper, transform, monotone, numeric, levels, hash, text, ignore";
-const OPTION_KEYS: &str = "knots, fine_knots, centred, spread, pairs, pair_knots, pair_share, hash_bits, text_bits, counts_share, vectors_share, \
+const OPTION_KEYS: &str = "knots, fine_knots, centred, additive, spread, pairs, pair_knots, pair_share, hash_bits, text_bits, counts_share, vectors_share, \
                            public_vectors, row_norm";
 /// What stands where a value is still to be filled in.
 pub const PLACEHOLDER: &str = "FILL IN";
@@ -83,6 +83,7 @@ impl Schema {
                 "pair_knots" => self.form.pair_knots = Some(whole("pair_knots")?),
                 "pair_share" => self.form.pair_share = Some(decimal("pair_share", value)?),
                 "centred" => self.form.centred = Some(truth("centred", value)?),
+                "additive" => self.form.additive = Some(truth("additive", value)?),
                 "spread" => self.form.spread = Some(truth("spread", value)?),
                 "pairs" => self.form.pairs = Some(pairs(value)?),
                 "hash_bits" => self.options.hash_bits = whole("hash_bits")?,
@@ -128,7 +129,8 @@ impl Schema {
                 options.insert(key.into(), Value::Integer(i64::from(given)));
             }
         }
-        for (key, given) in [("centred", self.form.centred), ("spread", self.form.spread)] {
+        let truths = [("centred", self.form.centred), ("additive", self.form.additive), ("spread", self.form.spread)];
+        for (key, given) in truths {
             if let Some(given) = given {
                 options.insert(key.into(), Value::Boolean(given));
             }
@@ -574,6 +576,7 @@ mod tests {
     const EXAMPLE: &str = r#"
 [dpopt]
 knots = 7
+additive = true
 row_norm = 2
 text_bits = 14
 counts_share = 0.1
@@ -604,7 +607,7 @@ monotone = "decreasing"
     #[test]
     fn a_complete_file_is_read_and_written_back() {
         let schema = Schema::from_toml(EXAMPLE).unwrap();
-        assert_eq!(schema.form.knots, Some(7));
+        assert_eq!((schema.form.knots, schema.form.additive), (Some(7), Some(true)));
         assert_eq!(schema.options.row_norm, 2.0);
         assert_eq!((schema.options.text_bits, schema.form.vectors_share), (Some(14), Some(0.5)));
         assert_eq!(schema.vectors.as_ref().map(|file| file.path()), Some(std::path::Path::new("glove.txt.gz")));

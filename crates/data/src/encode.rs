@@ -136,6 +136,7 @@ impl Encoder {
             knots: form.knots,
             fine_knots: form.fine_knots,
             centred: form.centred,
+            additive: form.additive,
             spread: form.spread,
             row_norm: layout.options.row_norm,
             scale_rows: layout.options.scale_rows,

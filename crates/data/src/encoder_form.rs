@@ -95,6 +95,7 @@ pub(crate) const MAX_TEXT_BITS: u32 = 22;
 /// | `knots` | 8 | 0, 2..=64 | linear B-splines per numeric column, beside its linear term; 0: the linear term alone |
 /// | `fine_knots` | 0 | 0, 3..=256 | more of them on a second scale; 0: none |
 /// | `centred` | false | | numbers (the line `2u - 1` in place of `1 - u, u`) and up to 4 levels lie around 0, and rows are scaled to norm `row_norm` |
+/// | `additive` | false | | rows are not scaled, so that what a column adds does not depend on the others |
 /// | `spread` | false | | numbers are mapped so that they lie evenly, by a private histogram of their column |
 /// | `pair_knots` | 0 | 0, 2..=16 | linear B-splines of a number in a product with another column; 0: no products |
 /// | `pair_share` | 0 | 0..1 | share of the squared norm of a row that products have together |
@@ -108,6 +109,9 @@ pub struct EncoderForm {
     pub fine_knots: u32,
     /// Whether numbers and few levels lie around 0, and rows are scaled to their norm.
     pub centred: bool,
+    /// Whether rows are not scaled though they are centred, so that what a column adds does not depend on the others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub additive: bool,
     /// Whether numbers get the private quantile transform: they are mapped so that they lie evenly, by private histograms.
     pub spread: bool,
     /// Knots of a numeric column in products of columns.
@@ -127,6 +131,7 @@ impl Default for EncoderForm {
             knots: 8,
             fine_knots: 0,
             centred: false,
+            additive: false,
             spread: false,
             pair_knots: 0,
             pair_share: 0.0,
@@ -222,6 +227,8 @@ pub struct AskedForm {
     pub fine_knots: Option<u32>,
     /// Whether numbers and few levels lie around 0.
     pub centred: Option<bool>,
+    /// Whether what a column adds does not depend on the others: rows are not scaled.
+    pub additive: Option<bool>,
     /// Whether numbers get the private quantile transform: they are mapped so that they lie evenly, by private histograms.
     pub spread: Option<bool>,
     /// Knots of a numeric column in products of columns.
@@ -243,6 +250,7 @@ impl AskedForm {
             knots: self.knots.unwrap_or(rest.knots),
             fine_knots: self.fine_knots.unwrap_or(rest.fine_knots),
             centred: self.centred.unwrap_or(rest.centred),
+            additive: self.additive.unwrap_or(rest.additive),
             spread: self.spread.unwrap_or(rest.spread),
             pair_knots: self.pair_knots.unwrap_or(rest.pair_knots),
             pair_share: self.pair_share.unwrap_or(rest.pair_share),

@@ -238,11 +238,11 @@ impl Schema {
                 "leave out `monotone`",
             ));
         }
-        if let (Some(true), Some((name, _))) = (self.form.centred, self.trends().next()) {
+        if let (Some(false), Some((name, _))) = (self.form.additive, self.trends().next()) {
             return Err(DataError::declaration(
                 name,
-                "is declared monotone, and centred = true scales rows as a whole",
-                "leave out centred or `monotone`",
+                "is declared monotone, and with additive = false rows are scaled as a whole",
+                "leave out additive or `monotone`",
             ));
         }
         let products = match &self.form.pairs {
@@ -265,7 +265,9 @@ impl Schema {
         let usual = TextForm::usual(layout.vectors.is_some());
         let text = TextForm { bits: self.options.text_bits.unwrap_or(usual.bits), ..usual };
         let text = (has_text && said).then_some(text);
-        layout.form = self.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, text, ..EncoderForm::default() });
+        let additive = self.trends().next().is_some();
+        layout.form =
+            self.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, text, additive, ..EncoderForm::default() });
         layout.pairs = products;
         layout.form = layout.form_of_pairs(layout.form);
         layout.form.check()?;

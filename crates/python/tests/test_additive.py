@@ -239,8 +239,8 @@ def test_one_way_needs_one_score():
         classifier(classes=None, columns=rising).fit(X, np.digitize(y, [0]))
     with pytest.raises(ValueError, match="a fit sees to"):
         dpopt.TableEncoder(bounds=BOUNDS, columns=rising).fit(X)
-    with pytest.raises(ValueError, match="centred"):
-        dpopt.LinearRegression(bounds=BOUNDS, columns=rising, encoding={"centred": True}, **BUDGET).fit(X, y)
+    with pytest.raises(ValueError, match="leave out additive"):
+        dpopt.LinearRegression(bounds=BOUNDS, columns=rising, encoding={"additive": False}, **BUDGET).fit(X, y)
 
 
 def test_a_search_pays_once_and_finds_interactions():

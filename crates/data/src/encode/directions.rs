@@ -203,7 +203,7 @@ impl Encoder {
     /// What rows of centred blocks are multiplied with to have their norm, as far as it can be expected; `squares`: of the blocks' norms, added up.
     fn longer(&self, squares: f64) -> f64 {
         let expected = self.scale.powi(2) * (1.0 + squares) + self.pair_scale.powi(2) * self.pairs.len() as f64;
-        if self.spec.centred { self.spec.row_norm / expected.sqrt() } else { 1.0 }
+        if self.spec.scales_rows() { self.spec.row_norm / expected.sqrt() } else { 1.0 }
     }
 
     /// What the intercept is in a row, as far as that can be expected; `None` without one.

@@ -35,6 +35,9 @@ pub(super) struct EncoderSpec {
     /// Whether numbers and few levels lie around 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) centred: bool,
+    /// Whether rows are not scaled though they are centred.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) additive: bool,
     /// Whether numbers are, or will be, mapped so that they lie evenly.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) spread: bool,
@@ -121,6 +124,11 @@ impl EncoderSpec {
             _ if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() => 2,
             _ => 1,
         }
+    }
+
+    /// Whether every row is scaled to `row_norm`.
+    pub(super) fn scales_rows(&self) -> bool {
+        self.centred && !self.additive
     }
 
     /// Linear B-splines of a count of a text.
@@ -299,8 +307,8 @@ impl EncoderSpec {
                 FeatureForm::Numeric { spread: Some(_), .. } if !self.spread => {
                     return Err(invalid(format!("column `{}` is spread where none is", feature.column)));
                 }
-                FeatureForm::Numeric { trend: Some(_), .. } if self.centred => {
-                    return Err(invalid(format!("column `{}` is monotone where rows are centred", feature.column)));
+                FeatureForm::Numeric { trend: Some(_), .. } if self.scales_rows() => {
+                    return Err(invalid(format!("column `{}` is monotone where rows are scaled", feature.column)));
                 }
                 FeatureForm::Hashed { bits } => hash_bits = hash_bits.max(bits),
                 FeatureForm::Text { bits } => text_bits = text_bits.max(bits),
@@ -329,6 +337,7 @@ impl EncoderSpec {
             knots: self.knots,
             fine_knots: self.fine_knots,
             centred: self.centred,
+            additive: self.additive,
             spread: self.spread,
             pair_knots: self.pairs.as_ref().map_or(0, |p| p.knots),
             pair_share: self.pairs.as_ref().map_or(0.0, |p| p.share),

@@ -163,10 +163,10 @@ mod tests {
     proptest! {
         /// Whatever was released: scores move one way, the row of a missing value and what other columns add stay, and what was in order already is kept.
         #[test]
-        fn scores_move_one_way(seed in any::<u64>(), form in 0..FORMS.len(), falling: bool, log: bool) {
+        fn scores_move_one_way(seed in any::<u64>(), form in 0..FORMS.len(), falling: bool, log: bool, centred: bool) {
             let (knots, fine_knots) = FORMS[form];
             let (word, trend) = if falling { ("decreasing", Trend::Decreasing) } else { ("increasing", Trend::Increasing) };
-            let form = EncoderForm { knots, fine_knots, centred: false, ..EncoderForm::default() };
+            let form = EncoderForm { knots, fine_knots, centred, additive: true, ..EncoderForm::default() };
             let transform = if log { "log" } else { "linear" };
             let (encoder, rows) = encoder(word, form, transform, &TABLE);
             let mut state = seed;
@@ -188,7 +188,7 @@ mod tests {
             for (new, old) in told.places.iter().enumerate() {
                 prop_assert!(old.is_none_or(|old| told.weights[new] == weights[old] && told.encoder.feature_name(new) == encoder.feature_name(old)));
             }
-            prop_assert_eq!(told.places.iter().flatten().count(), encoder.dimension() - (knots + fine_knots + 3) as usize);
+            prop_assert_eq!(told.places.iter().flatten().count(), encoder.dimension() - (knots + fine_knots + if centred { 2 } else { 3 }) as usize);
             // the file's form is read back, and says the same
             let again: Encoder = serde_json::from_value(serde_json::to_value(&told.encoder).unwrap()).unwrap();
             prop_assert_eq!(again.trends().collect::<Vec<_>>(), [("a", trend)]);
@@ -199,7 +199,7 @@ mod tests {
     /// A line alone is in order already: it is only written otherwise.
     #[test]
     fn what_is_in_order_stays() {
-        let form = EncoderForm { knots: 0, ..EncoderForm::default() };
+        let form = EncoderForm { knots: 0, additive: true, ..EncoderForm::default() };
         let (encoder, rows) = encoder("increasing", form, "linear", &TABLE);
         let (first, _) = encoder.features_of("a").unwrap();
         let mut weights = vec![0.0; encoder.dimension()];
@@ -239,7 +239,7 @@ mod tests {
         };
         let rest = "lower = 0\nupper = 1\n[c]\nlevels = ['x', 'y']\n[b]\nlower = 0\nupper = 1\n";
         for (bounds, part) in [
-            (format!("[dpopt]\ncentred = true\n[a]\nmonotone = 'increasing'\n{rest}"), "leave out centred"),
+            (format!("[dpopt]\nadditive = false\n[a]\nmonotone = 'increasing'\n{rest}"), "leave out additive"),
             (format!("[dpopt]\npairs = [['a', 'b']]\n[a]\nmonotone = 'increasing'\n{rest}"), "leave out the pair"),
             ("[a]\nmonotone = 'increasing'\n[b]\nhash = true\n".into(), "is no number"),
             ("[c]\nmonotone = 'increasing'\n[a]\nhash = true\n".into(), "is the target"),

@@ -105,7 +105,7 @@ impl<'a> PassPlan<'a> {
         for pair in &encoder.pairs {
             pair.push(&scratch.factors, encoder.pair_scale, &mut scratch.entries);
         }
-        if encoder.spec.centred {
+        if encoder.spec.scales_rows() {
             let square: f64 = scratch.entries.iter().map(|e| f64::from(e.1).powi(2)).sum();
             let factor = encoder.spec.row_norm / square.sqrt();
             if factor.is_finite() {

@@ -73,8 +73,7 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool, first_model:
         None if said.product_features(8) > MAX_FEATURES => Some(false),
         None => None,
     };
-    // rows of centred blocks are scaled as a whole, and then more of one column would be less of another
-    let centred = said.trends().next().is_none();
+    let (centred, additive) = (true, said.form.additive);
     let spreads: &[bool] = if asked.spread.is_some() { &[false] } else { &[true, false] };
     let numbers = said.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }));
     // B-splines say nothing of texts; tables of levels alone have always listed them
@@ -94,6 +93,7 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool, first_model:
                     knots,
                     fine_knots,
                     centred,
+                    additive,
                     spread,
                     pair_knots,
                     pair_share,
@@ -103,7 +103,7 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool, first_model:
                 false => EncoderForm {
                     pair_knots: 0,
                     pair_share: 0.0,
-                    ..asked.or(EncoderForm { knots, fine_knots, centred, spread, text, ..said.form })
+                    ..asked.or(EncoderForm { knots, fine_knots, centred, additive, spread, text, ..said.form })
                 },
             };
             let layout = said.with_form(form);

@@ -98,7 +98,7 @@ def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
         name = "huber" if loss["name"] == "huber" else "absolute_error"
         return _regressors.SGDRegressor(loss=name, threshold=loss.get("threshold", 0.5), **facts)
     encoder = json.loads(model.to_json())["encoder"]
-    if model.constant() and not encoder.get("centred", False):
+    if encoder.get("additive", False):
         names = [feature["column"] for feature in encoder["features"]]
         pairs = [(names[a], names[b]) for a, b in (encoder.get("pairs") or {}).get("columns", [])]
         additive = _additive.AdditiveClassifier if model.labels else _additive.AdditiveRegressor

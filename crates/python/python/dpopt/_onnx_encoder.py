@@ -91,8 +91,10 @@ def encoded(graph: Graph, spec: dict[str, Any], missing: list[str], matrix: bool
     features = graph.put("Concat", *blocks, axis=1)
     square = graph.put("ReduceSum", graph.put("Mul", features, features), np.array([1]), keepdims=1)
     norm = graph.put("Sqrt", square)
-    # centred rows have the norm exactly, others at most
-    longest = norm if centred else graph.put("Max", norm, np.array(float(spec["row_norm"])))
+    # rows that are scaled have the norm exactly, others at most
+    longest = (
+        norm if centred and not spec.get("additive") else graph.put("Max", norm, np.array(float(spec["row_norm"])))
+    )
     return graph.put("Mul", features, graph.put("Div", np.array(float(spec["row_norm"])), longest)), inputs
 
 

@@ -22,14 +22,14 @@ def encoding(self: Any) -> dict[str, Any]:
             raise ValueError(
                 f'interactions is {shown(given)}; give "none", "private", "all" or pairs of names: [("age", "hours")]'
             )
-        return {"centred": False, "pairs": given}
+        return {"additive": True, "pairs": given}
     pairs = list(given) if isinstance(given, (list, tuple)) else [given]
     if not all(
         isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(name, str) for name in pair)
         for pair in pairs
     ):
         raise TypeError('interactions has an entry that is no pair of names; give [("age", "hours")]')
-    return {"centred": False, "pairs": [list(pair) for pair in pairs] or "none"}
+    return {"additive": True, "pairs": [list(pair) for pair in pairs] or "none"}
 
 
 def _held(self: Any) -> list[list[dict[str, Any]]]:
