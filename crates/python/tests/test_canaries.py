@@ -140,6 +140,11 @@ OF = {
         "X": X[:3],
         "labels": ["a", "b", "c"],
     },
+    "dpopt.plot.contributions": {
+        "estimator": dpopt.AdditiveClassifier(epsilon=1.0, bounds=(-1, 1), classes=[0, 1]).fit(X, Y),
+        "record": X[:1],
+        "output": None,
+    },
     "dpopt.partitions.Recipe": {"sparse": False},
     "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},
     "dpopt.check_per_record": {"data": (X, Y)},

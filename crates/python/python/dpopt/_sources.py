@@ -364,7 +364,9 @@ class EncodedMatrix(Table):
         if not is_classifier(self.estimator):
             return found
         # as it came: the types of a list's entries, or whether one is missing, are facts of records and decide nothing
-        return one_column(y) if hasattr(y, "dtype") or is_table(y) or hasattr(y, "type") else list(y)
+        if hasattr(y, "dtype") or is_table(y) or hasattr(y, "type"):
+            return one_column(y)
+        return one_column(np.asarray(y)) if hasattr(y, "__array__") else list(y)
 
     def _named(self) -> None:
         """The matrix has told them."""
