@@ -99,6 +99,7 @@ def shapes_of(estimator: Any, output: Any = None) -> list[Shape]:
     for one in found[place]:
         ((form, held),) = one.items()
         columns = held["columns"] if form == "map" else [held["column"]]
+        at: Any
         if form == "map":
             at, effects = (held["first"], held["second"]), held["effects"]
         else:
