@@ -230,11 +230,13 @@ impl Schema {
 
     /// The form of numbers, texts and products, the products and the public vectors.
     fn settle_form(&self, layout: &mut Layout) -> Result<(), DataError> {
-        let sparse = layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Sparse { .. }));
-        if let (true, Some((name, _))) = (sparse, self.trends().next()) {
+        // blocks that may be longer than others
+        let long = |kind: &FeatureKind| matches!(kind, FeatureKind::Sparse { .. } | FeatureKind::Text { .. });
+        let clipped = layout.features.iter().any(|(_, kind)| long(kind));
+        if let (true, Some((name, _))) = (clipped, self.trends().next()) {
             return Err(DataError::declaration(
                 name,
-                "is declared monotone in a table with a sparse vector, by which rows are clipped as a whole",
+                "is declared monotone in a table with a text or a sparse vector, by which a row may be clipped as a whole",
                 "leave out `monotone`",
             ));
         }

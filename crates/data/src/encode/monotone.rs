@@ -244,6 +244,7 @@ mod tests {
             ("[a]\nmonotone = 'increasing'\n[b]\nhash = true\n".into(), "is no number"),
             ("[c]\nmonotone = 'increasing'\n[a]\nhash = true\n".into(), "is the target"),
             ("[d]\nmonotone = 'increasing'\n[a]\nhash = true\n".into(), "`d`"),
+            ("[a]\nmonotone = 'increasing'\nlower = 0\nupper = 1\n[b]\ntext = true\n".into(), "with a text"),
         ] {
             let message = resolved(&bounds).expect_err(&bounds).to_string();
             assert!(message.contains(part) && !message.contains('\n'), "{bounds}: {message}");
