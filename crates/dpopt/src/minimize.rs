@@ -7,7 +7,7 @@ pub use dpopt_minimize::{
     Answers, Around, Averaged, Batches, Candidate, ConversionSchedule, DirectionSchedule, Directions, Escape,
     Estimator, Goal, InMemory, KeptBlock, MinimizePlan, MinimizeProblem, MinimizeRegistry, MinimizeSchedule, Minimizer,
     NetSchedule, OnePassSchedule, Oracle, PerRecord, Phase, ReadByObjective, Rule, SecondStage, Source, SpiderSchedule,
-    Sums, Walk, block_sizes, candidates, registry, usual_distance,
+    Sums, TreeSchedule, Walk, block_sizes, candidates, registry, usual_distance,
 };
 
 use crate::guarantee::Guarantee;

@@ -262,13 +262,13 @@ impl LeveledChoice {
 }
 
 /// The level of a score: ⌈score/width⌉.
-fn level_of(score: i64, width: i64) -> i64 {
+pub(crate) fn level_of(score: i64, width: i64) -> i64 {
     let floor = score.div_euclid(width);
     if score.rem_euclid(width) == 0 { floor } else { floor + 1 }
 }
 
 /// e^(−width/scale): the ratio of the weights of neighbouring levels.
-fn level_ratio(scale: f64, width: i64) -> Result<Fixed<L>, ScaleError> {
+pub(crate) fn level_ratio(scale: f64, width: i64) -> Result<Fixed<L>, ScaleError> {
     Ok(exp_minus(&inverse(scale)?.times_integer(width as u64)))
 }
 

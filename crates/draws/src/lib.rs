@@ -2,7 +2,7 @@
 //!
 //! | what | where it is used |
 //! |---|---|
-//! | [`NoisyMax`], [`ExponentialChoice`], [`LeveledChoice`], [`LaplaceMaximum`] | choices among candidates with integer scores |
+//! | [`NoisyMax`], [`ExponentialChoice`], [`LeveledChoice`], [`WeightedChoice`], [`LaplaceMaximum`] | choices among candidates with integer scores |
 //! | [`DiscreteGaussian`] | counts |
 //! | [`Descending`], [`Exceedances`], [`hard_threshold`], [`project_l1`], [`project_l1_l2`] | the largest of many noisy coordinates, without drawing all of them |
 //! | [`LazyIterate`] | descent with sparse gradients: the noise of the missed steps at once |
@@ -26,6 +26,7 @@ mod sketch;
 #[cfg(test)]
 #[path = "../../noise/src/tests.rs"]
 mod tests;
+mod weighted_choice;
 
 pub use discrete_gaussian::DiscreteGaussian;
 pub use ellipsoid::EllipsoidQuantizer;
@@ -38,3 +39,4 @@ pub use order_statistics::{Descending, hard_threshold, project_l1};
 pub use repetitions::{Repetitions, RepetitionsError};
 pub use selection::{ExponentialChoice, NoisyMax};
 pub use sketch::{SKETCH_EXPONENT, Sketch};
+pub use weighted_choice::{MOST_DOUBLINGS, WeightedChoice};

@@ -19,4 +19,5 @@ pub(crate) mod selection;
 pub(crate) mod session_file;
 pub(crate) mod stationarity;
 pub(crate) mod sums_file;
+pub(crate) mod tree;
 pub(crate) mod vertex;

@@ -43,6 +43,7 @@ pub use choices::search::{AssumedRun, AssumedSearch, RunScore, Searching};
 pub use choices::selection::{FixedRuns, RandomStopping};
 pub use choices::stationarity::{CurvatureSum, MAX_SUMMED, Stationarity, Wanted};
 pub use choices::sums_file::{SavedSums, SumsFile};
+pub use choices::tree::{MAX_TREE_DIMENSIONS, MAX_TREE_LEVELS, MAX_TREE_RECORDS, OpenTree, TreeChoice, TreeShape};
 pub use choices::vertex::{VertexChoice, VertexFacts, VertexScores};
 pub use draws::certified_pass::{CertifiedPass, CertifiedPoints, ClipTest};
 pub use draws::gibbs::GibbsDraw;

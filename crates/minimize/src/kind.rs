@@ -15,12 +15,13 @@ pub(super) enum Method {
     Spider,
     OnePass,
     Net,
+    Tree,
     Conversion,
     ConversionOnce,
 }
 
 /// In the tie-break order: the first one asks nothing of a loss's scale, and is taken where the user names none.
-pub(super) const ALL: [Method; 12] = [
+pub(super) const ALL: [Method; 13] = [
     Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
@@ -31,6 +32,7 @@ pub(super) const ALL: [Method; 12] = [
     Method::Spider,
     Method::OnePass,
     Method::Net,
+    Method::Tree,
     Method::Conversion,
     Method::ConversionOnce,
 ];
@@ -48,21 +50,32 @@ impl Method {
             Self::Spider => "spider",
             Self::OnePass => "one-pass-spider",
             Self::Net => "net",
+            Self::Tree => "tree",
             Self::Conversion => "o2nc",
             Self::ConversionOnce => "one-pass-o2nc",
         }
     }
 
-    /// Whether it is never taken unless it is named: nothing was found on which it is ahead.
-    pub(super) fn by_name_only(self) -> bool {
-        matches!(self, Self::Conversion | Self::ConversionOnce)
+    /// Why it is never taken unless it is named.
+    pub(super) fn by_name_only(self) -> Option<&'static str> {
+        match self {
+            Self::Conversion | Self::ConversionOnce => Some(
+                "it runs only by name, since it was better than gradient descent on no tested loss \
+                 (docs/methods/o2nc.md); give it as method to use it",
+            ),
+            Self::Tree => Some(
+                "it runs only by name, since its time depends on the records and is long where the loss is flat near \
+                 its minimum (docs/methods/minimize.md); give it as method to use it",
+            ),
+            _ => None,
+        }
     }
 
     /// Whether it is made for gradients.
     pub(super) fn takes(self, answers: Answers) -> bool {
         match self {
             // of records that are here every objective says values too
-            Self::Net | Self::Conversion | Self::ConversionOnce => answers != Answers::Derivatives,
+            Self::Net | Self::Tree | Self::Conversion | Self::ConversionOnce => answers != Answers::Derivatives,
             _ => (self == Self::ZerothOrder) == (answers != Answers::Gradients),
         }
     }

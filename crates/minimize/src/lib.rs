@@ -52,6 +52,9 @@ mod spider_walk;
 pub mod stationary;
 #[cfg(test)]
 mod tests;
+mod tree;
+#[cfg(test)]
+mod tree_tests;
 mod walk;
 
 pub use along::Sums;
@@ -68,4 +71,5 @@ pub use run::run;
 pub use schedule::{Averaged, Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule, block_sizes};
 pub use source::{InMemory, PerRecord, ReadByObjective, Source, Streaming, Summing};
 pub use spider_schedule::{Escape, SecondStage, SpiderSchedule};
+pub use tree::TreeSchedule;
 pub use walk::{Oracle, Walk};

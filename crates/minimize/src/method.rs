@@ -7,7 +7,7 @@ use super::problem::{Answers, MinimizeProblem};
 use super::registry::{MinimizeRegistry, Minimizer};
 use super::schedule::{Averaged, Goal};
 use super::spider_schedule::SpiderAsked;
-use super::{net, o2nc, o2nc_once};
+use super::{net, o2nc, o2nc_once, tree};
 use dpopt_optimize::choices::Domain;
 use dpopt_optimize::options::common::{
     BALL_RADIUS, BOX_RADIUS, CORRELATION, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER, MOMENTUM, REGULARIZATION,
@@ -22,8 +22,8 @@ static CLIP_NORM: Setting<f64> = Setting::real(
     "clip_norm",
     Range::POSITIVE,
     "l2 norm that one record's gradient is clipped to [default: 1; for accelerated-srgd, where it bounds a weighted \
-     difference of two gradients, 1 + smoothness·distance/2]. For net: bound on the change of a record's loss per \
-     unit of distance from the start",
+     difference of two gradients, 1 + smoothness·distance/2]. For net and tree: bound on the change of a record's \
+     loss per unit of distance from the start",
 );
 static PASSES: Setting<f64> = Setting::real(
     "passes",
@@ -83,7 +83,7 @@ static POINTS: Setting<u64> = Setting::whole(
 static LOSS_BOUND: Setting<f64> = Setting::real(
     "loss_bound",
     Range::POSITIVE,
-    "for net: losses are clipped to the range from 0 to this; noise is then proportional to it, instead of clip_norm \
+    "for net and tree: losses are clipped to the range from 0 to this; noise is then proportional to it, instead of clip_norm \
      times the width of the domain [default: none]",
 );
 static DIRECTIONS: Setting<u64> = Setting::whole(
@@ -104,12 +104,13 @@ impl Method {
         options.only_one(&BOX_RADIUS, &BALL_RADIUS);
         let (side, radius) = (options.get(&BOX_RADIUS), options.get(&BALL_RADIUS));
         let domain = side.map(|radius| Domain::Box { radius }).or(radius.map(|radius| Domain::Ball { radius }));
-        if self == Self::Net {
+        if matches!(self, Self::Net | Self::Tree) {
             return Asked {
                 clip_norm: options.get(&CLIP_NORM),
                 domain: domain.unwrap_or_default(),
-                points: options.get(&POINTS),
+                points: if self == Self::Net { options.get(&POINTS) } else { None },
                 loss_bound: options.get(&LOSS_BOUND),
+                regularization: if self == Self::Tree { options.get(&REGULARIZATION) } else { None },
                 ..Asked::default()
             };
         }
@@ -178,6 +179,7 @@ impl Method {
             | Self::Spider
             | Self::OnePass
             | Self::Net
+            | Self::Tree
             | Self::Conversion
             | Self::ConversionOnce => {}
         }
@@ -197,10 +199,7 @@ impl Minimizer for Method {
     }
 
     fn by_name_only(&self) -> Option<&'static str> {
-        Method::by_name_only(*self).then_some(
-            "it runs only by name, since it was better than gradient descent on no tested loss \
-             (docs/methods/o2nc.md); give it as method to use it",
-        )
+        Method::by_name_only(*self)
     }
 
     fn instead_of(&self) -> Option<&'static str> {
@@ -214,6 +213,7 @@ impl Minimizer for Method {
     fn plan(&self, asked: Asked, problem: &MinimizeProblem, budget: Budget) -> Result<MinimizePlan, NotApplicable> {
         match self {
             Self::Net => net::plan(problem, budget, &asked),
+            Self::Tree => tree::plan(problem, budget, &asked),
             Self::Conversion => o2nc::plan(problem, budget, &asked),
             Self::ConversionOnce => o2nc_once::plan(problem, budget, &asked),
             _ => plan(*self, problem, budget, asked),

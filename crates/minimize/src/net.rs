@@ -35,7 +35,7 @@ const CALLED_POINTS: u64 = 10_000;
 const CALLED_LOSSES: u64 = 300_000_000;
 
 /// Radius of the ball, or half a side of the box, that the net covers.
-fn half_width(problem: &MinimizeProblem, domain: Domain) -> (f64, bool) {
+pub(super) fn half_width(problem: &MinimizeProblem, domain: Domain) -> (f64, bool) {
     match domain {
         Domain::Unconstrained => (problem.distance, true),
         Domain::Ball { radius } => (radius, true),
@@ -83,7 +83,7 @@ fn most_points(problem: &MinimizeProblem, asked: &Asked) -> Result<u64, NotAppli
 }
 
 /// GR, or B/2: what a record counts at most.
-fn most_counted(by_distance: f64, asked: &Asked) -> Result<f64, NotApplicable> {
+pub(super) fn most_counted(by_distance: f64, asked: &Asked) -> Result<f64, NotApplicable> {
     match asked.loss_bound {
         Some(bound) if 0.5 * bound >= by_distance => Err(NotApplicable::Option(text![
             option("loss_bound"),

@@ -523,7 +523,7 @@ impl Planner<'_> {
             }
             Method::Spider => Ok(vec![self.spider_draft()?]),
             Method::OnePass => Ok(vec![self.one_pass_draft()?]),
-            Method::Net | Method::Conversion | Method::ConversionOnce => {
+            Method::Net | Method::Tree | Method::Conversion | Method::ConversionOnce => {
                 Err(NotApplicable::Option("it has a plan of its own".into()))
             }
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
@@ -744,7 +744,7 @@ impl Planner<'_> {
                     0.0,
                 )
             }
-            Method::Net | Method::Conversion | Method::ConversionOnce => {
+            Method::Net | Method::Tree | Method::Conversion | Method::ConversionOnce => {
                 return Err(NotApplicable::Option("it has a plan of its own".into()));
             }
             Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {

@@ -11,6 +11,7 @@ use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing};
+use super::tree;
 use super::walk::{self, Along};
 use super::{o2nc_walk, one_pass_walk, spider_walk};
 use dpopt_mechanism::progress::Progress;
@@ -87,6 +88,9 @@ fn run_along(
     let s = &plan.schedule;
     if let Rule::Net(net) = s.rule {
         return net::run(problem, plan, net, start, source, curator, progress);
+    }
+    if let Rule::Tree(tree) = s.rule {
+        return tree::run(problem, plan, tree, start, source, curator, progress);
     }
     let steps = s.spider.map_or(s.steps, |spider| spider.most_steps(s.steps));
     progress.start(plan.method, steps * s.phases.len().max(1) as u64 * s.chunks);
@@ -309,7 +313,9 @@ fn follow(
             drive(&mut driver, course, start, progress, oracle)?;
             driver.answer().to_vec()
         }
-        Rule::Net(_) | Rule::Conversion(_) | Rule::Own => return Err(RunError::Numerical("it has a walk of its own")),
+        Rule::Net(_) | Rule::Tree(_) | Rule::Conversion(_) | Rule::Own => {
+            return Err(RunError::Numerical("it has a walk of its own"));
+        }
         Rule::Recursive { smoothness } => {
             let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);
             drive(&mut driver, course, start, progress, oracle)?;

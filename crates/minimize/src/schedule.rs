@@ -5,6 +5,7 @@ use super::o2nc_schedule::ConversionSchedule;
 use super::one_pass_schedule::OnePassSchedule;
 use super::source::{Summing, Whom};
 use super::spider_schedule::SpiderSchedule;
+use super::tree::TreeSchedule;
 use dpopt_mechanism::{Batching, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_optimize::choices::Domain;
@@ -106,6 +107,8 @@ pub enum Rule {
     },
     /// A choice among the points of a public net.
     Net(NetSchedule),
+    /// A choice among the points of a public tree.
+    Tree(TreeSchedule),
     /// Steps that clipped online descent chooses, and the mean of a block of points along them.
     Conversion(ConversionSchedule),
     /// The steps of a user-defined method.
@@ -174,7 +177,7 @@ pub struct MinimizeSchedule {
 impl MinimizeSchedule {
     /// Whether sums of gradients over all records are all that a run asks for, so that remote records can be asked for them.
     pub fn asks_for_whole_sums(&self) -> bool {
-        let steps = !matches!(self.rule, Rule::Net(_)) && self.along.is_none() && self.spider.is_none();
+        let steps = !matches!(self.rule, Rule::Net(_) | Rule::Tree(_)) && self.along.is_none() && self.spider.is_none();
         steps && self.batches == Batches::All && self.goal == Goal::Empirical && self.smoothing == 0.0
     }
 }

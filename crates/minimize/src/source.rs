@@ -6,7 +6,7 @@ use super::smoothed::Smoothed;
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{
     BatchSum, Batching, Clipped, ClippedVectors, Counts, Curator, CuratorError, GradientStream, GridSum, Leaf,
-    Released, RestartedSums, ScoredPoints, Sensitive, StreamPlan, StreamShape,
+    Released, RestartedSums, ScoredPoints, Sensitive, StreamPlan, StreamShape, TreeChoice,
 };
 use dpopt_noise::{Grid, Stream};
 use dpopt_objective::objective::{Objective, Recursive};
@@ -160,6 +160,12 @@ pub trait Source: sealed::Sealed {
         points: &ScoredPoints,
         progress: &dyn Progress,
     ) -> Result<Sensitive<Counts>, RunError>;
+
+    /// One point of a tree, by how much better it is than others for all records together. Which points are asked for depends on the records.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn point_of(&mut self, curator: &mut Curator, choice: &TreeChoice) -> Result<Released<Vec<f64>>, RunError>;
 
     /// How many records there are; `None` where that is protected.
     fn public_count(&self, curator: &Curator) -> Option<u64>;
@@ -363,6 +369,10 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         Ok(points.scores(self.records, &self.objective, progress).map_err(CuratorError::unreadable)?)
     }
 
+    fn point_of(&mut self, curator: &mut Curator, choice: &TreeChoice) -> Result<Released<Vec<f64>>, RunError> {
+        Ok(curator.open(choice)?.choose(self.records, &self.objective)?)
+    }
+
     fn public_count(&self, curator: &Curator) -> Option<u64> {
         curator.public_count(self.records)
     }
@@ -554,6 +564,11 @@ impl<P: PerRecord> Source for ReadByObjective<P> {
     ) -> Result<Sensitive<Counts>, RunError> {
         let (batch, chosen) = curator.all_for_loader(self.records)?;
         points.remote_scores(batch, progress, |x, out| self.objective.values(&chosen, x, out))
+    }
+
+    fn point_of(&mut self, curator: &mut Curator, choice: &TreeChoice) -> Result<Released<Vec<f64>>, RunError> {
+        let (batch, chosen) = curator.all_for_loader(self.records)?;
+        curator.open(choice)?.choose_by(batch, |x, out| self.objective.values(&chosen, x, out))
     }
 
     fn public_count(&self, curator: &Curator) -> Option<u64> {

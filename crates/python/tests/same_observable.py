@@ -578,12 +578,15 @@ def minimized(case, relation, record):
         objective, start = native(COLUMNS, [3, 2]), None
     elif native is not None:
         objective = native(COLUMNS)
-    elif case in ("values", "values net", "values o2nc"):
+    elif case in ("values", "values net", "values tree", "values o2nc"):
         objective = lambda x, a, b: 0.5 * (a @ x - b) ** 2  # noqa: E731
         asked["gives"] = "values"
         if case == "values net":
             del asked["steps"]
             asked |= {"method": "net", "points": 27}
+        elif case == "values tree":
+            del asked["steps"]
+            asked["method"] = "tree"
         elif case == "values o2nc":
             asked |= {"method": "o2nc", "period": 2}
     elif case.startswith("kinked"):
@@ -649,7 +652,7 @@ OBJECTIVES = (
     "gradients noisy-sgd", "gradients noisy-gradient-descent", "kinked noisy-gradient-descent", "kinked dp-adam", "gradients dp-adam", "gradients dp-ftrl", "values",
     "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed", "gradients accelerated-srgd",
     "gradients spider", "gradients spider persons", "gradients one-pass-spider", "gradients o2nc", "gradients o2nc persons", "values o2nc", "gradients one-pass-o2nc",
-    "gradients noisy-sgd persons", "values persons", "RobustRegression persons", "values net", "values net persons",
+    "gradients noisy-sgd persons", "values persons", "RobustRegression persons", "values net", "values net persons", "values tree", "values tree persons",
     "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
 )  # fmt: skip
 

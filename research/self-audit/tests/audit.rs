@@ -76,6 +76,7 @@ const ROW_OF_MECHANISM: &[(&str, &str)] = &[
     ("ColumnRanges", "ranges of two columns"),
     ("LabelSelection", "label selection"),
     ("AssumedSearch", "private search"),
+    ("TreeChoice", "tree, eight points"),
     ("AboveThreshold", "above-threshold, one count over"),
     ("StreamPlan", "dp-ftrl, a tree, one epoch"),
     ("RestartedPlan", "running sums that begin anew"),

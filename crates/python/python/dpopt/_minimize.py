@@ -240,14 +240,15 @@ def minimize(
         Where to start, public: an array, or dicts, lists and tuples of arrays. The answer has the same form. May be left out
         with one of :mod:`dpopt.objectives`.
     epsilon, delta
-        What may be spent. Default δ: 1/n^1.1, at most 0.01; ``"net"`` spends none of it.
+        What may be spent. Default δ: 1/n^1.1, at most 0.01; ``"net"`` and ``"tree"`` spend none of it.
     gives
         What the objective says of a record.
     method
         ``"dp-adam"``, ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
-        ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``, ``"net"``, ``"o2nc"``, ``"one-pass-o2nc"``; ``"auto"``: the first that applies; or an object of :mod:`dpopt.methods` with
+        ``"zeroth-order"``, ``"spider"``, ``"one-pass-spider"``, ``"net"``, ``"tree"``, ``"o2nc"``, ``"one-pass-o2nc"``; ``"auto"``: the first that applies; or an object of :mod:`dpopt.methods` with
         options, ``dpopt.methods.NoisySGD(steps=400)``. ``"net"`` finds a global minimum among the points of a
-        public net, in at most three dimensions, by values (``gives="values"``, or one of :mod:`dpopt.objectives`), with δ = 0. ``"o2nc"`` and ``"one-pass-o2nc"``,
+        public net, in at most three dimensions, by values (``gives="values"``, or one of :mod:`dpopt.objectives`), with δ = 0; ``"tree"`` the same
+        in up to five dimensions, among so many points that their spacing costs nothing, of which few are looked at: fast where the loss has kinks, slow where it is flat near its minimum. ``"o2nc"`` and ``"one-pass-o2nc"``,
         which are never taken by default, are for losses with kinks that are not convex: gradients near the answer have a small mean; they take gradients or values.
     distance
         Public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
@@ -282,8 +283,8 @@ def minimize(
         ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
         ``restarts`` and ``smoothing`` of ``"accelerated"``; ``initial_gap``, a public guess of how far the mean loss can fall, which ``"spider"`` and ``"one-pass-spider"`` need beside `smoothness`,
         with its ``fresh_gradients``, ``drift``, ``difference_clip``, ``second_stage`` and ``hessian_lipschitz``; ``goldstein_radius``, ``period``, ``block``, ``directions`` of
-        ``"o2nc"``, with ``initial_gap`` and ``difference_clip``; ``points`` of ``"net"``: the most it has. There
-        `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the net covers the ball of radius `distance`;
+        ``"o2nc"``, with ``initial_gap`` and ``difference_clip``; ``points`` of ``"net"``: the most it has. There and for ``"tree"``
+        `clip_norm` bounds how much a record's loss counts as changing per unit of distance from `start`, and without a radius the points cover the ball of radius `distance`;
         ``loss_bound``: losses lie between 0 and this (others are cut), which is less noise where they are flat or jump.
     """
     relation = accounting._relation(neighbors)
@@ -426,7 +427,7 @@ def _quiet(objective: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as why:
             failed = type(why).__name__
         raise RuntimeError(
-            f"the objective raised {failed} on the records, and its message is not shown, since it may contain their values. It passed the test on synthetic records, so that the cause lies in the values of these records; give similar non-sensitive records as example=, or show_errors=True if nobody else will read the message"
+            f"the objective raised {failed} on the records, and its message is not shown, since it may contain their values. It passed the test on synthetic records, so that the cause lies in the values of these records or in the parameters that were tried; give similar non-sensitive records as example=, or show_errors=True if nobody else will read the message"
         )
 
     return quiet

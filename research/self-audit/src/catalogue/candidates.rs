@@ -1,11 +1,12 @@
-//! Faults of choices among public candidates (Liu 2024, Algorithm 18 and Theorem 6.4.8; docs/proofs/net.md, docs/proofs/stationary-selection.md).
+//! Faults of choices among public candidates (Liu 2024, Algorithm 18 and Theorem 6.4.8; docs/proofs/net.md, docs/proofs/tree.md, docs/proofs/stationary-selection.md).
 //!
 //! Covers: thesis algorithm 18 (06.short-circuit, 06.half-sensitivity)
-//! Covers: thesis theorem 6.4.8 (06.side-for-corner, 06.same-cell)
+//! Covers: thesis theorem 6.4.1, theorem 6.4.6 (06.uncut-parent)
+//! Covers: thesis theorem 6.4.8 (06.side-for-corner, 06.same-cell, 06.uncut-parent)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, InjectedFault};
-use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream};
+use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream, Tree, cut_around_uncut};
 use dpopt_audit::draws::Draws;
 use dpopt_audit::statistics::Claim;
 use dpopt_minimize::stationary::{CurvatureOptions, StationaryOptions};
@@ -59,6 +60,35 @@ fn same_cell() -> InjectedFault {
                 }
             }
             if centre.is_nan() { centre } else { f64::from(u8::from(outer(x))) }
+        },
+    )
+}
+
+/// Scores of a tree's cells are cut to within a step of their parents' scores before those were cut: then bounds on the points of a cell do not hold, and every step down counts.
+fn uncut_parent() -> InjectedFault {
+    const EPSILON: f64 = 1.0;
+    let tree = Tree::turns(EPSILON).ok();
+    InjectedFault::counting(
+        (
+            "06.uncut-parent",
+            Altered,
+            "the score of a tree's cell is cut to within a step of its parent's before that was cut, so that bounds on the points of a cell are exceeded",
+            "a record for and against the cells of the low half by turns of the level, or none, steps of almost nothing; 1{the low half}",
+        ),
+        Claim::pure(EPSILON),
+        (400, 40_000),
+        move |code, with, draws| {
+            let low = match code {
+                Code::Correct => {
+                    let chosen = tree.as_ref().map_or(f64::NAN, |tree| tree.chosen(with, draws));
+                    if chosen.is_nan() {
+                        return chosen;
+                    }
+                    chosen < 0.0
+                }
+                Code::Injected => cut_around_uncut(EPSILON, with, draws),
+            };
+            f64::from(u8::from(low))
         },
     )
 }
@@ -131,7 +161,7 @@ fn short_circuit() -> InjectedFault {
 }
 
 pub(super) fn bugs() -> Vec<InjectedFault> {
-    vec![side_for_corner(), half_sensitivity(), short_circuit(), same_cell()]
+    vec![side_for_corner(), half_sensitivity(), short_circuit(), same_cell(), uncut_parent()]
 }
 
 #[cfg(test)]

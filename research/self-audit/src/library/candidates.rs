@@ -1,9 +1,9 @@
-//! Choices among public candidates by what sensitive records say of each: a net's points, checkpoints.
+//! Choices among public candidates by what sensitive records say of each: points of a net and of a tree, checkpoints.
 //!
-//! Covers: thesis theorem 6.4.8, algorithm 18
+//! Covers: thesis theorem 6.4.1, theorem 6.4.6, theorem 6.4.8, algorithm 18
 
 use super::{LibraryAudit, Reach};
-use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream};
+use crate::worst_cases::candidates::{Checkpoints, Net, Says, Stream, Tree};
 use crate::worst_cases::choices::largest_loss;
 use crate::worst_cases::comparisons::{plan, then_one_above_loss};
 use crate::worst_cases::indicator;
@@ -20,6 +20,18 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         move |with, draws| {
             let Ok(net) = &net else { return f64::NAN };
             let chosen = net.chosen(!with, draws);
+            if chosen.is_nan() { chosen } else { indicator(chosen < 0.0) }
+        },
+    );
+    let tree = Tree::halves(3.0);
+    let halves = LibraryAudit::new(
+        "tree, eight points",
+        "a record for one half of them is replaced by one for the other, two are against the low half; 1{the low half}",
+        tree.as_ref().map(Tree::event).map_err(ToString::to_string),
+        (0.0, 200_000),
+        move |with, draws| {
+            let Ok(tree) = &tree else { return f64::NAN };
+            let chosen = tree.chosen(with, draws);
             if chosen.is_nan() { chosen } else { indicator(chosen < 0.0) }
         },
     );
@@ -54,6 +66,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     );
     vec![
         line.under(Relation::ReplaceOne).counting(0.9).reaching(Reach::Epsilon(Net::loss(3.0))),
+        halves.under(Relation::ReplaceOne).counting(0.9).reaching(Reach::Epsilon(Tree::loss_of_halves(3.0))),
         best.under(Relation::ReplaceOne).counting(0.9).reaching(Reach::Epsilon(best_reach)),
         first.counting(0.85).reaching(reach).costly(),
     ]

@@ -1,11 +1,11 @@
-//! Public candidates that one record moves in opposite directions: points of a net, two checkpoints, and a stream of them of which the first is taken that is good enough
+//! Public candidates that one record moves in opposite directions: points of a net, of a tree of cells, two checkpoints, and a stream of them of which the first is taken that is good enough
 //! (Liu 2024, Theorem 6.4.8 and Algorithm 18).
 
 use dpopt_audit::draws::Draws;
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{
-    Choice, ChoiceLaw, ClippedVectors, Counts, Curator, CuratorError, Mechanism, Sensitive, Stationarity,
-    past_the_curator,
+    Choice, ChoiceLaw, ClippedVectors, Counts, Curator, CuratorError, Interactive, Mechanism, Sensitive, Stationarity,
+    TreeChoice, TreeShape, past_the_curator,
 };
 use dpopt_minimize::stationary::{self, StationaryOptions, StationaryPlan, StationaryProblem, gradient_sum};
 use dpopt_minimize::{InMemory, MinimizePlan, MinimizeProblem, NetSchedule, Rule, choose, run};
@@ -70,6 +70,132 @@ impl Net {
             weights[0] / weights.iter().sum::<f64>()
         };
         (low(-1.0) / low(-3.0)).ln()
+    }
+}
+
+/// A loss over the interval from −1 to 1, for which records are numbers.
+type Loss = fn(&[f64], &f64) -> f64;
+
+/// Points of an interval, the centres of the cells of a tree.
+pub(crate) struct Tree {
+    choice: TreeChoice,
+    loss: Loss,
+    worlds: [Sensitive<Vec<f64>>; 2],
+}
+
+impl Tree {
+    fn of(
+        levels: u32,
+        (bound, slope): (f64, f64),
+        (epsilon, relation): (f64, Relation),
+        loss: Loss,
+        worlds: [Vec<f64>; 2],
+    ) -> Result<Self, CuratorError> {
+        let shape = TreeShape::new(&[0.0], 1.0, false, levels)?;
+        let records = worlds[1].len() as u64;
+        let choice = TreeChoice::within(shape, (bound, slope), records, epsilon, relation)?;
+        Ok(Self { choice, loss, worlds: worlds.map(Sensitive::new) })
+    }
+
+    /// Eight points. A record of three is for one half or for the other, two are against the low one; a record is replaced.
+    pub(crate) fn halves(epsilon: f64) -> Result<Self, CuratorError> {
+        let loss = |x: &[f64], side: &f64| if x[0] * side > 0.0 { 0.0 } else { 2.0 };
+        let of = (epsilon, Relation::ReplaceOne);
+        Self::of(3, (2.0, 1e3), of, loss, [vec![1.0, 1.0, 1.0], vec![-1.0, 1.0, 1.0]])
+    }
+
+    /// ln of the ratio of the probabilities of the low half.
+    pub(crate) fn loss_of_halves(epsilon: f64) -> f64 {
+        // scale 4/ε: scores −3 and 3, or −1 and 1
+        let low = |score: f64| 1.0 / (1.0 + (0.5 * epsilon * score).exp());
+        (low(1.0) / low(3.0)).ln()
+    }
+
+    /// 2^8 points, and scores of neighbouring cells that may hardly differ. The only record is for and against the cells of the low half by turns of the level, or absent.
+    pub(crate) fn turns(epsilon: f64) -> Result<Self, CuratorError> {
+        let loss = |x: &[f64], _: &f64| 1.0 - turn(x[0]);
+        Self::of(TURNS, (2.0, 1e-9), (epsilon, Relation::ZeroOut), loss, [vec![], vec![1.0]])
+    }
+
+    pub(crate) fn event(&self) -> Event {
+        self.choice.event()
+    }
+
+    /// The chosen point.
+    pub(crate) fn chosen(&self, with: bool, draws: &mut Draws) -> f64 {
+        let objective = Closures::new(1, self.loss, |_: &[f64], _: &f64, _: &mut [f64]| {});
+        let mut curator = past_the_curator::uncharged(&self.event(), NoiseSource::insecure(draws.word()));
+        let open = curator.open(&self.choice);
+        let chosen = open.and_then(|open| open.choose(&self.worlds[usize::from(with)], &objective));
+        chosen.map_or(f64::NAN, |x| x.get()[0])
+    }
+}
+
+/// Levels of the tree with turns.
+const TURNS: u32 = 8;
+
+/// What the record says of the centre of a cell: on odd levels for it, on even ones against it, and nothing in the high half.
+fn turn(x: f64) -> f64 {
+    let odd = (x * f64::from(1 << TURNS)).abs() as u64;
+    let level = if odd == 0 { 0 } else { TURNS - odd.trailing_zeros() };
+    match (x < 0.0, level % 2) {
+        (false, _) => 0.0,
+        (true, 1) => 1.0,
+        (true, _) => -1.0,
+    }
+}
+
+/// A cell of the altered draw: its level, its centre, what its score is cut to, the bound on its points.
+struct Waiting {
+    level: u32,
+    centre: f64,
+    around: f64,
+    bound: f64,
+}
+
+/// Index of an entry, by its weight.
+fn by_weight(weights: &[f64], draws: &mut Draws) -> usize {
+    let mut left = draws.uniform() * weights.iter().sum::<f64>();
+    let passed = |weight: &&f64| {
+        left -= **weight;
+        left >= 0.0
+    };
+    weights[..weights.len() - 1].iter().take_while(passed).count()
+}
+
+/// The tree with turns, where scores are cut to within (hardly) anything of their parents' scores *before those were cut*: in the low half of the interval?
+pub(crate) fn cut_around_uncut(epsilon: f64, with: bool, draws: &mut Draws) -> bool {
+    let scale = 2.0 / epsilon;
+    let score = |x: f64| if with { turn(x) } else { 0.0 };
+    let halves = |level: u32, x: f64, around: f64, bound: f64| {
+        let step = 0.5f64.powi(level as i32 + 1);
+        [x - step, x + step].map(|centre| Waiting { level: level + 1, centre, around, bound })
+    };
+    let mut frontier: Vec<Waiting> = halves(0, 0.0, 0.0, 0.0).into();
+    loop {
+        let weight = |cell: &Waiting| 2f64.powi((TURNS - cell.level) as i32) * (cell.bound / scale).exp();
+        let weights: Vec<f64> = frontier.iter().map(weight).collect();
+        let mut cell = frontier.swap_remove(by_weight(&weights, draws));
+        loop {
+            // nothing is left of a step: the cut score is what the parent says
+            let own = cell.around;
+            let kept = draws.coin(((own - cell.bound) / scale).exp().min(1.0));
+            if cell.level == TURNS {
+                if kept {
+                    return cell.centre < 0.0;
+                }
+                frontier.push(Waiting { bound: own, ..cell });
+                break;
+            }
+            let [low, high] = halves(cell.level, cell.centre, score(cell.centre), own);
+            if !kept {
+                frontier.extend([low, high]);
+                break;
+            }
+            let (next, other) = if draws.coin(0.5) { (low, high) } else { (high, low) };
+            frontier.push(other);
+            cell = next;
+        }
     }
 }
 
