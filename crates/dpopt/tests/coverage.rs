@@ -40,12 +40,13 @@ const DOCUMENTS: [(&str, &str, &str); 5] = [
 ];
 
 /// What can become of a statement: its name, whether code says so (or the list), and what it means.
-const STATUSES: [(&str, bool, &str); 7] = [
+const STATUSES: [(&str, bool, &str); 8] = [
     ("certified", true, "built, and the code makes its claim of differential privacy"),
     ("part", true, "a part is built, or claimed; which, stands there"),
     ("research", true, "built behind its name, without a claim of privacy"),
     ("not private", true, "built; no privacy is claimed, here or in the source"),
     ("refused", false, "not offered, and why"),
+    ("false", false, "does not hold as printed, and why"),
     ("not built", false, "could be built, and is not"),
     ("no code", false, "nothing to run: a limit of every algorithm, or a tool of proofs"),
 ];

@@ -6,7 +6,7 @@
 //! that of a net; r is so small that the first term is a part of the second.
 //!
 //! Covers: thesis theorem 6.4.1, theorem 6.4.6 (certified: the Gibbs measure with its quadratic on up to 2^40 points to a side, in up to five dimensions; private by its bounded range, which the log-Sobolev bound exceeds wherever the draw is of use)
-//! Covers: thesis theorem 6.4.8 (certified: losses are clipped by distance, and noise is made for the furthest point)
+//! Covers: thesis theorem 6.4.8
 
 use super::kind::Method;
 use super::net::{half_width, most_counted};
