@@ -24,12 +24,11 @@ def doses():
     return dose, rng.uniform(size=4000) < chance
 
 
-@pytest.mark.parametrize("neighbors", ["zero-out", "replace-one", "add-or-remove"])
+@pytest.mark.parametrize("neighbors", ["zero-out", "replace-one"])
 def test_the_deeper_of_two_valleys_is_found_with_no_delta(doses, neighbors):
-    guess = {"n_records": 4000} if neighbors == "add-or-remove" else {}
     found = dpopt.minimize(
         steps, doses, np.array([-0.5]), epsilon=1.0, gives="values", method="tree", box_radius=1.5, clip_norm=10.0,
-        loss_bound=1.0, neighbors=neighbors, insecure_seed=3, **guess,
+        loss_bound=1.0, neighbors=neighbors, insecure_seed=3,
     )  # fmt: skip
     assert abs(found.x[0] - 0.4) < 0.1
     assert (found.privacy_.delta, found.plan_.delta, found.plan_.method) == (0.0, 0.0, "tree")
@@ -41,20 +40,29 @@ def test_the_deeper_of_two_valleys_is_found_with_no_delta(doses, neighbors):
     assert found.plan_.chosen["predicted_excess_risk"] == pytest.approx(bound, rel=1e-5)
 
 
-def test_five_dimensions_parameters_by_name_and_units():
-    rng = np.random.default_rng(1)
-    records = rng.normal(0.2, 0.01, (20000, 5))
+def test_a_guess_of_the_number_of_records_is_enough():
+    records = np.random.default_rng(2).normal(0.3, 0.01, 300)
     found = dpopt.minimize(
-        distances, tuple(records.T), np.zeros(5), epsilon=1.0, gives="values", method="tree", box_radius=1.0, insecure_seed=2
+        lambda x, a: np.abs(a - x[0]), records, np.zeros(1), epsilon=2.0, gives="values", method="tree", box_radius=1.0,
+        neighbors="add-or-remove", n_records=200, insecure_seed=1,
     )  # fmt: skip
-    # d scales of 2√5/(εn) or so
-    assert np.linalg.norm(found.x - np.median(records, axis=0)) < 0.02
-    person = np.arange(20000) // 2
+    assert abs(found.x[0] - 0.3) < 0.1
+
+
+def test_four_dimensions_parameters_by_name_and_units():
+    rng = np.random.default_rng(1)
+    records = rng.normal(0.2, 0.01, (5000, 4))
+    found = dpopt.minimize(
+        distances, tuple(records.T), np.zeros(4), epsilon=1.0, gives="values", method="tree", box_radius=1.0, insecure_seed=2
+    )  # fmt: skip
+    # d scales of 4/(εn) or so
+    assert np.linalg.norm(found.x - np.median(records, axis=0)) < 0.03
+    person = np.arange(5000) // 2
     by_name = dpopt.minimize(
         lambda x, a, b: distances([x["east"], x["north"]], a, b), (records[:, 0], records[:, 1]), {"east": np.array(0.0), "north": np.array(0.0)},
         epsilon=1.0, gives="values", method="tree", ball_radius=1.0, units=person, unit=dpopt.Unit(max_rows=2), insecure_seed=1,
     )  # fmt: skip
-    assert abs(float(by_name.x["east"]) - 0.2) < 0.02 and "per user" in str(by_name.privacy_)
+    assert abs(float(by_name.x["east"]) - 0.2) < 0.03 and "per user" in str(by_name.privacy_)
 
 
 def test_objectives_of_the_library_have_values_and_can_be_regularised():
@@ -63,7 +71,7 @@ def test_objectives_of_the_library_have_values_and_can_be_regularised():
     y = (X @ [0.5, -0.3]).astype(np.float32)
     y[::4] = 30.0
     robust = dpopt.objectives.RobustRegression(2, scale=0.3)
-    asked = {"epsilon": 2.0, "method": "tree", "ball_radius": 1.0, "clip_norm": 3.0, "insecure_seed": 2}
+    asked = {"epsilon": 2.0, "method": "tree", "ball_radius": 1.0, "insecure_seed": 2}
     found = dpopt.minimize(robust, (X, y), **asked)
     assert np.abs(found.x - [0.5, -0.3]).max() < 0.1
     shrunk = dpopt.minimize(robust, (X, y), regularization=1e5, **asked)
