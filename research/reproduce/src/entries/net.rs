@@ -1,4 +1,4 @@
-//! A global minimum in one and two dimensions: the exponential mechanism on a net and on a tree of cells, beside descents from one and from several public starts (Liu 2024, Theorem 6.4.8).
+//! A global minimum in one and two dimensions: the exponential mechanism on a net, beside descents from one and from several public starts (Liu 2024, Theorem 6.4.8).
 //!
 //! Covers: thesis theorem 6.4.8
 
@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 pub const ENTRY: Entry = Entry {
     name: "net",
     source: "Advancing Differentially Private Optimization (Liu 2024), theorems 6.4.8 to 6.4.10",
-    shows: "excess of one point of a net, and of a tree of cells, against n, on disjoint bumps (d = 2) and on a dose-response curve with two valleys (d = 1), beside descents: slope -1, of the population -1/2",
+    shows: "excess of one point of a net against n, on disjoint bumps (d = 2) and on a dose-response curve with two valleys (d = 1), beside descents: slope -1, of the population -1/2",
     fidelity: Fidelity::Theory,
-    revision: 2,
+    revision: 1,
     run,
 };
 
@@ -31,8 +31,6 @@ const DELTA: f64 = 1e-6;
 const BUMP: f64 = 0.25;
 /// Half of the way that a dose's loss takes from 0 to 1.
 const RAMP: f64 = 0.05;
-/// The first descent among them.
-const DESCENTS: usize = 4;
 /// Points of a net: at most seconds a trial.
 const POINTS: u64 = 20_000;
 /// Public starts of a descent, the share of ε of each, and of the choice among where they ended.
@@ -62,21 +60,15 @@ enum Way {
     Net,
     /// With the option that losses lie between 0 and .25, or 0 and 1.
     Bounded,
-    Tree,
-    /// With the same option.
-    BoundedTree,
     Descent,
     Restarts,
     Adam,
     Zeroth,
 }
 
-/// Ways of choosing a point come first.
-const WAYS: [(Way, &str); 8] = [
+const WAYS: [(Way, &str); 6] = [
     (Way::Net, "net (δ = 0)"),
     (Way::Bounded, "net, range told"),
-    (Way::Tree, "tree (δ = 0)"),
-    (Way::BoundedTree, "tree, range told"),
     (Way::Descent, "full batches"),
     (Way::Restarts, "full batches, 4 starts"),
     (Way::Adam, "dp-adam"),
@@ -93,7 +85,7 @@ struct Setting {
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
     excess: f64,
-    /// Bound of the plan of a net or a tree.
+    /// Bound of the plan of a net.
     bound: Option<f64>,
 }
 
@@ -212,7 +204,6 @@ fn problem(s: &Setting) -> MinimizeProblem {
 fn planned(s: &Setting, epsilon: f64, delta: f64) -> Result<MinimizePlan, Failure> {
     let name = match s.way {
         Way::Net | Way::Bounded => "net",
-        Way::Tree | Way::BoundedTree => "tree",
         Way::Descent | Way::Restarts => "noisy-gradient-descent",
         Way::Adam => "dp-adam",
         Way::Zeroth => "zeroth-order",
@@ -222,7 +213,6 @@ fn planned(s: &Setting, epsilon: f64, delta: f64) -> Result<MinimizePlan, Failur
     let options = match s.way {
         Way::Net => options.with("points", POINTS),
         Way::Bounded => options.with("points", POINTS).with("loss_bound", range),
-        Way::BoundedTree => options.with("loss_bound", range),
         _ => options,
     };
     let budget = Budget::new(epsilon, delta).map_err(Failure::of)?;
@@ -244,8 +234,7 @@ fn found<O: Objective<Vec<Record>> + Clone>(
     let start = start(s.task);
     if s.way != Way::Restarts {
         let plan = planned(s, EPSILON, DELTA)?;
-        let bound =
-            matches!(s.way, Way::Net | Way::Bounded | Way::Tree | Way::BoundedTree).then_some(plan.predicted_excess);
+        let bound = matches!(s.way, Way::Net | Way::Bounded).then_some(plan.predicted_excess);
         return Ok((once(&plan, &start, trial.seed)?, bound));
     }
     // four runs and a choice, which is made as a net's is
@@ -308,19 +297,6 @@ fn measure(s: &Setting, trial: Trial) -> Result<Measured, Failure> {
     Ok(Measured { excess, bound })
 }
 
-/// Mean excess on most records.
-struct Ends {
-    title: &'static str,
-    net: f64,
-    bounded: f64,
-    tree: f64,
-    bounded_tree: f64,
-    /// Of all descents.
-    best: f64,
-    /// Slope of the net.
-    slope: f64,
-}
-
 fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let repeats = lab.pick(2, 10);
     let sizes: Vec<usize> = lab.pick(vec![60, 120], (0..6).map(|k| 125 << k).collect());
@@ -364,9 +340,9 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         if fit.is_finite() {
             compared.push(Compared::within(format!("slope of the net in n, {title}"), expected, fit));
         }
-        let at = |way: usize| last_mean(&curves, WAYS[way].1);
-        let best = (DESCENTS..WAYS.len()).map(at).fold(f64::INFINITY, f64::min);
-        ends.push(Ends { title, net: at(0), bounded: at(1), tree: at(2), bounded_tree: at(3), best, slope: fit });
+        let best = WAYS[2..].iter().map(|(_, way)| last_mean(&curves, way)).fold(f64::INFINITY, f64::min);
+        let bounded = last_mean(&curves, WAYS[1].1);
+        ends.push((title, last_mean(&curves, WAYS[0].1), best, fit, bounded));
         let drawn = panel(
             title,
             "records n",
@@ -385,7 +361,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         0.0..=0.0,
         violated as f64,
     ));
-    for Ends { title, net, bounded, best, .. } in &ends {
+    for (title, net, best, _, bounded) in &ends {
         compared.push(Compared::within(
             format!("net over the best descent, most records, {title}"),
             0.0..=0.9,
@@ -399,19 +375,13 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         ));
     }
     let sentence = format!(
-        "The net's excess goes like n^{:.2} on bumps and n^{:.2} on doses, and like n^{:.2} for the population of the hard instance; on most records it has {:.2}, {:.2} and {:.2} times the excess of the best descent. A tree has {:.2}, {:.2} and {:.2} times the excess of the net; where the range is told {:.2}, {:.2} and {:.2} times.",
-        ends[0].slope,
-        ends[1].slope,
-        ends[2].slope,
-        ends[0].net / ends[0].best,
-        ends[1].net / ends[1].best,
-        ends[2].net / ends[2].best,
-        ends[0].tree / ends[0].net,
-        ends[1].tree / ends[1].net,
-        ends[2].tree / ends[2].net,
-        ends[0].bounded_tree / ends[0].bounded,
-        ends[1].bounded_tree / ends[1].bounded,
-        ends[2].bounded_tree / ends[2].bounded,
+        "The net's excess goes like n^{:.2} on bumps and n^{:.2} on doses, and like n^{:.2} for the population of the hard instance; on most records it has {:.2}, {:.2} and {:.2} times the excess of the best descent.",
+        ends[0].3,
+        ends[1].3,
+        ends[2].3,
+        ends[0].1 / ends[0].2,
+        ends[1].1 / ends[1].2,
+        ends[2].1 / ends[2].2,
     );
     Ok(Outcome {
         verdict: Verdict::of_checks(&compared, sentence),
