@@ -39,4 +39,4 @@ pub use order_statistics::{Descending, hard_threshold, project_l1};
 pub use repetitions::{Repetitions, RepetitionsError};
 pub use selection::{ExponentialChoice, NoisyMax};
 pub use sketch::{SKETCH_EXPONENT, Sketch};
-pub use weighted_choice::{MOST_DOUBLINGS, WeightedChoice};
+pub use weighted_choice::{MAX_DOUBLINGS, WeightedChoice};

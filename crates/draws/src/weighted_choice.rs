@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const REACH: f64 = 267.0;
 
 /// Most doublings of an entry.
-pub const MOST_DOUBLINGS: u32 = 120;
+pub const MAX_DOUBLINGS: u32 = 120;
 
 /// Scores beyond this count as this.
 const LARGEST_SCORE: i64 = 1 << 62;
@@ -69,10 +69,10 @@ impl<T> WeightedChoice<T> {
         Ok(Self { coins, per_doubling: scale * std::f64::consts::LN_2, width, powers, groups: BTreeMap::new() })
     }
 
-    /// Adds an entry for 2^`doublings` candidates of this score; more than [`MOST_DOUBLINGS`] count as so many.
+    /// Adds an entry for 2^`doublings` candidates of this score; more than [`MAX_DOUBLINGS`] count as so many.
     pub fn put(&mut self, doublings: u32, score: i64, what: T) {
         let score = score.clamp(-LARGEST_SCORE, LARGEST_SCORE);
-        let group = (level_of(score, self.width), doublings.min(MOST_DOUBLINGS));
+        let group = (level_of(score, self.width), doublings.min(MAX_DOUBLINGS));
         self.groups.entry(group).or_default().push((score, what));
     }
 

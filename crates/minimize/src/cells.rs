@@ -1,4 +1,5 @@
-//! Grids of cells that cover a ball or a box, as public nets: the centres of cells, those outside of a ball moved onto it (docs/proofs/net.md).
+//! Grids of cells that cover a ball or a box, as public nets: the centres of cells, those outside of a ball moved onto it (docs/proofs/net.md); and the numbers of a tree of
+//! cells, whose points are never listed (docs/proofs/tree.md).
 
 use serde::Serialize;
 
@@ -20,6 +21,26 @@ pub struct NetSchedule {
     pub reach: f64,
     /// ε of the choice.
     pub choice_epsilon: f64,
+    /// B: losses are cut to 0 … B, where B was given, and not by distance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_bound: Option<f64>,
+}
+
+/// A tree of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TreeSchedule {
+    /// L: every side of the domain is cut into 2^L.
+    pub levels: u32,
+    /// h: sides of the smallest cells.
+    pub spacing: f64,
+    /// r = h√d/2: every point of the domain is so near to one of the tree's.
+    pub cover_radius: f64,
+    /// R: how far the furthest point is from the start at most.
+    pub reach: f64,
+    /// ε of the choice.
+    pub choice_epsilon: f64,
+    /// How many scores a draw asks for, as a guess: for losses with kinks as measured on distances, and (βG²/L)^(d/2) more where the mean loss has a curvature of L.
+    pub predicted_scores: f64,
     /// B: losses are cut to 0 … B, where B was given, and not by distance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_bound: Option<f64>,

@@ -59,7 +59,7 @@ mod walk;
 
 pub use along::Sums;
 pub use around::{Around, Estimator};
-pub use cells::NetSchedule;
+pub use cells::{NetSchedule, TreeSchedule};
 pub use directions::Directions;
 pub use method::{candidates, choose, registry};
 pub use o2nc_schedule::{ConversionSchedule, KeptBlock};
@@ -71,5 +71,4 @@ pub use run::run;
 pub use schedule::{Averaged, Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule, block_sizes};
 pub use source::{InMemory, PerRecord, ReadByObjective, Source, Streaming, Summing};
 pub use spider_schedule::{Escape, SecondStage, SpiderSchedule};
-pub use tree::TreeSchedule;
 pub use walk::{Oracle, Walk};

@@ -1,11 +1,10 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
-use super::cells::NetSchedule;
+use super::cells::{NetSchedule, TreeSchedule};
 use super::o2nc_schedule::ConversionSchedule;
 use super::one_pass_schedule::OnePassSchedule;
 use super::source::{Summing, Whom};
 use super::spider_schedule::SpiderSchedule;
-use super::tree::TreeSchedule;
 use dpopt_mechanism::{Batching, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_optimize::choices::Domain;

@@ -8,6 +8,7 @@
 //! Covers: thesis theorem 6.4.1, theorem 6.4.6 (certified: the Gibbs measure with its quadratic on up to 2^40 points to a side, in up to five dimensions; private by its bounded range, which the log-Sobolev bound exceeds wherever the draw is of use)
 //! Covers: thesis theorem 6.4.8
 
+use super::cells::TreeSchedule;
 use super::kind::Method;
 use super::net::{half_width, most_counted};
 use super::plan::{Asked, MinimizePlan, told_of_records};
@@ -23,33 +24,12 @@ use dpopt_optimize::plan::{Assumption, NotApplicable};
 use dpopt_optimize::planning::{in_range, positive};
 use dpopt_privacy::{Budget, Event, Relation, calibrate};
 use dpopt_refusal::{Refusal, option};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Losses that are evaluated before a plan warns: a minute or so where the library evaluates them.
 const MANY_LOSSES: f64 = 1e10;
 /// And where an outside program does.
 const MANY_CALLED: f64 = 1e9;
-
-/// A tree of cells.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct TreeSchedule {
-    /// L: every side of the domain is cut into 2^L.
-    pub levels: u32,
-    /// h: sides of the smallest cells.
-    pub spacing: f64,
-    /// r = h√d/2: every point of the domain is so near to one of the tree's.
-    pub cover_radius: f64,
-    /// R: how far the furthest point is from the start at most.
-    pub reach: f64,
-    /// ε of the choice.
-    pub choice_epsilon: f64,
-    /// How many scores a draw asks for, as a guess: for losses with kinks as measured on distances, and (βG²/L)^(d/2) more where the mean loss has a curvature of L.
-    pub predicted_scores: f64,
-    /// B: losses are cut to 0 … B, where B was given, and not by distance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss_bound: Option<f64>,
-}
 
 fn check(problem: &MinimizeProblem) -> Result<(), NotApplicable> {
     let refused = |why: String| Err(NotApplicable::Problem(why.into()));

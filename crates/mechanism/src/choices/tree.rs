@@ -4,7 +4,7 @@
 //! **Which points are asked for depends on the records**, and so does their number: whoever evaluates the losses sees it, as he sees the records. Nothing of it may be shown to
 //! anybody else.
 
-use dpopt_draws::{MOST_DOUBLINGS, WeightedChoice};
+use dpopt_draws::{MAX_DOUBLINGS, WeightedChoice};
 use dpopt_kernel::beside::{Expose, Members, Sealed, Seen, opened, released};
 use dpopt_kernel::{Batch, CuratorError, Interactive, InteractiveStart, Released, SamplerError, Sensitive};
 use dpopt_noise::{Purpose, Stream};
@@ -61,7 +61,7 @@ impl TreeShape {
         let reach = if ball { half } else { half * (d as f64).sqrt() };
         let fits = (1..=MAX_TREE_DIMENSIONS).contains(&d)
             && (1..=MAX_TREE_LEVELS).contains(&levels)
-            && levels * d as u32 <= MOST_DOUBLINGS;
+            && levels * d as u32 <= MAX_DOUBLINGS;
         if !(fits && centre.iter().all(|c| c.is_finite()) && half > 0.0 && reach.is_finite()) {
             return Err(CuratorError::Shape);
         }
@@ -413,8 +413,10 @@ impl OpenTree {
         let stop = Stop::here();
         let each = |x: &[f64]| {
             let of = |scratch: &mut O::Scratch, i| objective.value(x, records, i, scratch);
-            let all = (0..records.len()).into_par_iter().with_min_len(TOGETHER);
-            in_threads(|| all.map_init(O::Scratch::default, of).collect::<Result<Vec<f64>, R::Error>>())
+            in_threads(|| {
+                let all = (0..records.len()).into_par_iter().with_min_len(TOGETHER);
+                all.map_init(O::Scratch::default, of).collect::<Result<Vec<f64>, R::Error>>()
+            })
         };
         let from = match choice.counted {
             Counted::Within(middle) => vec![middle; records.len()],
@@ -430,8 +432,10 @@ impl OpenTree {
                 let mut scratch = O::Scratch::default();
                 (0..records.len()).map(|i| of(&mut scratch, i)).sum()
             } else {
-                let all = (0..records.len()).into_par_iter().with_min_len(TOGETHER);
-                in_threads(|| all.map_init(O::Scratch::default, of).try_reduce(|| 0, |a, b| Ok(a + b)))
+                in_threads(|| {
+                    let all = (0..records.len()).into_par_iter().with_min_len(TOGETHER);
+                    all.map_init(O::Scratch::default, of).try_reduce(|| 0, |a, b| Ok(a + b))
+                })
             };
             sum.map_err(CuratorError::unreadable)
         })
