@@ -106,9 +106,10 @@ fn answer<S: Source>(problem: &MinimizeProblem, plan: &MinimizePlan, source: S, 
 fn every_method_finds_the_minimiser_and_releases_exactly_what_is_certified() {
     let n = 4000;
     let records = Sensitive::new(points(n));
-    // a net has values, one pass asks for many more records, o2nc is for small gradients: each has tests of its own
-    for method in
-        registry().names().filter(|method| !["net", "one-pass-spider", "o2nc", "one-pass-o2nc"].contains(method))
+    // nets and trees have values, one pass asks for many more records, o2nc is for small gradients: each has tests of its own
+    for method in registry()
+        .names()
+        .filter(|method| !["net", "tree", "one-pass-spider", "o2nc", "one-pass-o2nc"].contains(method))
     {
         let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
         let problem = problem(n, answers);
@@ -125,7 +126,7 @@ fn every_method_finds_the_minimiser_and_releases_exactly_what_is_certified() {
 fn the_numbers_are_the_same_wherever_the_objective_is_evaluated() {
     let n = 300;
     let records = Sensitive::new(points(n));
-    for method in registry().names().filter(|method| !["net", "o2nc", "one-pass-o2nc"].contains(method)) {
+    for method in registry().names().filter(|method| !["net", "tree", "o2nc", "one-pass-o2nc"].contains(method)) {
         let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
         let here = problem(n, answers);
         let there = MinimizeProblem { remote: true, ..here.clone() };
