@@ -39,7 +39,7 @@ pub struct TreeSchedule {
     pub reach: f64,
     /// ε of the choice.
     pub choice_epsilon: f64,
-    /// How many scores a draw asks for, as a guess: for losses with kinks as measured on distances, and (βG²/L)^(d/2) more where the mean loss has a curvature of L.
+    /// How many scores a draw asks for, as a guess: for losses with kinks as measured on distances, and (βG²/M)^(d/2) more where the mean loss has a curvature of M.
     pub predicted_scores: f64,
     /// B: losses are cut to 0 … B, where B was given, and not by distance.
     #[serde(skip_serializing_if = "Option::is_none")]

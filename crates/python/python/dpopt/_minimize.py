@@ -266,7 +266,7 @@ def minimize(
         the run; `count`, or a guess of it, is needed under add-or-remove.
     budget
         A :class:`dpopt.Ledger`, charged before a record is read. If `objective` raises, the charge **stays**, since what
-        was released until then was paid for with it, and so was the fact that it raised.
+        was released until then was paid for with it. That it raised is not covered: it may depend on the records, so make it one that raises for none.
     insecure_seed
         Reproducible noise for tests: no privacy.
     batch_records
